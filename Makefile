@@ -1,0 +1,97 @@
+# The whole developer interface. A fresh machine needs python3 >= 3.11, make and, for the
+# compiled build, a C compiler with Python.h; everything else is installed into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+COMPILED := .build/compiled
+# The rooms that the interpreted run covers in full, and what it takes of the rest.
+PURE := tests/test_architecture.py tests/wire tests/model tests/protocol src
+
+.PHONY: help test check bench build clean test-long compiled sweep format proto lock
+
+help:
+	@echo 'make test       set up, check, and test: compiled, then interpreted'
+	@echo 'make check      format, lint, types, generated files'
+	@echo 'make bench      benchmarks, compiled'
+	@echo 'make test-long  the long forms: more examples, fuzzing'
+	@echo 'make build      compiled and pure wheels, in dist/'
+	@echo 'make format     let ruff rewrite what it can'
+	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
+	@echo 'make lock       resolve the pinned requirements anew'
+	@echo 'make clean      remove everything that is built or installed here'
+
+test: check compiled
+	@if [ -d $(COMPILED) ]; then \
+	  echo '== tests, compiled'; \
+	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
+	fi
+	@echo '== tests of the pure rooms, interpreted, with coverage'
+	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --doctest-modules $(PURE)
+	@$(BIN)/python -m coverage report --fail-under=100
+
+check: $(READY) sweep
+	@echo '== check'
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/python tools/generate_proto.py --check
+	@$(BIN)/python tools/verify_types.py
+
+bench: compiled
+	@for bench in benchmarks/bench_*.py; do \
+	  PYTHONPATH=$(COMPILED) $(BIN)/python $$bench || exit 1; \
+	done
+
+test-long: test .venv/.fuzz-ready
+	@echo '== long: more examples, compiled'
+	@if [ -d $(COMPILED) ]; then \
+	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
+	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
+	fi
+	@echo '== long: fuzzing'
+	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/fuzz_protocol.py
+
+build: $(READY)
+	@rm -rf dist
+	@$(BIN)/python tools/compile.py --wheels dist
+
+compiled: $(READY)
+	@$(BIN)/python tools/compile.py
+
+sweep:
+	@find src -name '*.so' -o -name '*.pyd' | while read -r file; do \
+	  echo "removing $$file: compiled files do not belong in src/"; rm -f "$$file"; \
+	done
+
+format: $(READY)
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+
+proto: $(READY)
+	@$(BIN)/python tools/generate_proto.py
+
+lock: $(READY)
+	@for group in dev fuzz; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	    pyproject.toml --group $$group -o requirements/$$group.lock; \
+	done
+
+clean:
+	rm -rf .venv .build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml
+	@echo '== setting up .venv'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'Python 3.11 or newer is needed: make PYTHON=/path/to/python3'; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bootstrap.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes \
+	  requirements/bootstrap.lock requirements/dev.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.fuzz-ready: $(READY) requirements/fuzz.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/fuzz
+	@$(BIN)/uv pip sync --quiet --python .venv/fuzz/bin/python --require-hashes requirements/fuzz.lock
+	@touch $@

@@ -1,0 +1,61 @@
+"""Pulsar's wire protocol without I/O: bytes in, commands out, and the way back.
+
+`Connection` turns a stream into commands, `encode` a command into a frame. Entries,
+batches, columns, chunks and compression are what travels inside.
+"""
+
+from magnetar.protocol.ack import CommandAck, CommandAckResponse
+from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
+from magnetar.protocol.checksum import crc32c
+from magnetar.protocol.chunk import ChunkPlan, plan_chunks
+from magnetar.protocol.columns import BatchColumns, BinaryColumn, decode_batch_columns
+from magnetar.protocol.command import Command, HotCommand, UnknownCommand, encode, encode_head
+from magnetar.protocol.compression import compress, decompress
+from magnetar.protocol.connection import Connection
+from magnetar.protocol.entry import (
+    BrokerEntryMetadata,
+    Entry,
+    encode_entry,
+    split_entry,
+    with_broker_metadata,
+)
+from magnetar.protocol.limit import MESSAGE_SIZE_MAX, PROTOCOL_VERSION
+from magnetar.protocol.message import CommandFlow, CommandMessage
+from magnetar.protocol.metadata import EncryptionKeys, MessageMetadata
+from magnetar.protocol.send import CommandSend, CommandSendReceipt
+
+__all__ = [
+    "MESSAGE_SIZE_MAX",
+    "PROTOCOL_VERSION",
+    "BatchColumns",
+    "BatchWriter",
+    "BinaryColumn",
+    "BrokerEntryMetadata",
+    "ChunkPlan",
+    "Command",
+    "CommandAck",
+    "CommandAckResponse",
+    "CommandFlow",
+    "CommandMessage",
+    "CommandSend",
+    "CommandSendReceipt",
+    "Connection",
+    "EncryptionKeys",
+    "Entry",
+    "HotCommand",
+    "MessageMetadata",
+    "SingleMessage",
+    "UnknownCommand",
+    "compress",
+    "crc32c",
+    "decode_batch",
+    "decode_batch_columns",
+    "decompress",
+    "encode",
+    "encode_batch",
+    "encode_entry",
+    "encode_head",
+    "plan_chunks",
+    "split_entry",
+    "with_broker_metadata",
+]

@@ -1,0 +1,103 @@
+"""Commands that are rare enough to leave to protobuf: all but the six hot ones.
+
+protobuf builds the objects; whether the bytes are sound is decided before, by walking
+them along the schema. The walk knows where it is, so the error names the field and the
+offset (protobuf's says only that something was corrupt), and it bounds nesting and
+counts before anything is built. What passes the walk, protobuf accepts.
+"""
+
+from typing import Final, final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from mypy_extensions import i64
+
+from magnetar.errors import RemoteProtocolError
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.protocol.limit import MESSAGE_NESTING_MAX
+from magnetar.wire.reader import FIELDS_MAX, FIXED64, LENGTH, VARINT, Reader, Shape
+
+# Each command's sub-message, by its field number in BaseCommand, which is its type.
+COMMANDS: Final[dict[int, Descriptor]] = {
+    field.number: field.message_type
+    for field in pb.DESCRIPTOR.message_types_by_name["BaseCommand"].fields
+    if field.message_type is not None
+}
+
+
+@final
+class ColdShape:
+    """What the walk must know of a message: fields by tag (number and wire type)."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        fields = descriptor.fields
+        self.shape: Final = Shape(descriptor.name, {f.number: f.name for f in fields})
+        self.required: Final = {_tag(f): f.number for f in fields if f.is_required}
+        self.texts: Final = {_tag(f) for f in fields if f.type == FieldDescriptor.TYPE_STRING}
+        self.messages: Final = {_tag(f): f.message_type for f in fields if f.message_type}
+
+
+@final
+class _Walk:
+    """One walk over one command; the count of fields runs over all its levels."""
+
+    def __init__(self) -> None:
+        self.fields_left: i64 = FIELDS_MAX
+
+    def check(self, reader: Reader, cold: ColdShape, nesting_left: i64) -> None:
+        if nesting_left == 0:
+            reader.fail(f"messages nested deeper than {MESSAGE_NESTING_MAX}")
+        present: i64 = 0
+        while True:
+            tag = reader.tag()
+            if tag == 0:
+                break
+            self.fields_left -= 1
+            if self.fields_left < 0:
+                reader.fail(f"more than {FIELDS_MAX} fields")
+            if tag in cold.texts:
+                reader.text()
+            elif tag in cold.messages:
+                inner = _shape_of(cold.messages[tag])
+                self.check(reader.message(inner.shape), inner, nesting_left - 1)
+            else:
+                reader.skip()
+            if tag in cold.required:
+                present |= 1 << cold.required[tag]
+        reader.require(present, tuple(cold.required.values()))
+
+
+def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Message:
+    """A message as a protobuf object. Raises RemoteProtocolError."""
+    cold = _shape_of(descriptor)
+    _Walk().check(Reader(data, first, end, cold.shape), cold, MESSAGE_NESTING_MAX)
+    message = GetMessageClass(descriptor)()
+    try:
+        message.ParseFromString(data[first:end])
+    except DecodeError as error:  # the walk is there so that this is never reached
+        raise RemoteProtocolError(descriptor.name, first, str(error)) from None
+    return message
+
+
+def _tag(field: FieldDescriptor) -> int:
+    wire_type = VARINT
+    if field.type == FieldDescriptor.TYPE_DOUBLE:
+        wire_type = FIXED64
+    elif field.type in (
+        FieldDescriptor.TYPE_STRING,
+        FieldDescriptor.TYPE_BYTES,
+        FieldDescriptor.TYPE_MESSAGE,
+    ):
+        wire_type = LENGTH
+    return field.number << 3 | wire_type
+
+
+_shapes: Final[dict[str, ColdShape]] = {}
+
+
+def _shape_of(descriptor: Descriptor) -> ColdShape:
+    shape = _shapes.get(descriptor.name)
+    if shape is None:
+        shape = _shapes[descriptor.name] = ColdShape(descriptor)
+    return shape

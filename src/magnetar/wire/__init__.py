@@ -1,0 +1,1 @@
+"""Bytes as protobuf writes them: tags, varints, lengths, bitsets. Knows no Pulsar message."""

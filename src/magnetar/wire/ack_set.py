@@ -1,0 +1,68 @@
+"""Bitsets of batch indexes: a Python int in memory, 64-bit words on the wire.
+
+Bit i is set while index i of the batch is *unacked*. Word k holds bits 64k to 64k+63 as
+a signed number; words that are zero to the end are left out, as Java's BitSet does. A
+set without any bit is therefore written as no words at all, and that is right: in an
+ACK it means the whole entry.
+
+>>> bits_to_words((1 << 70) - (1 << 64)), words_to_bits([0, 63]) == 63 << 64
+([0, 63], True)
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.wire.reader import Reader
+from magnetar.wire.writer import INT64_MAX, BytesWriter, put_int_field, put_word
+
+WORD_BITS: Final = 64
+
+
+@final
+class AckSetReader:
+    """Gathers the words of one `ack_set` field, packed or not, as they are read."""
+
+    def __init__(self) -> None:
+        self._words = BytesWriter()
+
+    def take(self, reader: Reader) -> None:
+        """A word of the unpacked form."""
+        put_word(self._words, reader.varint())
+
+    def take_packed(self, reader: Reader) -> None:
+        inner = reader.packed()
+        while inner.more():
+            put_word(self._words, inner.varint())
+
+    def bits(self) -> int:
+        return int.from_bytes(self._words.getvalue(), "little")
+
+
+def words_to_bits(words: list[int]) -> int:
+    """The bitset that signed 64-bit words spell."""
+    out = BytesWriter()
+    for word in words:
+        put_word(out, word)
+    return int.from_bytes(out.getvalue(), "little")
+
+
+def bits_to_words(bits: int) -> list[int]:
+    """The signed 64-bit words that spell a bitset, without trailing zero words."""
+    count = (bits.bit_length() + WORD_BITS - 1) // WORD_BITS
+    data = bits.to_bytes(count * 8, "little")
+    return [int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)]
+
+
+def put_ack_set_field(out: BytesWriter, tag: i64, bits: int) -> None:
+    """The words as an unpacked repeated field, which is how Pulsar's clients expect them."""
+    if 0 < bits <= INT64_MAX:
+        put_int_field(out, tag, bits)
+        return
+    for word in bits_to_words(bits):
+        put_int_field(out, tag, word)
+
+
+def all_unacked(batch_size: int) -> int:
+    """The set of a batch of which nothing is acked yet."""
+    return (1 << batch_size) - 1
