@@ -5,12 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
-# The rooms that the interpreted run covers in full, and what it takes of the rest.
-PURE := tests/test_architecture.py tests/wire tests/model tests/protocol src
+# What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
+INTERPRETED := tests/wire tests/model tests/protocol \
+  tests/test_architecture.py tests/test_front_door.py tests/test_examples.py tests/peer src
 
-.PHONY: help test check bench build clean test-long compiled sweep format proto lock
+.PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
 
 help:
+	@echo 'make demo       a tour of what is here'
 	@echo 'make test       set up, check, and test: compiled, then interpreted'
 	@echo 'make check      format, lint, types, generated files'
 	@echo 'make bench      benchmarks, compiled'
@@ -21,13 +23,16 @@ help:
 	@echo 'make lock       resolve the pinned requirements anew'
 	@echo 'make clean      remove everything that is built or installed here'
 
+demo: $(READY)
+	@$(BIN)/python examples/wire_tour.py
+
 test: check compiled
 	@if [ -d $(COMPILED) ]; then \
 	  echo '== tests, compiled'; \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
 	fi
 	@echo '== tests of the pure rooms, interpreted, with coverage'
-	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --doctest-modules $(PURE)
+	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --doctest-modules $(INTERPRETED)
 	@$(BIN)/python -m coverage report --fail-under=100
 
 check: $(READY) sweep

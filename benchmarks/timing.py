@@ -5,7 +5,7 @@ them alike; the fastest round of each counts, and results are compared as ratios
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 Work = Callable[[], object]
 
@@ -21,7 +21,7 @@ def fastest(contestants: dict[str, Work], *, rounds: int = 9) -> dict[str, float
     return best
 
 
-def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     print(f"\n{title}")
     for row in [header, tuple("-" * w for w in widths), *rows]:

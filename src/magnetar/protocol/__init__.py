@@ -8,6 +8,7 @@ from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
 from magnetar.protocol.checksum import crc32c
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
+from magnetar.protocol.cold import message_id_from_pb, message_id_to_pb
 from magnetar.protocol.columns import BatchColumns, BinaryColumn, decode_batch_columns
 from magnetar.protocol.command import Command, HotCommand, UnknownCommand, encode, encode_head
 from magnetar.protocol.compression import compress, decompress
@@ -19,10 +20,12 @@ from magnetar.protocol.entry import (
     split_entry,
     with_broker_metadata,
 )
+from magnetar.protocol.key_hash import auto_split_slot, consistent_slot, key_hash
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX, PROTOCOL_VERSION
 from magnetar.protocol.message import CommandFlow, CommandMessage
 from magnetar.protocol.metadata import EncryptionKeys, MessageMetadata
 from magnetar.protocol.send import CommandSend, CommandSendReceipt
+from magnetar.protocol.topics_hash import topics_hash
 
 __all__ = [
     "MESSAGE_SIZE_MAX",
@@ -46,7 +49,9 @@ __all__ = [
     "MessageMetadata",
     "SingleMessage",
     "UnknownCommand",
+    "auto_split_slot",
     "compress",
+    "consistent_slot",
     "crc32c",
     "decode_batch",
     "decode_batch_columns",
@@ -55,7 +60,11 @@ __all__ = [
     "encode_batch",
     "encode_entry",
     "encode_head",
+    "key_hash",
+    "message_id_from_pb",
+    "message_id_to_pb",
     "plan_chunks",
     "split_entry",
+    "topics_hash",
     "with_broker_metadata",
 ]

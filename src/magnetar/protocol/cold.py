@@ -14,9 +14,16 @@ from google.protobuf.message_factory import GetMessageClass
 from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
+from magnetar.model.message_id_data import SHAPE as MESSAGE_ID_SHAPE
+from magnetar.model.message_id_data import (
+    MessageIdData,
+    decode_message_id_data,
+    encode_message_id_data,
+)
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.limit import MESSAGE_NESTING_MAX
 from magnetar.wire.reader import FIELDS_MAX, FIXED64, LENGTH, VARINT, Reader, Shape
+from magnetar.wire.writer import BytesWriter
 
 # Each command's sub-message, by its field number in BaseCommand, which is its type.
 COMMANDS: Final[dict[int, Descriptor]] = {
@@ -78,6 +85,22 @@ def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Me
     except DecodeError as error:  # the walk is there so that this is never reached
         raise RemoteProtocolError(descriptor.name, first, str(error)) from None
     return message
+
+
+def message_id_from_pb(message: pb.MessageIdData) -> MessageIdData:
+    """The id in a cold command, with numbers folded to signed ones.
+
+    Raises RemoteProtocolError if it is nested deeper than an id can be.
+    """
+    data = message.SerializeToString()
+    return decode_message_id_data(Reader(data, 0, len(data), MESSAGE_ID_SHAPE))
+
+
+def message_id_to_pb(message_id: MessageIdData) -> pb.MessageIdData:
+    """An id for a cold command."""
+    out = BytesWriter()
+    encode_message_id_data(out, message_id)
+    return pb.MessageIdData.FromString(out.getvalue())
 
 
 def _tag(field: FieldDescriptor) -> int:

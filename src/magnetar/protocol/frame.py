@@ -39,7 +39,7 @@ class FrameBuffer:
 
     def __init__(self, message_size_max: i64) -> None:
         self.message_size_max: i64 = message_size_max
-        self.data = b""
+        self.data: bytes = b""
         self.frame_first: i64 = 0
         self.command_first: i64 = 0
         self.command_end: i64 = 0

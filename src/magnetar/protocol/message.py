@@ -57,6 +57,8 @@ class CommandMessage:
         if self.redelivery_count != 0:
             put_int_field(out, 0x18, self.redelivery_count)
         if self.ack_set is not None:
+            # An empty set would be written as none, and that means the opposite: all.
+            assert self.ack_set != 0, "an entry of which everything is acked is not delivered"
             put_ack_set_field(out, 0x20, self.ack_set)
         if self.consumer_epoch is not None:
             put_int_field(out, 0x28, self.consumer_epoch)

@@ -17,6 +17,8 @@ from magnetar.wire.reader import Reader
 from magnetar.wire.writer import INT64_MAX, BytesWriter, put_int_field, put_word
 
 WORD_BITS: Final = 64
+# Bounds the bitset that a peer can have us build: a batch of 2**20 messages.
+WORDS_MAX: Final = (1 << 20) // WORD_BITS
 
 
 @final
@@ -28,15 +30,19 @@ class AckSetReader:
 
     def take(self, reader: Reader) -> None:
         """A word of the unpacked form."""
+        if len(self._words) == WORDS_MAX * 8:
+            reader.fail(f"more than {WORDS_MAX} words")
         put_word(self._words, reader.varint())
 
     def take_packed(self, reader: Reader) -> None:
         inner = reader.packed()
         while inner.more():
-            put_word(self._words, inner.varint())
+            self.take(inner)
 
-    def bits(self) -> int:
-        return int.from_bytes(self._words.getvalue(), "little")
+    def bits(self) -> int | None:
+        """The bitset, or None if there was not even one word: that is no ack_set."""
+        words = self._words.getvalue()
+        return int.from_bytes(words, "little") if words else None
 
 
 def words_to_bits(words: list[int]) -> int:

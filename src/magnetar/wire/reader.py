@@ -185,7 +185,8 @@ class Reader:
         if wire_type == VARINT:
             self.varint()
         elif wire_type == LENGTH:
-            self.pos += self.length()
+            size = self.length()
+            self.pos += size
         elif wire_type == FIXED64:
             self._advance(8)
         elif wire_type == FIXED32:

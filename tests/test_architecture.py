@@ -1,0 +1,116 @@
+"""The house rules of ARCHITECTURE.md, read from the imports themselves."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "magnetar"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ROOMS: dict[str, list[str]] = PROJECT["tool"]["magnetar"]["rooms"]
+SHELLS: list[str] = PROJECT["tool"]["magnetar"]["shells"]
+MYPYC: dict[str, list[str]] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"][
+    "mypyc"
+]
+
+# What only a shell may touch: the world outside, time, chance and other threads.
+WORLD = {"asyncio", "os", "random", "socket", "threading", "time"}
+WORLD |= {"multiprocessing", "secrets", "select", "selectors", "shutil", "signal", "subprocess"}
+WORLD |= {"concurrent", "pathlib", "mmap", "sqlite3", "tempfile", "uuid", "datetime"}
+
+MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def room_of(name: str) -> str:
+    """The room a file is in; the front door is in none."""
+    return name.partition("/")[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file imports anywhere, functions included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)} imports relatively: write the full name"
+            assert node.module is not None
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def is_shell(name: str) -> bool:
+    return any(name == shell or name.startswith(f"{shell}/") for shell in SHELLS)
+
+
+def matches(name: str, patterns: list[str]) -> bool:
+    path = f"/src/magnetar/{name}"
+    return any(path == p or path.startswith(f"{p}/") for p in patterns)
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(MODULES) > 20
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_one_way(path: Path) -> None:
+    room = room_of(name_of(path))
+    if room == "__init__":
+        return  # the front door shows what the rooms hold
+    assert room in ROOMS, f"{room} is a new room: say in pyproject.toml what it may import"
+    ours = {m.split(".")[1] for m in imports_of(path) if m.startswith("magnetar.")}
+    assert ours <= {room, *ROOMS[room]}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_shells_touch_the_world(path: Path) -> None:
+    if is_shell(name_of(path)):
+        return
+    touched = {m.partition(".")[0] for m in imports_of(path)} & WORLD
+    assert not touched, f"{name_of(path)} is not listed as a shell in pyproject.toml"
+
+
+def test_every_shell_named_is_there() -> None:
+    assert [s for s in SHELLS if not (PACKAGE / s).exists()] == []
+
+
+def test_the_arrows_have_no_circles() -> None:
+    done: set[str] = set()
+    while len(done) < len(ROOMS):
+        ready = {room for room, below in ROOMS.items() if set(below) <= done} - done
+        assert ready, f"these import each other: {sorted(set(ROOMS) - done)}"
+        done |= ready
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_mypyc_compiles_what_decides_and_no_shell(path: Path) -> None:
+    """Every file of a compiled room is compiled, unless it is a shell or has its reason."""
+    name = name_of(path)
+    compiled = matches(name, MYPYC["include"]) and not matches(name, MYPYC["exclude"])
+    if is_shell(name):
+        assert not compiled, f"{name} is a shell: exclude it in pyproject.toml"
+    elif compiled:
+        assert not imports_of(path) & {"typing.Any"}
+
+
+def test_the_schema_of_the_wire_is_not_compiled() -> None:
+    assert matches("protocol/pulsar_pb2.py", MYPYC["exclude"])
+
+
+HEAVY = ("pyspark", "pyarrow", "pandas", "starlette", "uvicorn", "httpx", "typer", "asyncio")
+
+
+def test_importing_magnetar_is_light() -> None:
+    program = f"import sys, magnetar; print([m for m in {HEAVY!r} if m in sys.modules])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"

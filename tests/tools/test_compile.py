@@ -1,0 +1,81 @@
+"""A compiled file never shadows an edited one."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """tools/compile.py, working on a tree of its own."""
+    spec = importlib.util.spec_from_file_location("compile_tool", ROOT / "tools" / "compile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "src" / "magnetar").mkdir(parents=True)
+    (tmp_path / "src" / "magnetar" / "__init__.py").write_text("x = 1\n")
+    (tmp_path / "requirements").mkdir()
+    for name in module.INPUTS:
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "COMPILED", tmp_path / ".build" / "compiled")
+    monkeypatch.setattr(module, "DIGEST", tmp_path / ".build" / "compiled.digest")
+    return module
+
+
+def test_compiled_files_in_the_sources_are_removed(tool: ModuleType, tmp_path: Path) -> None:
+    stray = tmp_path / "src" / "magnetar" / "wire.cpython-311-x86_64-linux-gnu.so"
+    stray.write_bytes(b"stale")
+    tool.sweep()
+    assert not stray.exists()
+    assert (tmp_path / "src" / "magnetar" / "__init__.py").exists()
+
+
+def test_every_change_of_a_source_asks_for_a_new_build(tool: ModuleType, tmp_path: Path) -> None:
+    source = tmp_path / "src" / "magnetar" / "__init__.py"
+    digests = [tool.digest_of_inputs()]
+    source.write_text("x = 2\n")
+    digests.append(tool.digest_of_inputs())
+    source.with_name("new.py").write_text("")
+    digests.append(tool.digest_of_inputs())
+    source.with_name("new.py").rename(source.with_name("other.py"))
+    digests.append(tool.digest_of_inputs())
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    digests.append(tool.digest_of_inputs())
+    assert len(set(digests)) == len(digests)
+    source.with_name("__init__.pyc").write_text("bytecode does not count")
+    assert tool.digest_of_inputs() == digests[-1]
+
+
+def test_without_a_compiler_there_is_no_compiled_build_and_a_word_about_it(
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stale = tmp_path / ".build" / "compiled" / "magnetar"
+    stale.mkdir(parents=True)
+    monkeypatch.setattr(tool.sysconfig, "get_config_var", lambda _: "no-such-compiler")
+    monkeypatch.setattr("sys.argv", ["compile.py"])
+    monkeypatch.setenv("MAGNETAR_REQUIRE", "")
+    assert tool.main() == 0
+    assert not stale.exists()
+    assert (
+        "no C compiler (no-such-compiler); everything runs interpreted" in capsys.readouterr().out
+    )
+    monkeypatch.setenv("MAGNETAR_REQUIRE", "spark compiled")
+    assert tool.main() == 1
+
+
+def test_a_compiler_without_headers_is_told_apart(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tool.missing_compiler():
+        pytest.skip("this machine has no compiler")
+    monkeypatch.setattr(tool.sysconfig, "get_path", lambda _: str(tmp_path))
+    assert "finds no Python.h" in tool.missing_compiler()
