@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
 # What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
-INTERPRETED := tests/wire tests/model tests/protocol \
+INTERPRETED := tests/wire tests/model tests/protocol tests/ack \
   tests/test_architecture.py tests/test_front_door.py tests/test_examples.py tests/peer src
 
 .PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
@@ -32,7 +32,7 @@ test: check compiled
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
 	fi
 	@echo '== tests of the pure rooms, interpreted, with coverage'
-	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --doctest-modules $(INTERPRETED)
+	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --hypothesis-profile=brief --doctest-modules $(INTERPRETED)
 	@$(BIN)/python -m coverage report --fail-under=100
 
 check: $(READY) sweep

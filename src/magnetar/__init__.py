@@ -1,11 +1,14 @@
 """Magnetar: messaging with acks that stick."""
 
 from magnetar.errors import (
+    BatchIndexError,
+    CorruptAckError,
     InvalidMessageIdError,
     InvalidTopicNameError,
     LocalProtocolError,
     MagnetarError,
     MessageTooLargeError,
+    NoSuchEntryError,
     ProtocolError,
     RemoteProtocolError,
     UsageError,
@@ -26,9 +29,11 @@ from magnetar.model import (
 
 __all__ = [
     "COMPILED",
+    "BatchIndexError",
     "ChunkMessageId",
     "CompressionType",
     "ConsumerType",
+    "CorruptAckError",
     "InitialPosition",
     "InvalidMessageIdError",
     "InvalidTopicNameError",
@@ -37,6 +42,7 @@ __all__ = [
     "MagnetarError",
     "MessageId",
     "MessageTooLargeError",
+    "NoSuchEntryError",
     "Position",
     "ProducerAccessMode",
     "ProtocolError",

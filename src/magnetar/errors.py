@@ -4,7 +4,10 @@
     ├── UsageError (also a ValueError)     fix the call
     │   ├── InvalidMessageIdError          bytes or numbers that are no message id
     │   ├── InvalidTopicNameError          a name that Pulsar would refuse
-    │   └── MessageTooLargeError           more bytes than one message may have
+    │   ├── MessageTooLargeError           more bytes than one message may have
+    │   ├── NoSuchEntryError               a position that was never in its topic
+    │   └── BatchIndexError                an index that cannot be placed in its batch
+    ├── CorruptAckError                    bytes that no ack state was written as
     └── ProtocolError                      the conversation itself is broken
         ├── LocalProtocolError             we were about to say something invalid
         └── RemoteProtocolError            the peer said something invalid
@@ -14,11 +17,14 @@ mypyc compiles only some exception bases.
 """
 
 __all__ = [
+    "BatchIndexError",
+    "CorruptAckError",
     "InvalidMessageIdError",
     "InvalidTopicNameError",
     "LocalProtocolError",
     "MagnetarError",
     "MessageTooLargeError",
+    "NoSuchEntryError",
     "ProtocolError",
     "RemoteProtocolError",
     "UsageError",
@@ -67,6 +73,47 @@ class MessageTooLargeError(UsageError):
 
     def __str__(self) -> str:
         return f"{self.size} bytes exceed the limit of {self.size_max}: {self.advice}"
+
+
+class NoSuchEntryError(UsageError):
+    """An ack names an entry that the topic does not have and never had."""
+
+    def __init__(self, ledger_id: int, entry_id: int, reason: str) -> None:
+        super().__init__(ledger_id, entry_id, reason)
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no entry {self.ledger_id}:{self.entry_id} in this topic: {self.reason}"
+
+
+class BatchIndexError(UsageError):
+    """A batch index or `ack_set` that does not fit the entry, or fits nobody knows what.
+
+    It is never widened to the whole entry: that would ack what nobody asked for.
+    """
+
+    def __init__(self, ledger_id: int, entry_id: int, reason: str) -> None:
+        super().__init__(ledger_id, entry_id, reason)
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"entry {self.ledger_id}:{self.entry_id}: {self.reason}"
+
+
+class CorruptAckError(MagnetarError):
+    """Bytes that are no delta or snapshot. `offset` is where the reader gave up."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"corrupt ack state at byte {self.offset}: {self.reason}"
 
 
 class ProtocolError(MagnetarError):

@@ -26,7 +26,7 @@ from magnetar.protocol.columns import (
     PROPERTIES,
     SEQUENCE_IDS,
 )
-from magnetar.protocol.limit import BATCH_MESSAGES_MAX
+from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 
 @st.composite
@@ -78,12 +78,12 @@ def test_the_writer_tells_its_size_and_count_as_it_grows() -> None:
 
 def test_a_batch_has_a_bounded_number_of_messages() -> None:
     writer = BatchWriter()
-    for _ in range(BATCH_MESSAGES_MAX):
+    for _ in range(BATCH_SIZE_MAX):
         writer.add(b"")
     with pytest.raises(LocalProtocolError, match="at most 1048576 messages"):
         writer.add(b"")
-    assert writer.count == BATCH_MESSAGES_MAX
-    for count in (-1, BATCH_MESSAGES_MAX + 1, 2**31 - 1):
+    assert writer.count == BATCH_SIZE_MAX
+    for count in (-1, BATCH_SIZE_MAX + 1, 2**31 - 1):
         with pytest.raises(RemoteProtocolError, match="num_messages_in_batch"):
             decode_batch(b"", count)
         with pytest.raises(RemoteProtocolError, match="num_messages_in_batch"):

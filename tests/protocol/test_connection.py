@@ -120,6 +120,42 @@ def test_commands_of_other_versions_are_told_and_passed_over(number: int) -> Non
     assert isinstance(connection.next_command(), pb.CommandPing)
 
 
+SEND = b"\x08\x01\x10\x01"
+ID = b"\x08\x01\x10\x01"
+ID_2, ID_3, ID_9 = b"\x12\x04" + ID, b"\x1a\x04" + ID, b"\x4a\x04" + ID
+CHUNK = b"\x3a\x04" + ID
+CHUNKS_TWICE = b"\x4a\x10" + ID + CHUNK + CHUNK
+
+
+NEW_FIELD = b"\xf8\x07\x01"  # number 127
+LONG_PROPERTY = b"\x0a\x01k\x10\x05" + NEW_FIELD
+FUTURE = {
+    "SEND": frame(6, SEND + NEW_FIELD),
+    "SEND_RECEIPT": frame(7, SEND + NEW_FIELD),
+    "MESSAGE": frame(9, b"\x08\x01" + NEW_FIELD + b"\x12\x07" + ID + NEW_FIELD),
+    "ACK": frame(10, b"\x08\x01\x10\x00" + NEW_FIELD + b"\x2a\x08" + LONG_PROPERTY),
+    "ACK_RESPONSE": frame(38, b"\x08\x01" + NEW_FIELD),
+    "FLOW": frame(11, b"\x08\x01\x10\x05" + NEW_FIELD),
+    "CONSUMER_STATS_RESPONSE": frame(26, b"\x08\x01\x21" + bytes(8) + NEW_FIELD),
+}
+
+
+@pytest.mark.parametrize("stream", FUTURE.values(), ids=FUTURE)
+def test_fields_of_versions_to_come_are_passed_over(stream: bytes) -> None:
+    connection = Connection()
+    connection.receive_data(stream)
+    command = connection.next_command()
+    assert command is not None
+    assert not isinstance(command, UnknownCommand)
+    assert describe(command) == describe(parsed_again(encode(command)))
+
+
+def parsed_again(stream: bytes) -> object:
+    connection = Connection()
+    connection.receive_data(stream)
+    return connection.next_command()
+
+
 def size(n: int) -> bytes:
     return n.to_bytes(4, "big")
 
@@ -138,6 +174,10 @@ def size(n: int) -> bytes:
         (frame(18, b"")[:8] + b"\x08\x13" + frame(18, b"")[10:], "BaseCommand.CommandPong", 13),
         (size(12) + size(8) + b"\x08\x12\x92\x01\x00\x9a\x01\x00", "BaseCommand.CommandPong", 15),
         (frame(6, b"\x08\x01"), "CommandSend.sequence_id", 14),
+        (frame(6, SEND + ID_9 + ID_9), "CommandSend.message_id", 23),
+        (frame(7, SEND + ID_3 + ID_3), "CommandSendReceipt.message_id", 23),
+        (frame(9, b"\x08\x01" + ID_2 + ID_2), "CommandMessage.message_id", 21),
+        (frame(6, SEND + CHUNKS_TWICE), "MessageIdData.first_chunk_message_id", 29),
         (frame(9, b"\x08\x01\x12\x02\x08\x01"), "MessageIdData.entryId", 18),
         (frame(13, b""), "CommandSuccess.request_id", 12),
         (frame(4, b"\x0a\x01\xff"), "CommandSubscribe.topic", 13),

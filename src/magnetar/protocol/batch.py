@@ -14,7 +14,7 @@ from magnetar.errors import LocalProtocolError, RemoteProtocolError
 from magnetar.protocol.frame import read_u32
 from magnetar.protocol.key_value import SHAPE as KEY_VALUE_SHAPE
 from magnetar.protocol.key_value import decode_key_value, put_key_values
-from magnetar.protocol.limit import BATCH_MESSAGES_MAX
+from magnetar.wire.ack_set import BATCH_SIZE_MAX
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import (
     BytesWriter,
@@ -93,8 +93,8 @@ class BatchWriter:
         compacted_out: bool = False,
     ) -> None:
         """Raises LocalProtocolError once the batch has all it may have."""
-        if self.count == BATCH_MESSAGES_MAX:
-            raise LocalProtocolError(f"a batch has at most {BATCH_MESSAGES_MAX} messages")
+        if self.count == BATCH_SIZE_MAX:
+            raise LocalProtocolError(f"a batch has at most {BATCH_SIZE_MAX} messages")
         out = self._out
         start: i64 = len(out)
         put_u32(out, 0)
@@ -203,11 +203,11 @@ def _decode_single(reader: Reader, message: SingleMessage) -> i64:
 
 
 def check_batch_count(count: i64) -> None:
-    if not 0 <= count <= BATCH_MESSAGES_MAX:
+    if not 0 <= count <= BATCH_SIZE_MAX:
         raise RemoteProtocolError(
             "MessageMetadata.num_messages_in_batch",
             0,
-            f"{count} messages, a batch has at most {BATCH_MESSAGES_MAX}",
+            f"{count} messages, a batch has at most {BATCH_SIZE_MAX}",
         )
 
 

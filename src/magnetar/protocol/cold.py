@@ -82,7 +82,7 @@ def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Me
     message = GetMessageClass(descriptor)()
     try:
         message.ParseFromString(data[first:end])
-    except DecodeError as error:  # the walk is there so that this is never reached
+    except DecodeError as error:  # pragma: no cover, the walk is there so that this never is
         raise RemoteProtocolError(descriptor.name, first, str(error)) from None
     return message
 

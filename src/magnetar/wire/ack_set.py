@@ -17,8 +17,11 @@ from magnetar.wire.reader import Reader
 from magnetar.wire.writer import INT64_MAX, BytesWriter, put_int_field, put_word
 
 WORD_BITS: Final = 64
-# Bounds the bitset that a peer can have us build: a batch of 2**20 messages.
-WORDS_MAX: Final = (1 << 20) // WORD_BITS
+# A message in a batch takes at least six bytes (the size of its metadata, and metadata
+# that names the payload's size), so a message of 5 MiB has room for 873,813. A size
+# beyond this would have us build bitsets as large as a peer likes.
+BATCH_SIZE_MAX: Final = 1 << 20
+WORDS_MAX: Final = BATCH_SIZE_MAX // WORD_BITS
 
 
 @final

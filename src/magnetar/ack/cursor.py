@@ -1,0 +1,347 @@
+"""The cursor: what one subscription has acknowledged, and what it has not.
+
+    mark-delete position    it and everything before it is acked
+    acks                    above it: acked entries, and records of partly acked batches
+    epoch                   the number of the last reset
+
+*Decide, then apply.* `plan_*` checks a request and returns a delta, or raises; the state
+stays as it is. `apply` carries a delta out, which cannot fail. Between the two stands the
+journal: the state here is always what is durable, deltas on their way are values in the
+hands of whoever writes them, and a write that failed is undone by forgetting its deltas.
+After a restart the same deltas are applied to the last snapshot.
+
+The cursor's mark-delete is always as far as it can be: the entry after it is unacked. It
+may name an entry that is trimmed by now.
+"""
+
+from collections.abc import Iterator
+from typing import Final, final
+
+from mypy_extensions import i64
+from pyroaring import BitMap
+
+from magnetar.ack.acks import Acks
+from magnetar.ack.bitmap import clear_count, next_set, nth_clear, run_end
+from magnetar.ack.delta import (
+    ENTRY_BITS,
+    ENTRY_MASK,
+    AckDelta,
+    Delta,
+    ResetDelta,
+    key_position,
+    position_key,
+)
+from magnetar.ack.ledger_acks import LedgerAcks
+from magnetar.ack.ledgers import ENTRY_COUNT_MAX, Ledgers
+from magnetar.ack.plan import AckPlan
+from magnetar.ack.record import record_size, remaining_indexes
+from magnetar.ack.reset_plan import ResetPlan
+from magnetar.ack.run import Run
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position import Position
+
+# How many entries `unacked` yields before it looks at the state again.
+RUN_ENTRIES: Final = 1024
+
+NOTHING: Final = BitMap()
+
+
+@final
+class Cursor:
+    """The ack state of a subscription.
+
+    >>> ledgers = Ledgers()
+    >>> ledgers.add(5, 10)
+    >>> cursor = Cursor(ledgers, Position(5, -1))
+    >>> cursor.apply(cursor.plan_acks([MessageIdData(5, 1), MessageIdData(5, 2)]))
+    True
+    >>> cursor.mark_delete, cursor.unacked_entries()
+    (Position(5, -1), 8)
+    >>> cursor.apply(cursor.plan_cumulative(MessageIdData(5, 0)))
+    True
+    >>> cursor.mark_delete, cursor.next_run(Position(5, 0), 100)
+    (Position(5, 2), Run(5, 3, 10))
+    """
+
+    def __init__(
+        self, ledgers: Ledgers, mark_delete: Position, epoch: i64 = 0, acks: Acks | None = None
+    ) -> None:
+        self._ledgers: Final = ledgers
+        self._acks: Final[Acks] = Acks(ledgers.sizes) if acks is None else acks
+        self._mark_delete: Position = ledgers.clip(mark_delete)
+        self._epoch: i64 = epoch
+        # An epoch is given out once, even if its reset then fails.
+        self._epoch_planned: i64 = epoch
+        self._acks.drop_before(self._mark_delete.ledger_id, self._mark_delete.entry_id + 1)
+        self.trim()
+
+    @property
+    def mark_delete(self) -> Position:
+        """It and everything before it is acked; the entry after it is not."""
+        return self._mark_delete
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last reset."""
+        return self._epoch
+
+    # ---- decide --------------------------------------------------------------
+
+    def plan_acks(self, ids: list[MessageIdData]) -> AckDelta:
+        """Individual acks as an ACK carries them, all or nothing.
+
+        An id without `ack_set` is the whole entry. Ids that are acked or trimmed already
+        are fine and change nothing. Raises NoSuchEntryError, BatchIndexError.
+        """
+        plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
+        for id in ids:
+            plan.ack(id)
+        return plan.delta(self._epoch)
+
+    def plan_messages(self, ids: list[MessageIdData]) -> AckDelta:
+        """Individual acks of messages by name, all or nothing: `batch_index` counts.
+
+        Raises NoSuchEntryError, and BatchIndexError if an index is beyond its batch or
+        the size of the batch is neither known nor given.
+        """
+        plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
+        for id in ids:
+            plan.ack_message(id)
+        return plan.delta(self._epoch)
+
+    def plan_cumulative(self, id: MessageIdData) -> AckDelta:
+        """A cumulative ack as an ACK carries it; a stale one gives an empty delta.
+
+        Inside a batch (with `ack_set`) it adds to what is acked there, and takes nothing
+        back. Raises NoSuchEntryError, BatchIndexError.
+        """
+        plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
+        plan.ack_through(id)
+        return plan.delta(self._epoch)
+
+    def plan_skip(self, entry_count: int) -> AckDelta:
+        """Acks the next `entry_count` unacked entries; all, if there are fewer."""
+        target = self._mark_delete
+        found = self._ledgers.next(target)
+        while found is not None and entry_count > 0:
+            ledger_id = found.ledger_id
+            end = self._ledgers.entry_count(ledger_id)
+            acks = self._acks.ledger(ledger_id)
+            entries = NOTHING if acks is None else acks.entries
+            left: int = clear_count(entries, found.entry_id, end)
+            if left >= entry_count:
+                target = Position(ledger_id, nth_clear(entries, found.entry_id, end, entry_count))
+                break
+            entry_count -= left
+            target = Position(ledger_id, end - 1)
+            found = self._ledgers.next(target)
+        return self.plan_expire(target)
+
+    def plan_expire(self, position: Position) -> AckDelta:
+        """Acks everything through `position`, or through the last entry if that is earlier."""
+        plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
+        plan.move(self._ledgers.clip(position))
+        return plan.delta(self._epoch)
+
+    def plan_clear(self) -> AckDelta:
+        """Acks everything that is there now."""
+        return self.plan_expire(self._ledgers.last())
+
+    def plan_reset(
+        self,
+        position: Position,
+        *,
+        batch_index: i64 = -1,
+        ack_set: int | None = None,
+        batch_size: i64 = 0,
+    ) -> ResetDelta:
+        """Puts the cursor where `position` is the next to be read, and unacks the rest.
+
+        A position that is not there stands for the next one that is; beyond the end, for
+        the end. Inside a batch the messages from `batch_index` on are unacked, or those
+        in `ack_set`; none of them means the next entry. Raises BatchIndexError if the
+        size of that batch is neither known nor given.
+        """
+        plan = ResetPlan(self._ledgers, self._acks, position)
+        if batch_index > 0 or ack_set:
+            plan.enter_batch(batch_index, ack_set, batch_size)
+        self._epoch_planned += 1
+        return plan.delta(self._epoch_planned)
+
+    # ---- apply ---------------------------------------------------------------
+
+    def apply(self, delta: Delta) -> bool:
+        """Carries a delta out. False: it is of another epoch, and nothing changed.
+
+        Deltas of one epoch may come in any order and more than once. What they name but
+        the topic does not have (any more) is passed over.
+        """
+        if isinstance(delta, ResetDelta):
+            return self._reset(delta)
+        if delta.epoch != self._epoch:
+            return False
+        if delta.mark_delete is not None:
+            target = self._ledgers.clip(delta.mark_delete)
+            if target > self._mark_delete:
+                self._move(target)
+        self._ack_entries(delta.entries)
+        self._ack_records(delta.records)
+        self._advance()
+        return True
+
+    def trim(self) -> None:
+        """Forgets the acks of what the topic does not have (any more)."""
+        for ledger_id in self._acks.ledger_ids():
+            count = self._ledgers.entry_count(ledger_id)
+            if count < 0 or ledger_id < self._mark_delete.ledger_id:
+                self._acks.drop_ledger(ledger_id)
+            elif self._acks.end(ledger_id) > count:
+                self._acks.drop_from(ledger_id, count)
+        self._advance()
+
+    def _reset(self, delta: ResetDelta) -> bool:
+        if delta.epoch <= self._epoch:
+            return False
+        self._epoch = delta.epoch
+        self._epoch_planned = max(self._epoch_planned, delta.epoch)
+        self._acks.clear()
+        self._mark_delete = self._ledgers.clip(delta.mark_delete)
+        if delta.record != 0:
+            self._ack_records(((delta.entry, delta.record),))
+        self._advance()
+        return True
+
+    def _ack_entries(self, keys: tuple[int, ...]) -> None:
+        floor = position_key(self._mark_delete.ledger_id, self._mark_delete.entry_id)
+        sizes = self._ledgers.sizes
+        ledger_id = -1
+        count: i64 = -1
+        acks: LedgerAcks | None = None
+        for key in keys:
+            if key >> ENTRY_BITS != ledger_id:
+                ledger_id = key >> ENTRY_BITS
+                count = self._ledgers.entry_count(ledger_id)
+                acks = None
+            entry_id = key & ENTRY_MASK
+            if key <= floor or entry_id >= count:
+                continue
+            if acks is None:
+                acks = self._acks.own(ledger_id)
+            acks.ack_entry(entry_id, max(sizes.batch_size(ledger_id, entry_id), 1))
+
+    def _ack_records(self, records: tuple[tuple[int, int], ...]) -> None:
+        for key, record in records:
+            position = key_position(key)
+            known = position.entry_id < self._ledgers.entry_count(position.ledger_id)
+            if known and position > self._mark_delete:
+                self._acks.ack_indexes(position.ledger_id, position.entry_id, record)
+
+    def _advance(self) -> None:
+        """Moves mark-delete over what is acked right behind it, through ledgers."""
+        while (following := self._ledgers.next(self._mark_delete)) is not None:
+            acks = self._acks.ledger(following.ledger_id)
+            if acks is None or following.entry_id not in acks.entries:
+                return
+            end = run_end(acks.entries, following.entry_id)
+            self._move(Position(following.ledger_id, end - 1))
+
+    def _move(self, target: Position) -> None:
+        if target.ledger_id != self._mark_delete.ledger_id:
+            for ledger_id in self._acks.ledger_ids():
+                if ledger_id >= target.ledger_id:
+                    break
+                self._acks.drop_ledger(ledger_id)
+        self._acks.drop_before(target.ledger_id, target.entry_id + 1)
+        self._mark_delete = target
+
+    # ---- ask -----------------------------------------------------------------
+
+    def is_acked(self, position: Position, batch_index: i64 = -1) -> bool:
+        """Whether an entry, or one message of it, is acked."""
+        if position <= self._mark_delete:
+            return True
+        return self._acks.is_acked(position.ledger_id, position.entry_id, batch_index)
+
+    def remaining(self, position: Position) -> int | None:
+        """The unacked indexes of a partly acked batch; 0 if acked, None if untouched.
+
+        What MESSAGE carries as `ack_set`, in other words.
+        """
+        if self.is_acked(position):
+            return 0
+        record = self._acks.record(position.ledger_id, position.entry_id)
+        return None if record == 0 else remaining_indexes(record)
+
+    def next_run(self, position: Position, entries_max: int) -> Run | None:
+        """The first unacked entries from `position` on, as far as they are consecutive."""
+        after = Position(self._mark_delete.ledger_id, self._mark_delete.entry_id + 1)
+        found = self._ledgers.at_or_after(position if position > after else after)
+        entries_max = min(entries_max, ENTRY_COUNT_MAX)  # which i64 can add to an entry id
+        while found is not None:
+            ledger_id = found.ledger_id
+            first = found.entry_id
+            end = self._ledgers.entry_count(ledger_id)
+            acks = self._acks.ledger(ledger_id)
+            if acks is not None:
+                if first in acks.entries:
+                    first = run_end(acks.entries, first)
+                end = next_set(acks.entries, first, end)
+            if first < end:
+                return Run(ledger_id, first, min(end, first + entries_max))
+            found = self._ledgers.at_or_after(Position(ledger_id, end))
+        return None
+
+    def unacked(self, position: Position | None = None) -> Iterator[tuple[Position, int | None]]:
+        """Unacked entries in order, each with what `remaining` says of it.
+
+        Looks afresh for each run of entries, so it may be used while acks are applied.
+        """
+        start = self._mark_delete if position is None else position
+        run = self.next_run(start, RUN_ENTRIES)
+        while run is not None:
+            for entry_id in range(run.first, run.end):
+                record = self._acks.record(run.ledger_id, entry_id)
+                remaining = None if record == 0 else remaining_indexes(record)
+                yield Position(run.ledger_id, entry_id), remaining
+            run = self.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES)
+
+    def acked_runs(self) -> Iterator[Run]:
+        """The acked entries above mark-delete in order, consecutive ones together.
+
+        Not to be used while deltas are applied; nor is the next.
+        """
+        return self._acks.runs()
+
+    def partly_acked(self) -> Iterator[tuple[Position, int, int]]:
+        """Partly acked batches in order: position, remaining indexes, batch size."""
+        for position, record in self._acks.partial():
+            yield position, remaining_indexes(record), record_size(record)
+
+    def unacked_entries(self) -> int:
+        """The backlog in entries, as Pulsar's msgBacklog has it."""
+        return self._ledgers.entries_after(self._mark_delete) - self._acks.entry_count()
+
+    def unacked_messages(self) -> int:
+        """The backlog in messages; an entry of unknown size counts as one."""
+        return self._ledgers.messages_after(self._mark_delete) - self._acks.message_count()
+
+    def partial_entries(self) -> int:
+        """How many batches are partly acked."""
+        return self._acks.partial_count()
+
+    def freeze(self) -> list[tuple[int, LedgerAcks]]:
+        """The acks above mark-delete as they are now, for a snapshot to write at leisure."""
+        return self._acks.freeze()
+
+    # ---- check ---------------------------------------------------------------
+
+    def check(self) -> None:
+        """Asserts that the state is consistent with itself and with the ledgers."""
+        following = self._ledgers.next(self._mark_delete)
+        assert following is None or not self.is_acked(following), "mark-delete lags behind"
+        for ledger_id in self._acks.ledger_ids():
+            acks = self._acks.ledger(ledger_id)
+            assert acks is not None
+            assert not acks.is_empty(), f"no acks in ledger {ledger_id}"
+            count = self._ledgers.entry_count(ledger_id)
+            acks.check(ledger_id, count, self._mark_delete, self._ledgers.sizes)

@@ -1,0 +1,155 @@
+"""Deltas as bytes.
+
+ack delta    0x11, epoch, has mark-delete (0 or 1), the mark-delete position if so,
+             number of ledgers, then for each ledger in order:
+                 gap of the ledger id,
+                 number of entries, gap of each entry id,
+                 number of records, gap of the entry id and the record of each
+reset delta  0x12, epoch, the mark-delete position,
+             has record (0 or 1), the position and the record if so
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from magnetar.ack.codec import (
+    ACK_DELTA,
+    ENTRY_ID_MAX,
+    LEDGER_ID_MAX,
+    RESET_DELTA,
+    AckDecoder,
+    put_gap,
+    put_position,
+    put_record,
+)
+from magnetar.ack.delta import (
+    ENTRY_BITS,
+    ENTRY_MASK,
+    AckDelta,
+    Delta,
+    ResetDelta,
+    key_position,
+    position_key,
+)
+from magnetar.model.position import Position
+from magnetar.wire.writer import BytesWriter, put_varint
+
+EPOCH_MAX: Final = 1 << 62
+
+
+def encode_delta(delta: Delta) -> bytes:
+    """The bytes of a delta, for the journal."""
+    out = BytesWriter()
+    if isinstance(delta, ResetDelta):
+        _put_reset(out, delta)
+    else:
+        _put_ack(out, delta)
+    return out.getvalue()
+
+
+def decode_delta(data: bytes) -> Delta:
+    """The delta that `encode_delta` wrote. Raises CorruptAckError."""
+    decoder = AckDecoder(data)
+    kind = decoder.kind()
+    delta: Delta
+    if kind == ACK_DELTA:
+        delta = _ack_delta(decoder)
+    elif kind == RESET_DELTA:
+        delta = _reset_delta(decoder)
+    else:
+        decoder.fail(f"no delta is of kind {kind}")
+    decoder.finish()
+    return delta
+
+
+def _put_reset(out: BytesWriter, delta: ResetDelta) -> None:
+    put_varint(out, RESET_DELTA)
+    put_varint(out, delta.epoch)
+    put_position(out, delta.mark_delete)
+    put_varint(out, 1 if delta.record else 0)
+    if delta.record:
+        put_position(out, key_position(delta.entry))
+        put_record(out, delta.record)
+
+
+def _reset_delta(decoder: AckDecoder) -> ResetDelta:
+    epoch = decoder.number(EPOCH_MAX)
+    mark_delete = decoder.position()
+    if decoder.number(1) == 0:
+        return ResetDelta(epoch, mark_delete)
+    entry = decoder.position()
+    if entry.ledger_id < 0 or entry.entry_id < 0:
+        decoder.fail(f"a record for {entry}")
+    key = position_key(entry.ledger_id, entry.entry_id)
+    return ResetDelta(epoch, mark_delete, key, decoder.record())
+
+
+def _put_ack(out: BytesWriter, delta: AckDelta) -> None:
+    put_varint(out, ACK_DELTA)
+    put_varint(out, delta.epoch)
+    put_varint(out, 0 if delta.mark_delete is None else 1)
+    if delta.mark_delete is not None:
+        put_position(out, delta.mark_delete)
+    entries = _by_ledger(delta.entries)
+    records = _records_by_ledger(delta.records)
+    ledger_ids = sorted(entries.keys() | records.keys())
+    put_varint(out, len(ledger_ids))
+    previous: i64 = -1
+    for ledger_id in ledger_ids:
+        put_gap(out, previous, ledger_id)
+        previous = ledger_id
+        _put_entries(out, entries.get(ledger_id, []))
+        _put_records(out, records.get(ledger_id, []))
+
+
+def _put_entries(out: BytesWriter, entry_ids: list[int]) -> None:
+    put_varint(out, len(entry_ids))
+    previous: i64 = -1
+    for entry_id in entry_ids:
+        put_gap(out, previous, entry_id)
+        previous = entry_id
+
+
+def _put_records(out: BytesWriter, records: list[tuple[int, int]]) -> None:
+    put_varint(out, len(records))
+    previous: i64 = -1
+    for entry_id, record in records:
+        put_gap(out, previous, entry_id)
+        put_record(out, record)
+        previous = entry_id
+
+
+def _by_ledger(keys: tuple[int, ...]) -> dict[int, list[int]]:
+    ledgers: dict[int, list[int]] = {}
+    for key in keys:
+        ledgers.setdefault(key >> ENTRY_BITS, []).append(key & ENTRY_MASK)
+    return ledgers
+
+
+def _records_by_ledger(records: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:
+    ledgers: dict[int, list[tuple[int, int]]] = {}
+    for key, record in records:
+        ledgers.setdefault(key >> ENTRY_BITS, []).append((key & ENTRY_MASK, record))
+    return ledgers
+
+
+def _ack_delta(decoder: AckDecoder) -> AckDelta:
+    epoch = decoder.number(EPOCH_MAX)
+    mark_delete: Position | None = None
+    if decoder.number(1) == 1:
+        mark_delete = decoder.position()
+    entries: list[int] = []
+    records: list[tuple[int, int]] = []
+    ledger_id: i64 = -1
+    for _ in range(decoder.number(LEDGER_ID_MAX)):
+        ledger_id = decoder.gap(ledger_id, LEDGER_ID_MAX)
+        entry_id: i64 = -1
+        for _ in range(decoder.number(ENTRY_ID_MAX)):
+            entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
+            entries.append(position_key(ledger_id, entry_id))
+        entry_id = -1
+        for _ in range(decoder.number(ENTRY_ID_MAX)):
+            entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
+            records.append((position_key(ledger_id, entry_id), decoder.record()))
+    return AckDelta(epoch, mark_delete, tuple(entries), tuple(records))

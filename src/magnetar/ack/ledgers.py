@@ -1,0 +1,155 @@
+"""What a cursor must be told about its topic: the ledgers, and the sizes of batches.
+
+A topic is a row of ledgers whose ids ascend but leave gaps, each a row of entries that
+are counted from 0. `Ledgers` holds that row, keeps no entry, and is shared by all
+cursors of the topic; whoever owns the topic keeps it up to date: `add` when a ledger is
+opened, `grow` when entries were appended and *before* an ack of them is applied,
+`remove` when a ledger is trimmed, followed by `Cursor.trim`.
+
+Ids are never reused, so a ledger that is older than the oldest one here was trimmed, and
+one that is missing between others, or newer than all, was never there.
+"""
+
+from bisect import bisect_left, bisect_right
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+from magnetar.model.position import Position
+
+# Entry ids must fit the 32-bit bitmaps, with room for a range's end. Ledgers roll over
+# at some ten thousand entries.
+ENTRY_COUNT_MAX: Final = 1 << 31
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BatchSizes:
+    """How many messages an entry holds. As it stands, nobody knows; override what you know.
+
+    The answer for an entry must never change: counts are kept by adding and subtracting it.
+    """
+
+    def batch_size(self, ledger_id: i64, entry_id: i64) -> i64:
+        """The messages of an entry, 1 if it is no batch, 0 if that is unknown."""
+        return 0
+
+    def message_count(self, ledger_id: i64, first: i64, end: i64) -> i64:
+        """The messages of entries `first` to `end` - 1; an unknown size counts as 1.
+
+        Adds them up one by one: override it where there are totals or prefix sums.
+        """
+        total: i64 = 0
+        entry_id = first
+        while entry_id < end:
+            total += max(self.batch_size(ledger_id, entry_id), 1)
+            entry_id += 1
+        return total
+
+
+@final
+class Ledgers:
+    """The ledgers of a topic in order, with the number of entries in each.
+
+    >>> ledgers = Ledgers()
+    >>> ledgers.add(5, 2)
+    >>> ledgers.add(9, 1)
+    >>> ledgers.next(Position(5, 1)), ledgers.previous(Position(9, 0)), ledgers.last()
+    (Position(9, 0), Position(5, 1), Position(9, 0))
+    """
+
+    def __init__(self, sizes: BatchSizes | None = None) -> None:
+        self.sizes: Final[BatchSizes] = BatchSizes() if sizes is None else sizes
+        self._ids: list[int] = []
+        self._counts: dict[int, int] = {}
+        self._trimmed: i64 = -1
+
+    def add(self, ledger_id: i64, entry_count: i64 = 0) -> None:
+        """A new ledger, newer than all others."""
+        assert ledger_id > (self._ids[-1] if self._ids else -1)
+        assert 0 <= entry_count <= ENTRY_COUNT_MAX
+        self._ids.append(ledger_id)
+        self._counts[ledger_id] = entry_count
+
+    def grow(self, ledger_id: i64, entry_count: i64) -> None:
+        """The ledger now has `entry_count` entries, never fewer than before."""
+        assert self._counts[ledger_id] <= entry_count <= ENTRY_COUNT_MAX
+        self._counts[ledger_id] = entry_count
+
+    def remove(self, ledger_id: i64) -> None:
+        """The ledger was trimmed: the oldest, or any that is empty."""
+        oldest = ledger_id == self._ids[0]
+        assert oldest or self._counts[ledger_id] == 0
+        if oldest:
+            self._trimmed = ledger_id
+        del self._counts[ledger_id]
+        self._ids.remove(ledger_id)
+
+    def entry_count(self, ledger_id: i64) -> i64:
+        """The entries of a ledger, or -1 if it is not here."""
+        return self._counts.get(ledger_id, -1)
+
+    def was_trimmed(self, ledger_id: i64) -> bool:
+        """Whether a ledger that is not here may have been, once."""
+        return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
+
+    def last(self) -> Position:
+        """The last entry; while there is none, the position before the first."""
+        return self._last_before(len(self._ids))
+
+    def at_or_after(self, position: Position) -> Position | None:
+        """The first entry that is not before `position`."""
+        ledger_id = position.ledger_id
+        if position.entry_id < self.entry_count(ledger_id):
+            return Position(ledger_id, max(position.entry_id, 0))
+        for index in range(bisect_right(self._ids, ledger_id), len(self._ids)):
+            if self._counts[self._ids[index]] > 0:
+                return Position(self._ids[index], 0)
+        return None
+
+    def next(self, position: Position) -> Position | None:
+        """The entry after `position`, which need not exist itself."""
+        return self.at_or_after(Position(position.ledger_id, position.entry_id + 1))
+
+    def previous(self, position: Position) -> Position:
+        """The entry before `position`, or the position before the first entry."""
+        count = self.entry_count(position.ledger_id)
+        if position.entry_id > 0 and count > 0:
+            return Position(position.ledger_id, min(position.entry_id, count) - 1)
+        return self._last_before(bisect_left(self._ids, position.ledger_id))
+
+    def clip(self, position: Position) -> Position:
+        """The position, or the last entry before it if it points where nothing is.
+
+        One that is older than everything here was trimmed, and stays what it is.
+        """
+        end = self.entry_count(position.ledger_id)
+        if end < 0:
+            newer = bisect_left(self._ids, position.ledger_id)
+            if newer > 0:
+                return self._last_before(newer)
+            end = ENTRY_COUNT_MAX
+        return Position(position.ledger_id, max(min(position.entry_id, end - 1), -1))
+
+    def entries_after(self, position: Position) -> int:
+        ledger_id = position.ledger_id
+        total = max(self.entry_count(ledger_id) - position.entry_id - 1, 0)
+        for index in range(bisect_right(self._ids, ledger_id), len(self._ids)):
+            total += self._counts[self._ids[index]]
+        return total
+
+    def messages_after(self, position: Position) -> int:
+        ledger_id = position.ledger_id
+        first = position.entry_id + 1
+        end = self.entry_count(ledger_id)
+        total = self.sizes.message_count(ledger_id, first, end) if first < end else 0
+        for index in range(bisect_right(self._ids, ledger_id), len(self._ids)):
+            ledger_id = self._ids[index]
+            total += self.sizes.message_count(ledger_id, 0, self._counts[ledger_id])
+        return total
+
+    def _last_before(self, index: int) -> Position:
+        for before in range(index - 1, -1, -1):
+            count = self._counts[self._ids[before]]
+            if count > 0:
+                return Position(self._ids[before], count - 1)
+        return Position(self._ids[0] if self._ids else -1, -1)
