@@ -19,7 +19,8 @@ def main() -> int:
     for symbol in report["symbols"]:
         if symbol["isExported"] and (not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]):
             reasons = [d["message"] for d in symbol["diagnostics"] if d["severity"] == "error"]
-            print(f"{symbol['name']}: {'; '.join(reasons)}")
+            if reasons:  # or a part of it has one
+                print(f"{symbol['name']}: {'; '.join(reasons)}")
     exported = report["exportedSymbolCounts"]
     known, all_of_them = exported["withKnownType"], sum(exported.values())
     print(f"pyright knows the types of {known} of {all_of_them} public names")

@@ -35,10 +35,10 @@ class LedgerAcks:
 
     def __init__(self, generation: i64) -> None:
         self.generation: Final[i64] = generation
-        self.entries = BitMap()
+        self.entries: BitMap = BitMap()
         # The keys of `records`, in order: Python's dict has none, and sorting tens of
         # thousands of them for a snapshot would take milliseconds.
-        self.partial = BitMap()
+        self.partial: BitMap = BitMap()
         self.records: dict[int, int] = {}
         self.messages: i64 = 0
         self._changes: i64 = 0
