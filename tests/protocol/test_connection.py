@@ -174,6 +174,7 @@ def size(n: int) -> bytes:
         (frame(18, b"")[:8] + b"\x08\x13" + frame(18, b"")[10:], "BaseCommand.CommandPong", 13),
         (size(12) + size(8) + b"\x08\x12\x92\x01\x00\x9a\x01\x00", "BaseCommand.CommandPong", 15),
         (frame(6, b"\x08\x01"), "CommandSend.sequence_id", 14),
+        (frame(7, b"\x08\x01"), "CommandSendReceipt.sequence_id", 14),
         (frame(6, SEND + ID_9 + ID_9), "CommandSend.message_id", 23),
         (frame(7, SEND + ID_3 + ID_3), "CommandSendReceipt.message_id", 23),
         (frame(9, b"\x08\x01" + ID_2 + ID_2), "CommandMessage.message_id", 21),

@@ -22,7 +22,7 @@ from magnetar.model.message_id_data import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.limit import MESSAGE_NESTING_MAX
-from magnetar.wire.reader import FIELDS_MAX, FIXED64, LENGTH, VARINT, Reader, Shape
+from magnetar.wire.reader import FIELDS_MAX, LENGTH, VARINT, Reader, Shape
 from magnetar.wire.writer import BytesWriter
 
 # Each command's sub-message, by its field number in BaseCommand, which is its type.
@@ -104,16 +104,14 @@ def message_id_to_pb(message_id: MessageIdData) -> pb.MessageIdData:
 
 
 def _tag(field: FieldDescriptor) -> int:
-    wire_type = VARINT
-    if field.type == FieldDescriptor.TYPE_DOUBLE:
-        wire_type = FIXED64
-    elif field.type in (
+    """Of a text, a message or a required field; doubles, which differ, are none of these."""
+    assert field.type != FieldDescriptor.TYPE_DOUBLE
+    lengthy = (
         FieldDescriptor.TYPE_STRING,
         FieldDescriptor.TYPE_BYTES,
         FieldDescriptor.TYPE_MESSAGE,
-    ):
-        wire_type = LENGTH
-    return field.number << 3 | wire_type
+    )
+    return field.number << 3 | (LENGTH if field.type in lengthy else VARINT)
 
 
 _shapes: Final[dict[str, ColdShape]] = {}
