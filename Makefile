@@ -32,7 +32,9 @@ test: check compiled
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
 	fi
 	@echo '== tests of the pure rooms, interpreted, with coverage'
-	@MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q --hypothesis-profile=brief --doctest-modules $(INTERPRETED)
+	@[ -d $(COMPILED) ] && paths="$(INTERPRETED)" || paths="tests src"; \
+	  MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q \
+	    --hypothesis-profile=brief --doctest-modules $$paths
 	@$(BIN)/python -m coverage report --fail-under=100
 
 check: $(READY) sweep

@@ -1,8 +1,8 @@
 """Everything that takes bytes from a peer, driven by one string of bytes.
 
 `transcript` returns all that came out, results and errors, as text. The hostile-input
-tests and the fuzzer want that nothing but `RemoteProtocolError` (for a user's own bytes,
-`InvalidMessageIdError`) is ever raised; the comparison of the builds wants equal texts.
+tests and the fuzzer want that nothing but `RemoteProtocolError` (for a user's own ids and
+names, the error of those) is ever raised; the comparison of the builds wants equal texts.
 
 Run as a program it answers one transcript for each input it reads.
 """
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 import magnetar
-from magnetar.errors import InvalidMessageIdError, RemoteProtocolError
-from magnetar.model import CompressionType, MessageId
+from magnetar.errors import InvalidMessageIdError, InvalidTopicNameError, RemoteProtocolError
+from magnetar.model import CompressionType, MessageId, Position, TopicName
 from magnetar.protocol import (
     BatchColumns,
     CommandMessage,
@@ -40,6 +40,7 @@ def transcript(data: bytes) -> str:
         said += outcome(f"batch {count}", lambda count=count: batch(data, count))  # type: ignore[misc]
         said += outcome(f"columns {count}", lambda count=count: columns(data, count))  # type: ignore[misc]
     said += outcome("id", lambda: message_id(data))
+    said += outcome("values", lambda: values(data))
     for kind in (*CompressionType, 9):
         said += outcome(
             f"decompress {int(kind)}",
@@ -51,7 +52,7 @@ def transcript(data: bytes) -> str:
 def outcome(name: str, work: Callable[[], list[str]]) -> list[str]:
     try:
         return [f"{name}: {line}" for line in work()]
-    except (RemoteProtocolError, InvalidMessageIdError) as error:
+    except (RemoteProtocolError, InvalidMessageIdError, InvalidTopicNameError) as error:
         return [f"{name}: {type(error).__name__} {error}"]
 
 
@@ -101,6 +102,18 @@ def columns(data: bytes, count: int) -> list[str]:
 def message_id(data: bytes) -> list[str]:
     parsed = MessageId.deserialize(data)
     return [f"{parsed} {hash(parsed)} {parsed.to_base64()} {pickle.dumps(parsed, 4).hex()}"]
+
+
+def values(data: bytes) -> list[str]:
+    """A position and a topic name made of the bytes, hashed and pickled."""
+    position = Position(
+        int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:16], "big", signed=True)
+    )
+    name = TopicName.parse(data.decode("latin-1"))
+    return [
+        f"{position!r} {hash(position)} {pickle.dumps(position, 4).hex()}",
+        f"{name!r} {name.partition} {pickle.dumps(name, 4).hex()}",
+    ]
 
 
 def serve() -> None:
