@@ -124,10 +124,7 @@ def decode_message_id_data(reader: Reader, nesting_max: i64 = CHUNK_NESTING_MAX)
     batch_size: i64 = 0
     first_chunk: MessageIdData | None = None
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             ledger_id = reader.varint()
             present |= 2

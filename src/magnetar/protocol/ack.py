@@ -93,10 +93,7 @@ class CommandAck:
 def decode_ack(reader: Reader) -> CommandAck:
     ack = CommandAck(0, 0, [])
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             ack.consumer_id = reader.varint()
             present |= 2
@@ -126,10 +123,7 @@ def _decode_key_long_value(reader: Reader) -> tuple[str, int]:
     key = ""
     value: i64 = 0
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x0A:
             key = reader.text()
             present |= 2
@@ -179,10 +173,7 @@ class CommandAckResponse:
 def decode_ack_response(reader: Reader) -> CommandAckResponse:
     response = CommandAckResponse(0)
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             response.consumer_id = reader.varint()
             present |= 2

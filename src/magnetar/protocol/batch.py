@@ -167,10 +167,7 @@ def decode_batch(payload: bytes, count: i64) -> list[SingleMessage]:
 def _decode_single(reader: Reader, message: SingleMessage) -> i64:
     """Fills the message and returns the size of its payload, -1 if it was not given."""
     size: i64 = -1
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x18:
             size = reader.int32()
             if size < 0:

@@ -56,10 +56,7 @@ class _Walk:
         if nesting_left == 0:
             reader.fail(f"messages nested deeper than {MESSAGE_NESTING_MAX}")
         present: i64 = 0
-        while True:
-            tag = reader.tag()
-            if tag == 0:
-                break
+        while (tag := reader.tag()) != 0:
             self.fields_left -= 1
             if self.fields_left < 0:
                 reader.fail(f"more than {FIELDS_MAX} fields")

@@ -163,10 +163,7 @@ def decode_batch_columns(
 
 
 def _read_fields(reader: Reader, fields: _Fields, properties: list[tuple[str, str]] | None) -> None:
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x18:
             fields.size = reader.int32()
             if fields.size < 0:

@@ -136,10 +136,7 @@ def decode(data: bytes, first: i64, command_end: i64, end: i64) -> Command | Unk
     body_type: i64 = 0
     body_first: i64 = 0
     body_end: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         number = tag >> 3
         if tag == _TYPE_TAG:
             command_type = reader.int32()

@@ -145,16 +145,14 @@ def with_broker_metadata(entry: bytes, metadata: BrokerEntryMetadata) -> bytes:
 
 def decode_broker_metadata(reader: Reader) -> BrokerEntryMetadata:
     metadata = BrokerEntryMetadata()
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            return metadata
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             metadata.broker_timestamp = reader.varint()
         elif tag == 0x10:
             metadata.index = reader.varint()
         else:
             reader.skip()
+    return metadata
 
 
 def _magic(data: bytes, pos: i64) -> i64:

@@ -14,10 +14,7 @@ def decode_key_value(reader: Reader) -> tuple[str, str]:
     key = ""
     value = ""
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x0A:
             key = reader.text()
             present |= 2

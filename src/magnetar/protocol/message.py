@@ -72,10 +72,7 @@ def decode_message(reader: Reader, entry: bytes) -> CommandMessage:
     ack_set: AckSetReader | None = None
     consumer_epoch: int | None = None
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             consumer_id = reader.varint()
             present |= 2
@@ -120,10 +117,7 @@ class CommandFlow:
 def decode_flow(reader: Reader) -> CommandFlow:
     flow = CommandFlow(0, 0)
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             flow.consumer_id = reader.varint()
             present |= 2

@@ -194,10 +194,7 @@ def decode_metadata(reader: Reader) -> MessageMetadata:
     """Reads to the reader's end. Raises RemoteProtocolError."""
     metadata = MessageMetadata("", 0, 0)
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x0A:
             metadata.producer_name = reader.text()
             present |= 2
@@ -314,10 +311,7 @@ def _put_encryption_keys(out: BytesWriter, keys: EncryptionKeys) -> None:
 def _decode_encryption_keys(reader: Reader) -> EncryptionKeys:
     keys = EncryptionKeys("", b"", [])
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x0A:
             keys.key = reader.text()
             present |= 2

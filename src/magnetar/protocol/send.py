@@ -84,10 +84,7 @@ class CommandSend:
 def decode_send(reader: Reader, entry: bytes) -> CommandSend:
     send = CommandSend(0, 0, entry)
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             send.producer_id = reader.varint()
             present |= 2
@@ -147,10 +144,7 @@ class CommandSendReceipt:
 def decode_send_receipt(reader: Reader) -> CommandSendReceipt:
     receipt = CommandSendReceipt(0, 0)
     present: i64 = 0
-    while True:
-        tag = reader.tag()
-        if tag == 0:
-            break
+    while (tag := reader.tag()) != 0:
         if tag == 0x08:
             receipt.producer_id = reader.varint()
             present |= 2
