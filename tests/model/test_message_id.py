@@ -124,12 +124,12 @@ def test_earliest_and_latest_are_pulsars() -> None:
 @given(ids() | chunk_ids())
 def test_ids_pickle_and_copy(message_id: MessageId) -> None:
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        same(pickle.loads(pickle.dumps(message_id, protocol)), message_id)
-    same(copy.copy(message_id), message_id)
-    same(copy.deepcopy(message_id), message_id)
+        check_same(pickle.loads(pickle.dumps(message_id, protocol)), message_id)
+    check_same(copy.copy(message_id), message_id)
+    check_same(copy.deepcopy(message_id), message_id)
 
 
-def same(back: MessageId, message_id: MessageId) -> None:
+def check_same(back: MessageId, message_id: MessageId) -> None:
     assert (back, str(back), type(back)) == (message_id, str(message_id), type(message_id))
     assert back.serialize() == message_id.serialize()
     assert (hash(back), back.topic_name()) == (hash(message_id), message_id.topic_name())

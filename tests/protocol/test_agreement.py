@@ -143,17 +143,17 @@ def test_skips_unknown_fields_and_foreign_wire_types(ours: type, data: st.DataOb
     encoded = message.SerializeToString()
     foreign = data.draw(unknown_fields() | unknown_fields(st.integers(1, 40)))
     for padded in (encoded + foreign, foreign + encoded):
-        compare(ours, padded)
+        check_agreement(ours, padded)
 
 
 @pytest.mark.parametrize("ours", CODECS, ids=lambda c: c.__name__)
 @given(st.data())
 def test_accepts_and_rejects_as_protobuf_does(ours: type, data: st.DataObject) -> None:
     message = data.draw(generated(ours))
-    compare(ours, data.draw(mutations(message.SerializeToString())))
+    check_agreement(ours, data.draw(mutations(message.SerializeToString())))
 
 
-def compare(ours: type, encoded: bytes) -> None:
+def check_agreement(ours: type, encoded: bytes) -> None:
     """Both accept with the same result, or both reject, or we say why we are stricter."""
     try:
         expected: Message | None = HOT[ours].FromString(encoded)
@@ -198,7 +198,7 @@ def test_reads_packed_and_mixed_ack_sets(words: list[int], data: st.DataObject) 
     assert list(expected.ack_set) == words
     assert plain(CODECS[MessageIdData][0](encoded)) == plain_pb(expected)
     in_message = b"\x08\x01\x12\x04\x08\x05\x10\x09\x22" + varint(len(packed)) + packed
-    compare(CommandMessage, in_message)
+    check_agreement(CommandMessage, in_message)
 
 
 @pytest.mark.parametrize("ours", HOT, ids=lambda c: c.__name__)
