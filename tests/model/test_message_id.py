@@ -69,6 +69,9 @@ def test_a_chunk_id_counts_as_its_last_chunk() -> None:
     assert chunked.last_chunk_message_id() == last
     assert type(chunked.last_chunk_message_id()) is MessageId
     assert str(chunked) == repr(chunked) == "(7,10,0,-1);(7,12,0,-1)"
+    for pair in ((chunked, last), (first, chunked)):
+        with pytest.raises(InvalidMessageIdError, match="chunks itself"):
+            ChunkMessageId(*pair)
 
 
 @given(ids() | chunk_ids())
@@ -214,7 +217,7 @@ def test_message_id_data_is_a_value() -> None:
     assert (same_again, hash(same_again)) == (data, hash(data))
     assert copy.deepcopy(data) == data
     assert repr(data) == (
-        "MessageIdData(1, 2, 3, 4, 5, 6, MessageIdData(7, 8, -1, -1, None, 0, None))"
+        "MessageIdData(1, 2, 3, 4, 0x5, 6, MessageIdData(7, 8, -1, -1, None, 0, None))"
     )
     assert data != MessageIdData(1, 2, 3, 4, 5, 6)
     assert data != "data"

@@ -37,6 +37,6 @@ def test_other_things_are_neither_equal_nor_comparable() -> None:
         assert getattr(Position(1, 2), compare)((1, 2)) is NotImplemented
 
 
-def test_positions_do_not_change() -> None:
+def test_positions_take_no_new_values() -> None:
     with pytest.raises(AttributeError):
         setattr(Position(1, 2), "anything", 1)  # noqa: B010

@@ -51,7 +51,7 @@ def test_a_name_has_parts() -> None:
         ("t-partition-2147483647", 2147483647),
         ("t-partition-2147483648", -1),
         ("t-partition-1-partition-2", 2),
-        ("-partition-7", 7),
+        ("-partition-7", -1),
         ("7", -1),
     ],
 )
@@ -97,6 +97,9 @@ def test_a_partition_has_no_partitions() -> None:
         ("a//t", "letters, digits"),
         ("a/b/", "no name"),
         ("a/ns\n/t", "letters, digits"),
+        ("müller/ns/t", "letters, digits"),
+        (" ", "no name"),
+        ("a/b/\t", "no name"),
     ],
 )
 def test_names_that_pulsar_would_refuse_say_why(name: str, says: str) -> None:

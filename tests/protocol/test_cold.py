@@ -31,6 +31,7 @@ def test_accepts_and_rejects_as_protobuf_does(data: st.DataObject) -> None:
     try:
         decoded = decode_cold(descriptor, encoded, 0, len(encoded))
     except RemoteProtocolError as error:
+        assert "." in error.field or "tag" in error.reason or "nested" in error.reason
         # Required fields of a sub-message that comes in parts are the one other case.
         assert not sound or any(w in error.reason for w in (*STRICTER, "required")), error
         return
@@ -103,6 +104,13 @@ def test_the_number_of_fields_is_bounded_over_all_levels() -> None:
     assert decode(pb.CommandRedeliverUnacknowledgedMessages, many) is not None
     with pytest.raises(RemoteProtocolError, match="more than"):
         decode(pb.CommandRedeliverUnacknowledgedMessages, many + message_id)
+
+
+def test_packed_lists_are_walked_too() -> None:
+    redeliver = b"\x08\x01\x12\x07\x08\x01\x10\x01\x2a\x01"
+    assert decode(pb.CommandRedeliverUnacknowledgedMessages, redeliver + b"\x05") is not None
+    with pytest.raises(RemoteProtocolError, match=r"^MessageIdData\.ack_set at byte 10"):
+        decode(pb.CommandRedeliverUnacknowledgedMessages, redeliver + b"\x80")
 
 
 def test_values_of_enums_to_come_arrive_as_numbers() -> None:

@@ -43,7 +43,7 @@ def test_a_size_other_than_announced_is_refused(kind: CompressionType, wrong: in
 
 
 @every_kind
-def test_a_bomb_costs_no_more_than_it_announced(kind: CompressionType) -> None:
+def test_a_bomb_is_refused(kind: CompressionType) -> None:
     bomb = compress(kind, bytes(50_000_000))
     with pytest.raises(RemoteProtocolError):
         decompress(kind, bomb, 1000, MESSAGE_SIZE_MAX)

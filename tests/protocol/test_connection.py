@@ -1,5 +1,7 @@
 """Streams of frames: any cut gives the same commands, and the first bad byte ends it."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -204,10 +206,26 @@ def test_a_failed_connection_stays_failed_and_keeps_nothing() -> None:
     connection.receive_data(PING * 1000)
     with pytest.raises(RemoteProtocolError) as second:
         connection.next_command()
-    assert second.value is first.value
+    assert str(second.value) == str(first.value)
     connection.receive_eof()
+    connection.receive_data(PING)
     with pytest.raises(RemoteProtocolError):
         connection.next_command()
+
+
+def test_failed_connections_do_not_keep_the_frames_they_failed_on() -> None:
+    tracemalloc.start()
+    try:
+        failed = []
+        for _ in range(10):
+            connection = Connection()
+            connection.receive_data(frame(6, b"\x08\x01", bytes(1 << 20)))
+            with pytest.raises(RemoteProtocolError):
+                connection.next_command()
+            failed.append(connection)
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_end_of_the_stream_between_frames_is_no_error() -> None:

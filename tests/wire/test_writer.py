@@ -14,11 +14,12 @@ from magnetar.wire.writer import (
     BytesWriter,
     put_bool_field,
     put_bytes_field,
+    put_i32_le,
+    put_i64_le,
     put_int_field,
     put_text_field,
     put_u32,
     put_varint,
-    put_word,
     set_u32,
     varint_size,
 )
@@ -61,10 +62,13 @@ def test_u32_is_big_endian_and_can_be_filled_in_later(first: int, later: int) ->
 
 
 @given(INT64)
-def test_words_are_little_endian_and_signed(word: int) -> None:
+def test_numbers_of_columns_and_bitsets_are_little_endian_and_signed(word: int) -> None:
     out = BytesWriter()
-    put_word(out, word)
-    assert out.getvalue() == word.to_bytes(8, "little", signed=True)
+    put_i64_le(out, word)
+    put_i32_le(out, word >> 32)
+    assert out.getvalue() == word.to_bytes(8, "little", signed=True) + (word >> 32).to_bytes(
+        4, "little", signed=True
+    )
 
 
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, -(2**63) - 1])
@@ -79,8 +83,10 @@ def test_the_stand_in_writes_what_librt_writes() -> None:
     stand_in.write(b"abc")
     bytes_writer.write_i32_be(stand_in, -2)
     bytes_writer.write_i64_le(stand_in, -3)
+    bytes_writer.write_i32_le(stand_in, -4)
     stand_in[0] = 9
-    assert stand_in.getvalue() == b"\x09abc\xff\xff\xff\xfe\xfd" + b"\xff" * 7
+    expected = b"\x09abc\xff\xff\xff\xfe\xfd" + b"\xff" * 7 + b"\xfc\xff\xff\xff"
+    assert stand_in.getvalue() == expected
 
 
 WITHOUT_LIBRT = """

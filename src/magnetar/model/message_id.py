@@ -12,11 +12,9 @@ from typing import ClassVar, Final
 
 from magnetar.errors import InvalidMessageIdError, RemoteProtocolError
 from magnetar.model.message_id_data import SHAPE, MessageIdData, decode_message_id_data
+from magnetar.wire.integer import INT32_MAX, INT64_MAX
 from magnetar.wire.reader import Reader
 from magnetar.wire.writer import BytesWriter, put_bytes_field, put_int_field
-
-_INT32_MAX: Final = 0x7FFFFFFF
-_INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class MessageId:
@@ -46,11 +44,11 @@ class MessageId:
         batch_size: int = 0,
         topic: str | None = None,
     ) -> None:
-        self._ledger_id: Final = _checked("ledger id", ledger_id, -1, _INT64_MAX)
-        self._entry_id: Final = _checked("entry id", entry_id, -1, _INT64_MAX)
-        self._partition: Final = _checked("partition", partition, -1, _INT32_MAX)
-        self._batch_index: Final = _checked("batch index", batch_index, -1, _INT32_MAX)
-        self._batch_size: Final = _checked("batch size", batch_size, 0, _INT32_MAX)
+        self._ledger_id: Final = _checked("ledger id", ledger_id, -1, INT64_MAX)
+        self._entry_id: Final = _checked("entry id", entry_id, -1, INT64_MAX)
+        self._partition: Final = _checked("partition", partition, -1, INT32_MAX)
+        self._batch_index: Final = _checked("batch index", batch_index, -1, INT32_MAX)
+        self._batch_size: Final = _checked("batch size", batch_size, 0, INT32_MAX)
         self._topic: Final = topic
 
     def ledger_id(self) -> int:
@@ -166,6 +164,8 @@ class ChunkMessageId(MessageId):
     __slots__ = ("_first",)
 
     def __init__(self, first: MessageId, last: MessageId) -> None:
+        if isinstance(first, ChunkMessageId) or isinstance(last, ChunkMessageId):
+            raise InvalidMessageIdError("a chunk that has chunks itself")
         super().__init__(
             last.partition(),
             last.ledger_id(),
@@ -194,7 +194,11 @@ class ChunkMessageId(MessageId):
 
 
 def message_id_of(data: MessageIdData, topic: str | None = None) -> MessageId:
-    """The id that MessageIdData names. Raises InvalidMessageIdError."""
+    """The id that MessageIdData names.
+
+    Raises InvalidMessageIdError, also for numbers that a peer sent: who calls this with
+    bytes from the wire maps it to what the wire's errors are.
+    """
     last = MessageId(
         data.partition,
         data.ledger_id,
@@ -228,4 +232,4 @@ def _checked(name: str, value: int, least: int, most: int) -> int:
 
 
 MessageId.earliest = MessageId(ledger_id=-1, entry_id=-1)
-MessageId.latest = MessageId(ledger_id=_INT64_MAX, entry_id=_INT64_MAX)
+MessageId.latest = MessageId(ledger_id=INT64_MAX, entry_id=INT64_MAX)

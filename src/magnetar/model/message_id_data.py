@@ -86,7 +86,12 @@ class MessageIdData:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        return f"MessageIdData{self._key()}"
+        # In hex: Python refuses to print long ints in decimal, and a peer chooses the length.
+        ack_set = None if self.ack_set is None else hex(self.ack_set)
+        return (
+            f"MessageIdData({self.ledger_id}, {self.entry_id}, {self.partition}, "
+            f"{self.batch_index}, {ack_set}, {self.batch_size}, {self.first_chunk!r})"
+        )
 
     def __reduce__(self) -> tuple[type["MessageIdData"], tuple[object, ...]]:
         return (MessageIdData, self._key())

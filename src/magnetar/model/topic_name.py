@@ -16,7 +16,7 @@ DEFAULT_NAMESPACE: Final = "public/default"
 PARTITION_SUFFIX: Final = "-partition-"
 
 # What Pulsar allows in the name of a tenant or a namespace.
-_ENTITY: Final = re.compile(r"[-=:.\w]+")
+_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 # As Java prints the number of a partition: no sign, no leading zero, at most 2**31-1.
 _PARTITION_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _PARTITION_MAX: Final = 0x7FFFFFFF
@@ -60,7 +60,7 @@ class TopicName:
                 raise InvalidTopicNameError(
                     name, f"tenant and namespace take letters, digits and -=:._, not {part!r}"
                 )
-        if not parts[2]:
+        if not parts[2].strip():
             raise InvalidTopicNameError(name, "the topic itself has no name")
         return TopicName(domain, f"{parts[0]}/{parts[1]}", parts[2])
 
@@ -75,8 +75,8 @@ class TopicName:
     @property
     def partition(self) -> int:
         """The partition that this topic is, or -1 if it is none."""
-        digits = self.local_name.rpartition(PARTITION_SUFFIX)[2]
-        if len(digits) == len(self.local_name) or _PARTITION_DIGITS.fullmatch(digits) is None:
+        topic, _, digits = self.local_name.rpartition(PARTITION_SUFFIX)
+        if not topic or _PARTITION_DIGITS.fullmatch(digits) is None:
             return -1
         number = int(digits)
         return number if number <= _PARTITION_MAX else -1

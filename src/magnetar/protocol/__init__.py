@@ -6,7 +6,6 @@ batches, columns, chunks and compression are what travels inside.
 
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
-from magnetar.protocol.checksum import crc32c
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.cold import message_id_from_pb, message_id_to_pb
 from magnetar.protocol.columns import BatchColumns, BinaryColumn, decode_batch_columns
@@ -26,6 +25,7 @@ from magnetar.protocol.message import CommandFlow, CommandMessage
 from magnetar.protocol.metadata import EncryptionKeys, MessageMetadata
 from magnetar.protocol.send import CommandSend, CommandSendReceipt
 from magnetar.protocol.topics_hash import topics_hash
+from magnetar.wire.checksum import crc32c
 
 __all__ = [
     "MESSAGE_SIZE_MAX",

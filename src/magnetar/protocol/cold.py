@@ -9,11 +9,10 @@ counts before anything is built. What passes the walk, protobuf accepts.
 from typing import Final, final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from mypy_extensions import i64
 
-from magnetar.errors import RemoteProtocolError
 from magnetar.model.message_id_data import SHAPE as MESSAGE_ID_SHAPE
 from magnetar.model.message_id_data import (
     MessageIdData,
@@ -22,7 +21,7 @@ from magnetar.model.message_id_data import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.limit import MESSAGE_NESTING_MAX
-from magnetar.wire.reader import FIELDS_MAX, LENGTH, VARINT, Reader, Shape
+from magnetar.wire.reader import LENGTH, VARINT, Reader, Shape
 from magnetar.wire.writer import BytesWriter
 
 # Each command's sub-message, by its field number in BaseCommand, which is its type.
@@ -43,45 +42,39 @@ class ColdShape:
         self.required: Final = {_tag(f): f.number for f in fields if f.is_required}
         self.texts: Final = {_tag(f) for f in fields if f.type == FieldDescriptor.TYPE_STRING}
         self.messages: Final = {_tag(f): f.message_type for f in fields if f.message_type}
-
-
-@final
-class _Walk:
-    """One walk over one command; the count of fields runs over all its levels."""
-
-    def __init__(self) -> None:
-        self.fields_left: i64 = FIELDS_MAX
-
-    def check(self, reader: Reader, cold: ColdShape, nesting_left: i64) -> None:
-        if nesting_left == 0:
-            reader.fail(f"messages nested deeper than {MESSAGE_NESTING_MAX}")
-        present: i64 = 0
-        while (tag := reader.tag()) != 0:
-            self.fields_left -= 1
-            if self.fields_left < 0:
-                reader.fail(f"more than {FIELDS_MAX} fields")
-            if tag in cold.texts:
-                reader.text()
-            elif tag in cold.messages:
-                inner = _shape_of(cold.messages[tag])
-                self.check(reader.message(inner.shape), inner, nesting_left - 1)
-            else:
-                reader.skip()
-            if tag in cold.required:
-                present |= 1 << cold.required[tag]
-        reader.require(present, tuple(cold.required.values()))
+        self.packed: Final = {
+            f.number << 3 | LENGTH for f in fields if f.is_repeated and _tag(f) & 7 == VARINT
+        }
 
 
 def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Message:
     """A message as a protobuf object. Raises RemoteProtocolError."""
     cold = _shape_of(descriptor)
-    _Walk().check(Reader(data, first, end, cold.shape), cold, MESSAGE_NESTING_MAX)
+    _check(Reader(data, first, end, cold.shape), cold, MESSAGE_NESTING_MAX)
     message = GetMessageClass(descriptor)()
-    try:
-        message.ParseFromString(data[first:end])
-    except DecodeError as error:  # pragma: no cover, the walk is there so that this never is
-        raise RemoteProtocolError(descriptor.name, first, str(error)) from None
+    message.ParseFromString(data[first:end])
     return message
+
+
+def _check(reader: Reader, cold: ColdShape, nesting_left: i64) -> None:
+    if nesting_left == 0:
+        reader.fail(f"messages nested deeper than {MESSAGE_NESTING_MAX}")
+    present: i64 = 0
+    while (tag := reader.tag()) != 0:
+        if tag in cold.texts:
+            reader.text()
+        elif tag in cold.messages:
+            inner = _shape_of(cold.messages[tag])
+            _check(reader.message(inner.shape), inner, nesting_left - 1)
+        elif tag in cold.packed:
+            numbers = reader.packed()
+            while numbers.more():
+                numbers.varint()
+        else:
+            reader.skip()
+        if tag in cold.required:
+            present |= 1 << cold.required[tag]
+    reader.require(present, tuple(cold.required.values()))
 
 
 def message_id_from_pb(message: pb.MessageIdData) -> MessageIdData:
@@ -101,7 +94,7 @@ def message_id_to_pb(message_id: MessageIdData) -> pb.MessageIdData:
 
 
 def _tag(field: FieldDescriptor) -> int:
-    """Of a text, a message or a required field; doubles, which differ, are none of these."""
+    """Of a text, a message, a list or a required field; doubles are none of these."""
     assert field.type != FieldDescriptor.TYPE_DOUBLE
     lengthy = (
         FieldDescriptor.TYPE_STRING,

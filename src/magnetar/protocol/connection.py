@@ -38,7 +38,7 @@ class Connection:
 
     def __init__(self, message_size_max: i64 = MESSAGE_SIZE_MAX) -> None:
         self._buffer = FrameBuffer(message_size_max)
-        self._error: RemoteProtocolError | None = None
+        self._error: tuple[str, int, str] | None = None
         self._ended = False
 
     @property
@@ -52,9 +52,10 @@ class Connection:
 
     def receive_data(self, data: bytes) -> None:
         """Takes what came from the peer, cut anywhere."""
+        if self._error is not None:
+            return
         assert not self._ended, "data behind the end of the stream"
-        if self._error is None:
-            self._buffer.feed(data)
+        self._buffer.feed(data)
 
     def receive_eof(self) -> None:
         """Takes the end of the stream."""
@@ -63,11 +64,12 @@ class Connection:
     def next_command(self) -> Command | UnknownCommand | None:
         """The next command, or None until more data comes. Raises RemoteProtocolError."""
         if self._error is not None:
-            raise self._error
+            raise RemoteProtocolError(*self._error)
         try:
             return self._next()
         except RemoteProtocolError as error:
-            self._error = error
+            # Not the exception itself: its traceback would keep the frame alive.
+            self._error = (error.field, error.offset, error.reason)
             self._buffer = FrameBuffer(self._buffer.message_size_max)
             raise
 

@@ -14,10 +14,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.protocol.checksum import crc32c
 from magnetar.protocol.frame import read_u32
 from magnetar.protocol.metadata import SHAPE as METADATA_SHAPE
 from magnetar.protocol.metadata import MessageMetadata, decode_metadata
+from magnetar.wire.checksum import crc32c
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import BytesWriter, put_int_field, put_u32
 

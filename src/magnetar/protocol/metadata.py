@@ -276,9 +276,9 @@ def _decode_rarest(reader: Reader, metadata: MessageMetadata, tag: i64) -> None:
     elif tag == 0xB8:
         metadata.txnid_most_bits = reader.varint()
     elif tag == 0xF8 or tag == 0xFA:
-        metadata.compacted_batch_indexes = _more_indexes(
-            reader, metadata.compacted_batch_indexes, packed=tag == 0xFA
-        )
+        if metadata.compacted_batch_indexes is None:
+            metadata.compacted_batch_indexes = []
+        _add_indexes(reader, metadata.compacted_batch_indexes, packed=tag == 0xFA)
     elif tag == 0x102:
         metadata.schema_id = reader.raw()
     elif tag == 0x108:
@@ -289,15 +289,13 @@ def _decode_rarest(reader: Reader, metadata: MessageMetadata, tag: i64) -> None:
         reader.skip()
 
 
-def _more_indexes(reader: Reader, indexes: list[int] | None, *, packed: bool) -> list[int]:
-    more: list[int] = []
-    if packed:
-        inner = reader.packed()
-        while inner.more():
-            more.append(inner.int32())
-    else:
-        more.append(reader.int32())
-    return more if indexes is None else indexes + more
+def _add_indexes(reader: Reader, indexes: list[int], *, packed: bool) -> None:
+    if not packed:
+        indexes.append(reader.int32())
+        return
+    inner = reader.packed()
+    while inner.more():
+        indexes.append(inner.int32())
 
 
 def _put_encryption_keys(out: BytesWriter, keys: EncryptionKeys) -> None:

@@ -1,6 +1,6 @@
 """The hash by which client and broker tell whether a list of topics has changed."""
 
-from magnetar.protocol.checksum import crc32c
+from magnetar.wire.checksum import crc32c
 
 
 def topics_hash(topics: list[str]) -> str:

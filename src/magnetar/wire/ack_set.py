@@ -13,8 +13,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.wire.integer import INT64_MAX
 from magnetar.wire.reader import Reader
-from magnetar.wire.writer import INT64_MAX, BytesWriter, put_int_field, put_word
+from magnetar.wire.writer import BytesWriter, put_i64_le, put_int_field
 
 WORD_BITS: Final = 64
 # A message in a batch takes at least six bytes (the size of its metadata, and metadata
@@ -35,7 +36,7 @@ class AckSetReader:
         """A word of the unpacked form."""
         if len(self._words) == WORDS_MAX * 8:
             reader.fail(f"more than {WORDS_MAX} words")
-        put_word(self._words, reader.varint())
+        put_i64_le(self._words, reader.varint())
 
     def take_packed(self, reader: Reader) -> None:
         inner = reader.packed()
@@ -52,7 +53,7 @@ def words_to_bits(words: list[int]) -> int:
     """The bitset that signed 64-bit words spell."""
     out = BytesWriter()
     for word in words:
-        put_word(out, word)
+        put_i64_le(out, word)
     return int.from_bytes(out.getvalue(), "little")
 
 

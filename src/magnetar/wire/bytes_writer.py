@@ -15,5 +15,9 @@ def write_i32_be(out: BytesWriter, value: int) -> None:
     out += value.to_bytes(4, "big", signed=True)
 
 
+def write_i32_le(out: BytesWriter, value: int) -> None:
+    out += value.to_bytes(4, "little", signed=True)
+
+
 def write_i64_le(out: BytesWriter, value: int) -> None:
     out += value.to_bytes(8, "little", signed=True)

@@ -17,16 +17,18 @@ from typing import Final, NoReturn, final
 from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
+from magnetar.wire.integer import INT64_MIN
 
 VARINT_BYTES_MAX: Final = 10
 # As in protobuf: field numbers have 29 bits, so a tag fits in 32.
 TAG_MAX: Final = 0xFFFFFFFF
 TAG_BYTES_MAX: Final = 5
-# Groups are long dead, but an unknown field may be one. protobuf stops at 100 too.
-GROUP_NESTING_MAX: Final = 100
-# Bounds the objects that one message can make us create. A frame of 5 MiB has room for
-# 2.6 million empty fields; the longest lists that peers really send (the topics of a
-# namespace, the ids of an ACK) stay below a few ten thousand.
+# Groups are long dead, but an unknown field may be one. protobuf stops at 100, messages
+# around them included; nobody sends even one.
+GROUP_NESTING_MAX: Final = 32
+# Bounds the objects that one message can make us create, on all its levels together. A
+# frame of 5 MiB has room for 2.6 million empty fields; the longest lists that peers
+# really send (the topics of a namespace, the ids of an ACK) stay below a few ten thousand.
 FIELDS_MAX: Final = 250_000
 
 VARINT: Final = 0
@@ -35,8 +37,6 @@ LENGTH: Final = 2
 GROUP_START: Final = 3
 GROUP_END: Final = 4
 FIXED32: Final = 5
-
-INT64_MIN: Final = -0x7FFFFFFFFFFFFFFF - 1
 
 
 @final
@@ -53,17 +53,30 @@ class Shape:
 
 
 @final
-class Reader:
-    """Reads one protobuf message from `data[pos:end]`, front to back."""
+class Budget:
+    """How many fields the message at hand may still have."""
 
-    def __init__(self, data: bytes, pos: i64, end: i64, shape: Shape) -> None:
+    def __init__(self) -> None:
+        self.left: i64 = FIELDS_MAX
+
+
+@final
+class Reader:
+    """Reads one protobuf message from `data[pos:end]`, front to back.
+
+    A reader of a sub-message has the budget of the one that it came from.
+    """
+
+    def __init__(
+        self, data: bytes, pos: i64, end: i64, shape: Shape, budget: Budget | None = None
+    ) -> None:
         assert 0 <= pos <= end <= len(data)
         self.data: Final = data
         self.pos: i64 = pos
         self.end: i64 = end
         self.shape: Final = shape
         self._tag: i64 = 0
-        self._fields_left: i64 = FIELDS_MAX
+        self._budget: Final[Budget] = Budget() if budget is None else budget
 
     def rewind(self, pos: i64, end: i64) -> None:
         """Begins anew with another message of the same data and shape."""
@@ -71,16 +84,14 @@ class Reader:
         self.pos = pos
         self.end = end
         self._tag = 0
-        self._fields_left = FIELDS_MAX
+        self._budget.left = FIELDS_MAX
 
     def tag(self) -> i64:
         """The next field's tag, or 0 at the end of the message."""
         start = self.pos
         if start >= self.end:
             return 0
-        self._fields_left -= 1
-        if self._fields_left < 0:
-            raise self.error(f"more than {FIELDS_MAX} fields", start)
+        self._spend()
         tag: i64 = self.data[start]
         if tag < 0x80:
             self.pos = start + 1
@@ -161,7 +172,7 @@ class Reader:
         size = self.length()
         first = self.pos
         self.pos = first + size
-        return Reader(self.data, first, self.pos, shape)
+        return Reader(self.data, first, self.pos, shape, self._budget)
 
     def packed(self) -> "Reader":
         """A reader of the varints of a packed list; this one moves on behind it."""
@@ -170,7 +181,17 @@ class Reader:
         return inner
 
     def more(self) -> bool:
-        return self.pos < self.end
+        """Whether a packed list goes on; each of its values counts as a field."""
+        if self.pos >= self.end:
+            return False
+        self._spend()
+        return True
+
+    def _spend(self) -> None:
+        budget = self._budget
+        budget.left -= 1
+        if budget.left < 0:
+            raise self.error(f"more than {FIELDS_MAX} fields", self.pos)
 
     def skip(self) -> None:
         """Passes over the value of the tag last read, whatever it is."""

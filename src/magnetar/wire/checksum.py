@@ -1,4 +1,4 @@
-"""CRC32C, which guards every entry from its metadata to its end."""
+"""CRC32C, which guards entries on the wire and records on the disk."""
 
 import google_crc32c
 from mypy_extensions import i64
