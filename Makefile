@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
 # What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
-INTERPRETED := tests/wire tests/model tests/protocol tests/ack \
+INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/cli \
   tests/test_architecture.py tests/test_front_door.py tests/test_examples.py tests/peer src
 
 .PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
@@ -23,7 +23,7 @@ help:
 	@echo 'make lock       resolve the pinned requirements anew'
 	@echo 'make clean      remove everything that is built or installed here'
 
-demo: $(READY)
+demo: $(READY) sweep
 	@$(BIN)/python examples/wire_tour.py
 
 test: check compiled
@@ -54,6 +54,7 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: more examples, compiled'
 	@if [ -d $(COMPILED) ]; then \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
+	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: fuzzing'

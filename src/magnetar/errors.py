@@ -8,6 +8,17 @@
     │   ├── NoSuchEntryError               a position that was never in its topic
     │   └── BatchIndexError                an index that cannot be placed in its batch
     ├── CorruptAckError                    bytes that no ack state was written as
+    ├── StorageError                       the store cannot do what was asked
+    │   ├── DataDirectoryError             the directory cannot be used; nothing was touched
+    │   │   ├── DirectoryInUseError        another process holds it
+    │   │   ├── FormatVersionError         written by a version that this one cannot read
+    │   │   └── CorruptionError            bytes that were durable are damaged or missing
+    │   ├── DiskError                      the operating system refused an operation
+    │   │   └── DiskFullError              because there is no space left
+    │   ├── StorageFullError               publishes are refused to keep room for acks
+    │   ├── StorageReadOnlyError           a write failed that forbids all later ones
+    │   ├── StoreClosedError               the store was closed
+    │   └── UnknownObjectError             no such topic, ledger, cursor or entry
     └── ProtocolError                      the conversation itself is broken
         ├── LocalProtocolError             we were about to say something invalid
         └── RemoteProtocolError            the peer said something invalid
@@ -19,6 +30,12 @@ mypyc compiles only some exception bases.
 __all__ = [
     "BatchIndexError",
     "CorruptAckError",
+    "CorruptionError",
+    "DataDirectoryError",
+    "DirectoryInUseError",
+    "DiskError",
+    "DiskFullError",
+    "FormatVersionError",
     "InvalidMessageIdError",
     "InvalidTopicNameError",
     "LocalProtocolError",
@@ -27,6 +44,11 @@ __all__ = [
     "NoSuchEntryError",
     "ProtocolError",
     "RemoteProtocolError",
+    "StorageError",
+    "StorageFullError",
+    "StorageReadOnlyError",
+    "StoreClosedError",
+    "UnknownObjectError",
     "UsageError",
 ]
 
@@ -114,6 +136,134 @@ class CorruptAckError(MagnetarError):
 
     def __str__(self) -> str:
         return f"corrupt ack state at byte {self.offset}: {self.reason}"
+
+
+class StorageError(MagnetarError):
+    """The store cannot do what was asked."""
+
+
+class DataDirectoryError(StorageError):
+    """The data directory cannot be used as it is; nothing in it was changed."""
+
+
+class DirectoryInUseError(DataDirectoryError):
+    """Another process has the directory open."""
+
+    def __init__(self, directory: str, holder: str) -> None:
+        super().__init__(directory, holder)
+        self.directory = directory
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return (
+            f"{self.directory} is in use by process {self.holder}: stop that process, "
+            "or give this one a directory of its own"
+        )
+
+
+class FormatVersionError(DataDirectoryError):
+    """The data was written in a format that this version does not read."""
+
+    def __init__(self, found: str, supported: int) -> None:
+        super().__init__(found, supported)
+        self.found = found
+        self.supported = supported
+
+    def __str__(self) -> str:
+        return (
+            f"the data has format {self.found}, this version reads {self.supported}: "
+            "start the version of magnetar that wrote it, or a newer one"
+        )
+
+
+class CorruptionError(DataDirectoryError):
+    """Bytes that had reached the disk for certain are damaged or gone."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(path, offset, reason)
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} at byte {self.offset}: {self.reason}; the disk lost data that it had "
+            "confirmed: restore the directory from a backup, and check the disk"
+        )
+
+
+class DiskError(StorageError):
+    """The operating system refused an operation on a file."""
+
+    def __init__(self, operation: str, path: str, reason: str) -> None:
+        super().__init__(operation, path, reason)
+        self.operation = operation
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"cannot {self.operation} {self.path}: {self.reason}; "
+            "check the disk and the permissions of the data directory"
+        )
+
+
+class DiskFullError(DiskError):
+    """There is no space left for this operation."""
+
+    def __str__(self) -> str:
+        return (
+            f"cannot {self.operation} {self.path}: {self.reason}; free some space on the disk, "
+            "or let consumers acknowledge what they have"
+        )
+
+
+class StorageFullError(StorageError):
+    """A publish was refused, so that acks, skips and trims keep the room they need."""
+
+    def __init__(self, free_bytes: int, watermark_bytes: int) -> None:
+        super().__init__(free_bytes, watermark_bytes)
+        self.free_bytes = free_bytes
+        self.watermark_bytes = watermark_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"the disk is full ({self.free_bytes} bytes free, publishes want "
+            f"{self.watermark_bytes}): free some space, or acknowledge or skip what is stored"
+        )
+
+
+class StorageReadOnlyError(StorageError):
+    """A write failed after which nothing more may be called durable."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the store is read-only since a write failed ({self.reason}): "
+            "check the disk, then restart the broker"
+        )
+
+
+class StoreClosedError(StorageError):
+    """The store was closed, and takes nothing more."""
+
+    def __str__(self) -> str:
+        return "the store is closed: open it again"
+
+
+class UnknownObjectError(StorageError):
+    """There is no such topic, cursor, ledger or entry."""
+
+    def __init__(self, noun: str, name: str) -> None:
+        super().__init__(noun, name)
+        self.noun = noun
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"there is no {self.noun} {self.name}: it was deleted, trimmed or never stored"
 
 
 class ProtocolError(MagnetarError):

@@ -24,8 +24,9 @@ from magnetar.ack.record import (
 from magnetar.errors import CorruptAckError, RemoteProtocolError
 from magnetar.model.position import Position
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
+from magnetar.wire.integer import INT64_MAX
 from magnetar.wire.reader import Reader, Shape
-from magnetar.wire.writer import INT64_MAX, BytesWriter, put_varint
+from magnetar.wire.writer import BytesWriter, put_varint
 
 ACK_DELTA: Final = 0x11
 RESET_DELTA: Final = 0x12

@@ -36,7 +36,8 @@ from magnetar.ack.delta_codec import EPOCH_MAX
 from magnetar.ack.ledger_acks import LedgerAcks
 from magnetar.ack.ledgers import Ledgers
 from magnetar.model.position import Position
-from magnetar.wire.writer import INT64_MAX, BytesWriter, put_bytes, put_varint
+from magnetar.wire.integer import INT64_MAX
+from magnetar.wire.writer import BytesWriter, put_bytes, put_varint
 
 # About a millisecond of work for the records of small batches, compiled. A slice is
 # larger only by the bitmap that completes it, which takes 8 KiB for 65,536 entries.

@@ -1,0 +1,62 @@
+"""Where entries and acks are kept, so that what was receipted is there after any crash."""
+
+from magnetar.errors import (
+    CorruptionError,
+    DataDirectoryError,
+    DirectoryInUseError,
+    DiskError,
+    DiskFullError,
+    FormatVersionError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StoreClosedError,
+    UnknownObjectError,
+)
+from magnetar.storage.catalog import Catalog
+from magnetar.storage.check import Violation, check
+from magnetar.storage.cursor_log import CursorImage, SnapshotWriter
+from magnetar.storage.disk import Disk, FileDisk
+from magnetar.storage.job import Job
+from magnetar.storage.journal import Outcome
+from magnetar.storage.memory_disk import MemoryDisk
+from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.recovery import Cut
+from magnetar.storage.retention import LedgerInfo, Retention
+from magnetar.storage.store import Store, open_store
+
+__all__ = [
+    "ALWAYS",
+    "INTERVAL",
+    "NEVER",
+    "Catalog",
+    "CorruptionError",
+    "CursorImage",
+    "Cut",
+    "DataDirectoryError",
+    "DirectoryInUseError",
+    "Disk",
+    "DiskError",
+    "DiskFullError",
+    "FileDisk",
+    "FormatVersionError",
+    "Job",
+    "LedgerInfo",
+    "MemoryDisk",
+    "Outcome",
+    "ReadPlan",
+    "Retention",
+    "SnapshotWriter",
+    "StorageError",
+    "StorageFullError",
+    "StorageReadOnlyError",
+    "Store",
+    "StoreClosedError",
+    "StoreOptions",
+    "StoredEntry",
+    "UnknownObjectError",
+    "Violation",
+    "check",
+    "open_store",
+]

@@ -1,0 +1,105 @@
+"""Names, policies, schemas and tokens: few, small, and looked at by people; in SQLite.
+
+A catalog is a set of key spaces, each a map from text to JSON text. It is written rarely,
+so every change is a transaction of its own that survives a power cut. What is written
+often is in the log, and the two refer to each other by id only.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from magnetar.errors import DiskError, DiskFullError, FormatVersionError, StorageError
+
+__all__ = ["Catalog"]
+
+FILE: Final = "catalog.sqlite"
+VERSION: Final = 1
+SCHEMA: Final = """
+CREATE TABLE item (
+    space TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL CHECK (json_valid(value)),
+    PRIMARY KEY (space, key)
+) WITHOUT ROWID
+"""
+
+
+class Catalog:
+    """Key spaces of JSON texts. Without a directory it lives in memory.
+
+    >>> catalog = Catalog()
+    >>> catalog.put("policies", "public/default", '{"ttl": 60}')
+    >>> catalog.get("policies", "public/default"), catalog.get("policies", "other")
+    ('{"ttl": 60}', None)
+    >>> catalog.close()
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._path = ":memory:" if directory is None else str(directory / FILE)
+        try:
+            self._database = sqlite3.connect(self._path, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._prepare()
+        except sqlite3.Error as error:
+            raise self._refusal("open", error) from error
+
+    def _prepare(self) -> None:
+        found = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if found == VERSION:
+            return
+        if found != 0:
+            self._database.close()
+            raise FormatVersionError(f"{found} (catalog)", VERSION)
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.execute(SCHEMA)
+        self._database.execute(f"PRAGMA user_version = {VERSION}")
+        self._database.execute("COMMIT")
+
+    def get(self, space: str, key: str) -> str | None:
+        """The value, or None if there is none."""
+        query = "SELECT value FROM item WHERE space = ? AND key = ?"
+        row = self._run("read", query, (space, key)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, space: str, key: str, value: str) -> None:
+        """Sets the value, which is JSON text."""
+        query = "INSERT OR REPLACE INTO item VALUES (?, ?, ?)"
+        self._run("write to", query, (space, key, value))
+
+    def add(self, space: str, key: str, value: str) -> bool:
+        """Sets the value unless the key has one; False if it has."""
+        query = "INSERT OR IGNORE INTO item VALUES (?, ?, ?)"
+        return self._run("write to", query, (space, key, value)).rowcount == 1
+
+    def delete(self, space: str, key: str) -> bool:
+        """Removes the key; False if it was not there."""
+        query = "DELETE FROM item WHERE space = ? AND key = ?"
+        return self._run("write to", query, (space, key)).rowcount == 1
+
+    def items(self, space: str, prefix: str = "") -> list[tuple[str, str]]:
+        """Keys that begin with `prefix` and their values, in order of the keys."""
+        query = "SELECT key, value FROM item WHERE space = ? AND substr(key, 1, ?) = ? ORDER BY key"
+        rows = self._run("read", query, (space, len(prefix), prefix)).fetchall()
+        return [(str(key), str(value)) for key, value in rows]
+
+    def problems(self) -> list[str]:
+        """What SQLite itself finds wrong with the file."""
+        rows = self._run("check", "PRAGMA integrity_check", ()).fetchall()
+        return [str(row[0]) for row in rows if row[0] != "ok"]
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _run(self, operation: str, query: str, values: Iterable[str | int]) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(query, tuple(values))
+        except sqlite3.Error as error:
+            raise self._refusal(operation, error) from error
+
+    def _refusal(self, operation: str, error: sqlite3.Error) -> StorageError:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+            return DiskFullError(operation, self._path, str(error))
+        return DiskError(operation, self._path, str(error))

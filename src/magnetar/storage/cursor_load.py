@@ -1,0 +1,52 @@
+"""From the log to the ack room: a topic's ledgers, and its cursors as they were.
+
+A cursor is its last snapshot with every later delta applied in the order of the log.
+Deltas of an epoch that a reset ended are dropped by the cursor itself.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import BatchSizes, Cursor, Ledgers, decode_delta, decode_snapshot
+from magnetar.storage.store import Store
+
+__all__ = ["StoredBatchSizes", "load_cursor", "load_ledgers"]
+
+
+@final
+class StoredBatchSizes(BatchSizes):
+    """Batch sizes as the store's indexes have them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store: Final = store
+
+    def batch_size(self, ledger_id: i64, entry_id: i64) -> i64:
+        ledger = self._store.log.state.ledgers.get(ledger_id)
+        if ledger is None or entry_id < 0 or entry_id >= ledger.index.count():
+            return 0
+        return ledger.index.batch_size(entry_id)
+
+    def message_count(self, ledger_id: i64, first: i64, end: i64) -> i64:
+        ledger = self._store.log.state.ledgers.get(ledger_id)
+        if ledger is None:
+            return max(end - first, 0)
+        known = min(end, ledger.index.count())
+        return ledger.index.message_count(first, known) + max(end - max(first, known), 0)
+
+
+def load_ledgers(store: Store, topic_id: int) -> Ledgers:
+    """What the cursors of a topic must know of it, as far as it is durable."""
+    ledgers = Ledgers(StoredBatchSizes(store))
+    for ledger in store.ledgers(topic_id):
+        ledgers.add(ledger.id, ledger.entries)
+    return ledgers
+
+
+def load_cursor(store: Store, cursor_id: int, ledgers: Ledgers) -> Cursor:
+    """The durable state of a cursor."""
+    image = store.cursor_image(cursor_id)
+    cursor = decode_snapshot(image.snapshot, ledgers)
+    for delta in image.deltas:
+        cursor.apply(decode_delta(delta))
+    return cursor

@@ -1,0 +1,40 @@
+"""The version of a data directory, checked before anything else is touched.
+
+The file FORMAT holds two lines: the version, and the salt that every checksum of this
+directory begins from. It is the last file that a new directory gets and the first that is
+read.
+
+The upgrade rule: a version reads its own format and nothing newer. When a release changes
+the format, it raises FORMAT_VERSION and brings a function for each older version it still
+reads, which brings a directory one version up; FORMAT is written last, so a crash in
+between leaves a directory that is upgraded again. There is one version so far, and hence
+no such function.
+"""
+
+from typing import Final
+
+from magnetar.errors import FormatVersionError
+from magnetar.storage.disk import Disk
+from magnetar.storage.segment import FORMAT_VERSION
+
+__all__ = ["FORMAT", "read_salt", "write_format"]
+
+FORMAT: Final = "FORMAT"
+PREFIX: Final = "magnetar data "
+SALT: Final = "salt "
+
+
+def read_salt(disk: Disk) -> int | None:
+    """The salt of a directory of this version, or None if it is a new directory."""
+    if disk.size(FORMAT) < 0:
+        return None
+    text = disk.read(FORMAT, 0, 256).decode(errors="replace")
+    lines = text.splitlines()
+    if len(lines) != 2 or lines[0] != f"{PREFIX}{FORMAT_VERSION}" or lines[1][:5] != SALT:
+        found = lines[0].removeprefix(PREFIX) if lines else "unknown"
+        raise FormatVersionError(found, FORMAT_VERSION)
+    return int(lines[1].removeprefix(SALT), 16)
+
+
+def write_format(disk: Disk, salt: int) -> None:
+    disk.replace(FORMAT, f"{PREFIX}{FORMAT_VERSION}\n{SALT}{salt:08x}\n".encode())

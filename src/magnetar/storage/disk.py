@@ -1,0 +1,403 @@
+"""The only file of the house that touches the operating system's files.
+
+`Disk` is the seam: a directory of files with the few operations that a log needs, each
+with a promise about what survives a power cut. `FileDisk` keeps it with system calls;
+`MemoryDisk` needs no promise; the tests' `FaultyDisk` breaks every one that a real disk
+may break.
+
+Paths are relative to the data directory and use slashes. Every operation may be called
+from any thread, but no two at once on one file.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError
+
+__all__ = ["Disk", "FileDisk"]
+
+LOCK = "LOCK"
+# Open files kept at hand for reading. Segments are few; a broker may have 1024 files.
+OPEN_FILES_MAX = 128
+
+
+class Disk(ABC):
+    """A directory of files, and what survives a power cut."""
+
+    @abstractmethod
+    def lock(self) -> None:
+        """Takes the directory for this process, or raises `DirectoryInUseError`."""
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder, sorted; none if there is no such folder."""
+
+    @abstractmethod
+    def size(self, path: str) -> int:
+        """The length of a file, or -1 if there is none."""
+
+    @abstractmethod
+    def create(self, path: str, size: int) -> None:
+        """Makes a file of `size` zero bytes whose space is set aside. Survives."""
+
+    @abstractmethod
+    def write(self, path: str, offset: int, data: bytes, *, sync: bool) -> None:
+        """Writes all of `data`. Survives if `sync`, and otherwise after the next `sync`."""
+
+    @abstractmethod
+    def sync(self, path: str) -> None:
+        """Whatever was written to the file before survives after this."""
+
+    @abstractmethod
+    def truncate(self, path: str, size: int) -> None:
+        """Cuts the file. Survives, with all that was written before."""
+
+    @abstractmethod
+    def replace(self, path: str, data: bytes) -> None:
+        """Makes `data` the whole content of the file, all or nothing. Survives."""
+
+    @abstractmethod
+    def rename(self, source: str, target: str) -> None:
+        """Survives."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Survives; a file that is not there is removed already."""
+
+    @abstractmethod
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """The bytes there, fewer where the file ends."""
+
+    def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
+        """The bytes at each (path, offset, size), read as much at once as the disk allows."""
+        return [self.read(path, offset, size) for path, offset, size in places]
+
+    @abstractmethod
+    def map(self, path: str) -> memoryview:
+        """The file's content, mapped and not copied. The file is not written to any more."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """How much a process may still write."""
+
+    @abstractmethod
+    def random_u32(self) -> int:
+        """A number that differs from one data directory to the next."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives the directory back."""
+
+
+class FileDisk(Disk):
+    """A directory of the file system."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory: Path = Path(directory)
+        self._files = _OpenFiles(self.directory)
+        self._lock_file = -1
+
+    def lock(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            _refuse("open", str(self.directory), error)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise DirectoryInUseError(str(self.directory), holder or "unknown") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._lock_file = descriptor
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.directory / folder))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            _refuse("list", folder, error)
+
+    def size(self, path: str) -> int:
+        try:
+            return os.stat(self.directory / path).st_size
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            _refuse("look at", path, error)
+
+    def create(self, path: str, size: int) -> None:
+        target = self.directory / path
+        try:
+            self._make_folder(target.parent)
+            descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                _allocate(descriptor, size)
+                _sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+            _sync_directory(target.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(target)
+            _refuse("create", path, error)
+
+    def write(self, path: str, offset: int, data: bytes, *, sync: bool) -> None:
+        try:
+            with self._files.use(path) as descriptor:
+                written = _write_some(descriptor, data, offset, sync=sync)
+                while written < len(data):
+                    written += _write_some(descriptor, data[written:], offset + written, sync=sync)
+        except OSError as error:
+            _refuse("write to", path, error)
+
+    def sync(self, path: str) -> None:
+        try:
+            with self._files.use(path) as descriptor:
+                _sync_file(descriptor)
+        except OSError as error:
+            _refuse("sync", path, error)
+
+    def truncate(self, path: str, size: int) -> None:
+        try:
+            with self._files.use(path) as descriptor:
+                os.ftruncate(descriptor, size)
+                _sync_file(descriptor)
+        except OSError as error:
+            _refuse("truncate", path, error)
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self.directory / path
+        scratch = target.with_name(target.name + ".tmp")
+        try:
+            self._make_folder(target.parent)
+            descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                written = 0
+                while written < len(data):
+                    written += os.pwrite(descriptor, data[written:], written)
+                _sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+            self._files.forget(path)
+            os.rename(scratch, target)
+            _sync_directory(target.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+            _refuse("replace", path, error)
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            self._files.forget(source)
+            self._files.forget(target)
+            os.rename(self.directory / source, self.directory / target)
+            _sync_directory((self.directory / target).parent)
+        except OSError as error:
+            _refuse("rename", source, error)
+
+    def remove(self, path: str) -> None:
+        try:
+            self._files.forget(path)
+            os.unlink(self.directory / path)
+            _sync_directory((self.directory / path).parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _refuse("remove", path, error)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        try:
+            with self._files.use(path) as descriptor:
+                return _read_all(descriptor, offset, size)
+        except OSError as error:
+            _refuse("read", path, error)
+
+    def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
+        """What the kernel has in memory comes at once; the rest it fetches in parallel."""
+        if not hasattr(os, "RWF_NOWAIT") or len(places) < 2:
+            return super().read_many(places)
+        path = ""
+        try:
+            with contextlib.ExitStack() as stack:
+                files: dict[str, int] = {}
+                for path in {place[0] for place in places}:
+                    files[path] = stack.enter_context(self._files.use(path))
+                return _read_parallel([(files[p], offset, size) for p, offset, size in places])
+        except OSError as error:
+            _refuse("read", path, error)
+
+    def map(self, path: str) -> memoryview:
+        try:
+            with open(self.directory / path, "rb") as file:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError as error:
+            _refuse("map", path, error)
+
+    def free_bytes(self) -> int:
+        try:
+            stats = os.statvfs(self.directory)
+        except OSError as error:
+            _refuse("measure", str(self.directory), error)
+        return stats.f_bavail * stats.f_frsize
+
+    def random_u32(self) -> int:
+        return int.from_bytes(os.urandom(4), "little")
+
+    def close(self) -> None:
+        self._files.close()
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+            self._lock_file = -1
+
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            _sync_directory(folder.parent)
+
+
+class _OpenFiles:
+    """Descriptors kept open between calls, a bounded number, none closed while in use."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._guard = threading.Lock()
+        self._descriptors: dict[str, int] = {}
+        self._users: dict[int, int] = {}
+        self._closing: set[int] = set()
+
+    @contextlib.contextmanager
+    def use(self, path: str) -> Iterator[int]:
+        with self._guard:
+            descriptor = self._descriptors.get(path, -1)
+            if descriptor < 0:
+                descriptor = self._open(path)
+            self._users[descriptor] = self._users.get(descriptor, 0) + 1
+        try:
+            yield descriptor
+        finally:
+            with self._guard:
+                self._users[descriptor] -= 1
+                if descriptor in self._closing:
+                    self._close(descriptor)
+
+    def forget(self, path: str) -> None:
+        """The name will mean another file, or none."""
+        with self._guard:
+            descriptor = self._descriptors.pop(path, -1)
+            if descriptor >= 0:
+                self._close(descriptor)
+
+    def close(self) -> None:
+        with self._guard:
+            for descriptor in self._descriptors.values():
+                self._close(descriptor)
+            self._descriptors.clear()
+
+    def _open(self, path: str) -> int:
+        if len(self._descriptors) >= OPEN_FILES_MAX:
+            self._close(self._descriptors.pop(next(iter(self._descriptors))))
+        # Whoever may only read can still look at a directory.
+        try:
+            descriptor = os.open(self._directory / path, os.O_RDWR)
+        except PermissionError:
+            descriptor = os.open(self._directory / path, os.O_RDONLY)
+        self._descriptors[path] = descriptor
+        return descriptor
+
+    def _close(self, descriptor: int) -> None:
+        if self._users.get(descriptor, 0):
+            self._closing.add(descriptor)
+            return
+        self._closing.discard(descriptor)
+        self._users.pop(descriptor, None)
+        os.close(descriptor)
+
+
+def _refuse(operation: str, path: str, error: OSError) -> NoReturn:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise DiskFullError(operation, path, reason) from error
+    raise DiskError(operation, path, reason) from error
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    if size == 0:
+        return
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.ftruncate(descriptor, size)
+
+
+def _write_some(descriptor: int, data: bytes, offset: int, *, sync: bool) -> int:
+    """One call where the system has one that also syncs: it gives the GIL up once."""
+    if not sync:
+        return os.pwrite(descriptor, data, offset)
+    if hasattr(os, "RWF_DSYNC"):
+        return os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
+    written = os.pwrite(descriptor, data, offset)
+    _sync_file(descriptor)
+    return written
+
+
+def _read_all(descriptor: int, offset: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, offset)
+    while len(data) < size:
+        # Linux reads at most 2 GiB at a time, and a read may be cut short.
+        more = os.pread(descriptor, size - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _read_parallel(places: list[tuple[int, int, int]]) -> list[bytes]:
+    """First what is in memory, while the disk is told of the rest; then the rest."""
+    out: list[bytes] = []
+    missed: list[int] = []
+    for i, (descriptor, offset, size) in enumerate(places):
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(descriptor, [buffer], offset, os.RWF_NOWAIT)
+        except OSError:
+            count = -1  # not in memory, or a file system that cannot tell
+        if count == size:
+            out.append(bytes(buffer))
+            continue
+        os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+        missed.append(i)
+        out.append(b"")
+    for i in missed:
+        out[i] = _read_all(*places[i])
+    return out
+
+
+def _sync_file(descriptor: int) -> None:
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is not None:
+        # On macOS fsync stops at the drive's own cache.
+        fcntl.fcntl(descriptor, full_sync)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def _sync_directory(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

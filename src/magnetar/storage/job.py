@@ -1,0 +1,184 @@
+"""What the store wants done to the disk, as values that any thread may carry out.
+
+The store decides on the caller's thread; a `Job` says exactly what to do and is run
+elsewhere, then handed back. Jobs of the write lane commit groups, one at a time. Chores
+do the rest: they prepare spare segments, close old ones, write indexes and remove files.
+A job touches nothing but the disk and its own fields.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.errors import DiskFullError
+from magnetar.storage.disk import Disk
+from magnetar.storage.heads import encode_heads
+from magnetar.storage.ledger_index import index_path
+from magnetar.storage.record import Record
+from magnetar.storage.segment import heads_path, segment_path
+
+__all__ = [
+    "CloseSegment",
+    "GroupWrite",
+    "Job",
+    "MeasureSpace",
+    "PrepareSpare",
+    "RemoveFiles",
+    "SyncTail",
+    "WriteIndex",
+]
+
+ZEROS_BYTES: Final = 4 << 20
+
+
+class Job(ABC):
+    """Something to do to the disk."""
+
+    @abstractmethod
+    def run(self, disk: Disk) -> None:
+        """Does it, or raises `DiskError`."""
+
+
+@final
+class GroupWrite(Job):
+    """Writes one group, in a new segment if need be, and makes it durable if asked to."""
+
+    def __init__(
+        self,
+        records: list[Record],
+        parts: list[bytes],
+        *,
+        segment_id: i64,
+        offset: i64,
+        ticket_first: int,
+        sync: bool,
+        sync_all: bool,
+    ) -> None:
+        self.records: Final = records
+        # The group header, then head and body of each record by turns.
+        self.parts: Final = parts
+        self.segment_id: Final[i64] = segment_id
+        self.offset: Final[i64] = offset
+        self.ticket_first: Final = ticket_first
+        self.sync: Final = sync
+        self.sync_all: Final = sync_all
+        self.length: Final[i64] = sum([len(part) for part in parts])
+        # For a new segment.
+        self.header: bytes = b""
+        self.segment_bytes: int = 0
+        self.previous: str = ""  # the file to sync before the log goes on in another
+        self.spare: str = ""
+        self.reserve: str = ""
+        # What came of it.
+        self.claimed: str = ""
+        self.filled: bool = False
+
+    def run(self, disk: Disk) -> None:
+        path = segment_path(self.segment_id)
+        data = b"".join(self.parts)
+        if self.header:
+            if self.previous:
+                disk.sync(self.previous)
+            self._make_segment(disk, path)
+            data = self.header + data
+        disk.write(path, self.offset - len(self.header), data, sync=self.sync)
+        if self.sync_all:
+            disk.sync(path)
+
+    def _make_segment(self, disk: Disk, path: str) -> None:
+        if not self.spare:
+            try:
+                disk.create(path, max(self.segment_bytes, self.offset + self.length))
+            except DiskFullError:
+                self.filled = True
+                if not self.reserve:
+                    raise
+            else:
+                return
+        self.claimed = self.spare or self.reserve
+        disk.rename(self.claimed, path)
+
+
+@final
+class SyncTail(Job):
+    """Makes durable what was written to the last segment without a sync of its own."""
+
+    def __init__(self, segment_id: i64, end: i64) -> None:
+        self.segment_id: Final[i64] = segment_id
+        self.end: Final[i64] = end
+
+    def run(self, disk: Disk) -> None:
+        disk.sync(segment_path(self.segment_id))
+
+
+@final
+class CloseSegment(Job):
+    """Gives unused space of a segment back, and writes its heads beside it."""
+
+    def __init__(self, segment_id: i64, length: i64, heads: bytes, salt: int) -> None:
+        self.segment_id: Final[i64] = segment_id
+        self.length: Final[i64] = length
+        self._heads: Final = heads
+        self._salt: Final = salt
+
+    def run(self, disk: Disk) -> None:
+        # This also syncs, so heads never speak of bytes that a power cut may take.
+        disk.truncate(segment_path(self.segment_id), self.length)
+        heads = encode_heads(self._heads, self.length, self._salt)
+        disk.replace(heads_path(self.segment_id), heads)
+
+
+@final
+class WriteIndex(Job):
+    """Writes the index file of a ledger, all or nothing."""
+
+    def __init__(self, ledger_id: int, data: bytes) -> None:
+        self.ledger_id: Final = ledger_id
+        self._data: Final = data
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(index_path(self.ledger_id), self._data)
+
+
+@final
+class RemoveFiles(Job):
+    def __init__(self, paths: list[str]) -> None:
+        self.paths: Final = paths
+
+    def run(self, disk: Disk) -> None:
+        for path in self.paths:
+            disk.remove(path)
+
+
+@final
+class PrepareSpare(Job):
+    """Sets the space of a future segment aside, and fills it with zeros if it is worth it.
+
+    Writing to space that was written before changes no metadata of the file system, which
+    halves the time of a group of 200 KiB. PostgreSQL does the same to its log.
+    """
+
+    def __init__(self, path: str, size: int, *, zeroed: bool) -> None:
+        self.path: Final = path
+        self._size: Final = size
+        self._zeroed: Final = zeroed
+
+    def run(self, disk: Disk) -> None:
+        disk.create(self.path, self._size)
+        if not self._zeroed:
+            return
+        for offset in range(0, self._size, ZEROS_BYTES):
+            count = min(ZEROS_BYTES, self._size - offset)
+            disk.write(self.path, offset, bytes(count), sync=False)
+            # Little by little, so that groups under way do not wait behind all of it.
+            disk.sync(self.path)
+
+
+@final
+class MeasureSpace(Job):
+    def __init__(self) -> None:
+        self.free_bytes: int = 0
+
+    def run(self, disk: Disk) -> None:
+        self.free_bytes = disk.free_bytes()

@@ -1,0 +1,352 @@
+"""Where the entries of a ledger are: on the heap while it grows, in a mapped file after.
+
+Four facts for each entry: the address of its record, its length, its batch size and its
+publish time. An open ledger keeps them in arrays, 20 bytes an entry; a sealed one in a
+file of columns that is mapped and costs no heap.
+
+The file, all numbers little-endian:
+
+    0   8s   "MGNRIDX\\n"
+    8   u32  crc32c of bytes 12 to 63, begun from the store's salt
+    12  u32  version of the data format
+    16  i64  ledger id
+    24  i64  number of entries, n
+    32  i64  sum of their lengths
+    40  i64  number of segments that hold them, s
+    48  u32  crc32c of everything behind byte 64, begun from the store's salt
+    52       zero bytes
+    64  i64  n addresses
+        i64  n publish times in ms
+        i64  s segment ids, then s numbers of bytes that the ledger has in each
+        u32  n lengths
+        u32  n batch sizes
+"""
+
+import struct
+import sys
+from abc import ABC, abstractmethod
+from array import array
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.storage.record import HEAD_BYTES, crc_bytes, segment_of
+from magnetar.storage.segment import FORMAT_VERSION
+from magnetar.wire.checksum import crc32c
+
+__all__ = [
+    "HeapIndex",
+    "LedgerIndex",
+    "MappedIndex",
+    "decode_index",
+    "index_path",
+    "ledger_id_of",
+]
+
+MAGIC: Final = b"MGNRIDX\n"
+HEADER: Final = struct.Struct("<8sIIqqqqI12x")
+HEADER_TAIL: Final = struct.Struct("<IqqqqI12x")
+HEADER_BYTES: Final = 64
+FOLDER: Final = "index"
+SUFFIX: Final = ".idx"
+
+# Columns are mapped as they lie in the file, which is little-endian.
+assert sys.byteorder == "little"
+
+MISSING: Final = -1
+# Publish times are kept as 32-bit distances from the first entry's. Clients set them as
+# they like; one that is more than 24 days away goes to a dict and leaves this behind.
+FAR: Final = -0x80000000
+NEAR_MAX: Final = 0x7FFFFFFF
+
+
+class LedgerIndex(ABC):
+    """The four facts about each entry, by entry id."""
+
+    @abstractmethod
+    def count(self) -> int: ...
+
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The sum of the entries' lengths."""
+
+    @abstractmethod
+    def address(self, entry_id: int) -> int: ...
+
+    @abstractmethod
+    def length(self, entry_id: int) -> int: ...
+
+    @abstractmethod
+    def batch_size(self, entry_id: int) -> int: ...
+
+    @abstractmethod
+    def message_count(self, first: int, end: int) -> int:
+        """The messages of entries `first` to `end` - 1; an unknown size counts as 1."""
+
+    @abstractmethod
+    def publish_time_ms(self, entry_id: int) -> int: ...
+
+    @abstractmethod
+    def usage(self) -> dict[int, int]:
+        """How many bytes of the log the ledger has in each segment."""
+
+
+@final
+class HeapIndex(LedgerIndex):
+    """The index of a ledger that may still grow, or whose file is not written yet."""
+
+    def __init__(self) -> None:
+        self._addresses: Final[array[int]] = array("q")
+        self._lengths: Final[array[int]] = array("I")
+        self._batch_sizes: Final[array[int]] = array("I")
+        self._times: Final[array[int]] = array("i")
+        self._times_far: Final[dict[int, int]] = {}
+        self._time_base: int = 0
+        self._time_base_set: bool = False
+        self._size_bytes: int = 0
+        # Bytes per segment. Entries come segment by segment, so the one at hand is kept apart.
+        self._usage: Final[dict[int, int]] = {}
+        self._segment_id: i64 = MISSING
+        self._segment_bytes: i64 = 0
+
+    def put(
+        self, entry_id: i64, address: i64, *, length: i64, batch_size: i64, publish_time_ms: i64
+    ) -> int:
+        """Sets the facts of an entry; returns the address that it had before, or -1.
+
+        Entries come in order while a ledger grows. Only recovery, which may find copies
+        of early entries late in the log, leaves gaps for a while.
+        """
+        count: i64 = len(self._addresses)
+        if entry_id <= count:
+            self._use(address, HEAD_BYTES + length)
+        if entry_id == count:
+            if not self._time_base_set:
+                self._time_base = publish_time_ms
+                self._time_base_set = True
+            self._addresses.append(address)
+            self._lengths.append(length)
+            self._batch_sizes.append(batch_size)
+            self._times.append(self._near(entry_id, publish_time_ms))
+            self._size_bytes += length
+            return MISSING
+        if entry_id > count:
+            self._leave_gap(entry_id - count)
+            return self.put(
+                entry_id,
+                address,
+                length=length,
+                batch_size=batch_size,
+                publish_time_ms=publish_time_ms,
+            )
+        before = self._addresses[entry_id]
+        if before != MISSING:
+            self._use(before, -HEAD_BYTES - self._lengths[entry_id])
+        self._size_bytes += length - self._lengths[entry_id]
+        self._addresses[entry_id] = address
+        self._lengths[entry_id] = length
+        self._batch_sizes[entry_id] = batch_size
+        self._times[entry_id] = self._near(entry_id, publish_time_ms)
+        return before
+
+    def _use(self, address: i64, size: i64) -> None:
+        segment_id = segment_of(address)
+        if segment_id != self._segment_id:
+            self._settle()
+            self._segment_id = segment_id
+        self._segment_bytes += size
+
+    def _settle(self) -> None:
+        if self._segment_bytes != 0:
+            total = self._usage.get(self._segment_id, 0) + self._segment_bytes
+            self._segment_bytes = 0
+            if total:
+                self._usage[self._segment_id] = total
+            else:
+                del self._usage[self._segment_id]
+
+    def _leave_gap(self, count: int) -> None:
+        self._addresses.extend([MISSING] * count)
+        self._lengths.extend([0] * count)
+        self._batch_sizes.extend([0] * count)
+        self._times.extend([0] * count)
+
+    def _near(self, entry_id: int, publish_time_ms: int) -> int:
+        distance = publish_time_ms - self._time_base
+        if FAR < distance <= NEAR_MAX:
+            self._times_far.pop(entry_id, None)
+            return distance
+        self._times_far[entry_id] = publish_time_ms
+        return FAR
+
+    def missing(self) -> int:
+        """The first entry id without an address, or -1."""
+        try:
+            return self._addresses.index(MISSING)
+        except ValueError:
+            return -1
+
+    def count(self) -> int:
+        return len(self._addresses)
+
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def address(self, entry_id: int) -> int:
+        return self._addresses[entry_id]
+
+    def length(self, entry_id: int) -> int:
+        return self._lengths[entry_id]
+
+    def batch_size(self, entry_id: int) -> int:
+        return self._batch_sizes[entry_id]
+
+    def message_count(self, first: int, end: int) -> int:
+        sizes = self._batch_sizes[first:end]
+        return sum(sizes) + sizes.count(0)
+
+    def publish_time_ms(self, entry_id: int) -> int:
+        distance = self._times[entry_id]
+        return self._times_far[entry_id] if distance == FAR else self._time_base + distance
+
+    def usage(self) -> dict[int, int]:
+        self._settle()
+        return dict(self._usage)
+
+    def encode(self, ledger_id: int, salt: int) -> bytes:
+        """The whole index file."""
+        return _encode(
+            ledger_id,
+            salt,
+            count=self.count(),
+            size_bytes=self._size_bytes,
+            usage=self.usage(),
+            addresses=self._addresses.tobytes(),
+            times=array("q", self._all_times()).tobytes(),
+            halves=self._lengths.tobytes() + self._batch_sizes.tobytes(),
+        )
+
+    def _all_times(self) -> list[int]:
+        base = self._time_base
+        times = [base + distance for distance in self._times]
+        for entry_id, time_ms in self._times_far.items():
+            times[entry_id] = time_ms
+        return times
+
+
+@final
+class MappedIndex(LedgerIndex):
+    """The index file of a sealed ledger, read where it lies."""
+
+    def __init__(self, data: memoryview, *, count: int, size_bytes: int, segments: int) -> None:
+        words = 2 * count + 2 * segments
+        self._data: Final = data
+        self._words: Final = data[HEADER_BYTES : HEADER_BYTES + 8 * words].cast("q")
+        self._halves: Final = data[HEADER_BYTES + 8 * words :].cast("I")
+        self._count: Final = count
+        self._size_bytes: Final = size_bytes
+        self._segments: Final = segments
+
+    def count(self) -> int:
+        return self._count
+
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def address(self, entry_id: int) -> int:
+        return self._words[entry_id]
+
+    def length(self, entry_id: int) -> int:
+        return self._halves[entry_id]
+
+    def batch_size(self, entry_id: int) -> int:
+        return self._halves[self._count + entry_id]
+
+    def message_count(self, first: int, end: int) -> int:
+        sizes = self._halves[self._count + first : self._count + max(first, end)].tolist()
+        return sum(sizes) + sizes.count(0)
+
+    def publish_time_ms(self, entry_id: int) -> int:
+        return self._words[self._count + entry_id]
+
+    def usage(self) -> dict[int, int]:
+        first = 2 * self._count
+        ids = self._words[first : first + self._segments].tolist()
+        sizes = self._words[first + self._segments :].tolist()
+        return dict(zip(ids, sizes, strict=True))
+
+    def intact(self, salt: int) -> bool:
+        """Whether the columns have the checksum that the header claims."""
+        claimed: int = HEADER.unpack_from(self._data, 0)[7]
+        return claimed == crc32c(bytes(self._data[HEADER_BYTES:]), salt)
+
+    def encode_moved(self, moves: dict[int, int], ledger_id: int, salt: int) -> bytes:
+        """The index file after some entries went to new addresses."""
+        usage = self.usage()
+        addresses: array[int] = array("q")
+        addresses.frombytes(self._words[: self._count].tobytes())
+        for entry_id, address in moves.items():
+            size = HEAD_BYTES + self.length(entry_id)
+            usage[segment_of(addresses[entry_id])] -= size
+            usage[segment_of(address)] = usage.get(segment_of(address), 0) + size
+            addresses[entry_id] = address
+        return _encode(
+            ledger_id,
+            salt,
+            count=self._count,
+            size_bytes=self._size_bytes,
+            usage={segment_id: size for segment_id, size in usage.items() if size},
+            addresses=addresses.tobytes(),
+            times=self._words[self._count : 2 * self._count].tobytes(),
+            halves=self._halves.tobytes(),
+        )
+
+
+def _encode(
+    ledger_id: int,
+    salt: int,
+    *,
+    count: int,
+    size_bytes: int,
+    usage: dict[int, int],
+    addresses: bytes,
+    times: bytes,
+    halves: bytes,
+) -> bytes:
+    ids = array("q", list(usage.keys())).tobytes()
+    sizes = array("q", list(usage.values())).tobytes()
+    rest = b"".join((addresses, times, ids, sizes, halves))
+    tail = HEADER_TAIL.pack(
+        FORMAT_VERSION, ledger_id, count, size_bytes, len(usage), crc32c(rest, salt)
+    )
+    return MAGIC + crc_bytes(tail, salt) + tail + rest
+
+
+def decode_index(data: memoryview, ledger_id: int, salt: int) -> MappedIndex | None:
+    """The index in a file, or None unless its header is whole and of that ledger."""
+    if len(data) < HEADER_BYTES:
+        return None
+    header = bytes(data[:HEADER_BYTES])
+    magic, crc, version, id, count, size_bytes, segments, _ = HEADER.unpack_from(header, 0)
+    if magic != MAGIC or version != FORMAT_VERSION or id != ledger_id:
+        return None
+    if crc != crc32c(header[12:], salt):
+        return None
+    if len(data) != HEADER_BYTES + 24 * count + 16 * segments:
+        return None
+    return MappedIndex(data, count=count, size_bytes=size_bytes, segments=segments)
+
+
+def index_path(ledger_id: int) -> str:
+    return f"{FOLDER}/{ledger_id:016x}{SUFFIX}"
+
+
+def ledger_id_of(name: str) -> int:
+    """The id in the name of an index file, or -1 if it is no such name."""
+    stem, dot, suffix = name.partition(".")
+    if dot + suffix != SUFFIX or len(stem) != 16:
+        return -1
+    try:
+        return int(stem, 16)
+    except ValueError:
+        return -1

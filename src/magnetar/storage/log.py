@@ -1,0 +1,346 @@
+"""The log as a whole: the journal's end, the state of what is durable, and the files.
+
+`Log` joins the two halves that know nothing of each other. When a group succeeded, the
+journal gives its records addresses and the state folds them; when it failed, neither
+changes. Around that it keeps the files in order with chores: a spare segment is prepared
+before it is needed, a segment that was left is closed, a ledger that was sealed gets its
+index file, dead files go.
+
+Space. `reserve_segments` spare segments are set aside for what frees space. When the disk
+is full (a file could not grow, or less is free than the watermark) publishes are refused,
+and only then may groups take the reserve. The disk counts as full until the watermark is
+free again and the reserve complete.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from magnetar.errors import CorruptionError, DiskFullError, StorageFullError
+from magnetar.storage.disk import Disk
+from magnetar.storage.job import (
+    CloseSegment,
+    GroupWrite,
+    Job,
+    MeasureSpace,
+    PrepareSpare,
+    RemoveFiles,
+    SyncTail,
+    WriteIndex,
+)
+from magnetar.storage.journal import Journal, Outcome
+from magnetar.storage.ledger_index import HeapIndex, decode_index, index_path
+from magnetar.storage.options import StoreOptions
+from magnetar.storage.record import (
+    DELETE,
+    DELTA,
+    HEAD_BYTES,
+    Record,
+    offset_of,
+    record_intact,
+    segment_of,
+)
+from magnetar.storage.recovery import Recovered
+from magnetar.storage.segment import segment_path
+from magnetar.storage.state import LogState
+
+__all__ = ["Log"]
+
+MEASURE_INTERVAL_MS: Final = 1000
+
+
+@final
+class Log:
+    """Takes records, makes them durable, and knows what the durable ones say."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        salt: int,
+        recovered: Recovered,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.disk: Final = disk
+        self.options: Final = options
+        self.salt: Final = salt
+        self.clock_ms: Final = clock_ms
+        self.state: Final[LogState] = recovered.state
+        self.journal: Final = Journal(
+            options, salt, end=recovered.end, segment_id_next=recovered.segment_id_next
+        )
+        # Length of every closed segment, and all segments whether closed or not.
+        self.lengths: Final[dict[int, int]] = recovered.lengths
+        self.alive: Final[set[int]] = set(recovered.lengths)
+        self.spares: Final[list[str]] = []
+        self.free_bytes: int = 0
+        self.full: bool = False
+        self._spare_number: int = 0
+        # A store that filled a segment will fill more, and deserves zeroed spares.
+        self._busy: bool = False
+        self._chores: Final[list[Job]] = []
+        self._chore: Job | None = None
+        # Chores that found no space, to be tried again when there is some.
+        self._put_off: list[Job] = []
+        # Sealed ledgers that have no index file yet.
+        self._unindexed: list[int] = []
+        self._measured_ms: int = 0
+        self._pins: Final[dict[int, int]] = {}
+        # How many deltas of each cursor are on their way.
+        self._deltas_pending: Final[dict[int, int]] = {}
+        # Objects whose deletion is on its way: nothing may be written about them any more.
+        self._deletes_pending: Final[set[int]] = set()
+        self._snapshot_numbers: Final[dict[int, int]] = {}
+        self.ticket_durable: int = 0
+
+    def take_spares(self) -> None:
+        """Takes over the spare segments of the last run, and sees how much is free."""
+        for name in self.disk.names("journal"):
+            if not name.endswith(".spare"):
+                continue
+            path = f"journal/{name}"
+            if self.disk.size(path) == self.options.segment_bytes:
+                self.spares.append(path)
+                self._spare_number = max(self._spare_number, int(name.split(".")[0]))
+            else:
+                self._chores.append(RemoveFiles([path]))
+        self.free_bytes = self.disk.free_bytes()
+        self._measured_ms = self.clock_ms()
+        self._settle_space()
+
+    # ---- Writing -------------------------------------------------------------
+
+    def add(self, record: Record) -> int:
+        """Queues a record and returns its ticket."""
+        ticket = self.journal.add(record)
+        if record.kind == DELTA:
+            self._deltas_pending[record.id] = self._deltas_pending.get(record.id, 0) + 1
+        elif record.kind == DELETE:
+            self._deletes_pending.add(record.id)
+        return ticket
+
+    def deleting(self, id: int) -> bool:
+        """Whether the deletion of this object is on its way."""
+        return id in self._deletes_pending
+
+    def has_pending_deltas(self, cursor_id: int) -> bool:
+        return cursor_id in self._deltas_pending
+
+    def next_snapshot_number(self, cursor_id: int) -> int:
+        """Tells the slices of one snapshot from those of another that was given up."""
+        known = self._snapshot_numbers.get(cursor_id, 0)
+        cursor = self.state.cursors.get(cursor_id)
+        if cursor is not None:
+            known = max(known, cursor.number_last)
+        self._snapshot_numbers[cursor_id] = known + 1
+        return known + 1
+
+    def require_space(self) -> None:
+        """Raises if publishes are refused at present."""
+        if self.full:
+            raise StorageFullError(self.free_bytes, self.options.watermark_bytes)
+
+    def next_write(self) -> Job | None:
+        now_ms = self.clock_ms()
+        job = self.journal.next_write(now_ms)
+        if job is None:
+            return self.journal.next_sync(now_ms)
+        if job.header:
+            self._offer_spares(job)
+        return job
+
+    def _offer_spares(self, job: GroupWrite) -> None:
+        """Beyond the reserve a spare is there for the taking; the reserve is the last resort."""
+        if not self.spares:
+            return
+        if self.full or len(self.spares) > self.options.reserve_segments:
+            job.spare = self.spares[-1]
+        else:
+            job.reserve = self.spares[-1]
+
+    def finish_write(self, job: Job, error: Exception | None) -> Outcome | None:
+        """What came of a job of the write lane; None if no ticket is concerned."""
+        if isinstance(job, SyncTail):
+            if error is not None:
+                return self._failed(self.journal.failed(error))
+            self.journal.sync_succeeded(job)
+            return None
+        assert isinstance(job, GroupWrite)
+        if not self.journal.in_flight(job):
+            return None
+        if job.claimed:
+            self.spares.remove(job.claimed)
+        if job.filled:
+            self.full = True
+        if error is None:
+            return self._commit(job)
+        if isinstance(error, DiskFullError):
+            self.full = True
+            if job.header:
+                self._chores.append(RemoveFiles([segment_path(job.segment_id)]))
+            return self._failed(self.journal.failed_full(job, error))
+        return self._failed(self.journal.failed(error))
+
+    def _commit(self, job: GroupWrite) -> Outcome:
+        outcome = self.journal.succeeded(job)
+        self.alive.add(job.segment_id)
+        left = self.journal.left
+        if left is not None:
+            self.journal.left = None
+            self._chores.append(left)
+            self._busy = True
+        state = self.state
+        for record in job.records:
+            if record.kind == DELETE:
+                self._deletes_pending.discard(record.id)
+                self._snapshot_numbers.pop(record.id, None)
+                self._drop_indexes(record.id)
+            elif record.kind == DELTA:
+                self._delta_done(record.id)
+            state.apply(record)
+        self.ticket_durable = outcome.end
+        self._unindexed.extend(state.take_sealed())
+        return outcome
+
+    def _delta_done(self, cursor_id: int) -> None:
+        left = self._deltas_pending[cursor_id] - 1
+        if left:
+            self._deltas_pending[cursor_id] = left
+        else:
+            del self._deltas_pending[cursor_id]
+
+    def _failed(self, outcome: Outcome) -> Outcome:
+        self._deltas_pending.clear()
+        self._deletes_pending.clear()
+        return outcome
+
+    def _drop_indexes(self, id: int) -> None:
+        topic = self.state.topics.get(id)
+        ledger_ids = topic.ledger_ids if topic is not None else [id]
+        paths: list[str] = []
+        for ledger_id in ledger_ids:
+            ledger = self.state.ledgers.get(ledger_id)
+            if ledger is not None and not isinstance(ledger.index, HeapIndex):
+                paths.append(index_path(ledger_id))
+        if paths:
+            self._chores.append(RemoveFiles(paths))
+
+    # ---- Chores --------------------------------------------------------------
+
+    def index_later(self, ledger_id: int) -> None:
+        """A sealed ledger wants an index file."""
+        self._unindexed.append(ledger_id)
+
+    def add_chore(self, job: Job) -> None:
+        self._chores.append(job)
+
+    def next_chore(self) -> Job | None:
+        """The next chore, or None if there is none or one is under way."""
+        if self._chore is not None or self.journal.state == "read-only":
+            return None
+        job = self._next_queued()
+        if job is None:
+            job = self._next_index()
+        if job is None:
+            job = self._next_for_space()
+        self._chore = job
+        return job
+
+    def _next_queued(self) -> Job | None:
+        return self._chores.pop(0) if self._chores else None
+
+    def _next_index(self) -> Job | None:
+        if self.full:
+            return None
+        i = 0
+        while i < len(self._unindexed):
+            ledger = self.state.ledgers.get(self._unindexed[i])
+            if ledger is None or not isinstance(ledger.index, HeapIndex):
+                del self._unindexed[i]
+            elif ledger.address < self.journal.synced:
+                # The file must not know more than the log does after a power cut.
+                del self._unindexed[i]
+                return WriteIndex(ledger.id, ledger.index.encode(ledger.id, self.salt))
+            else:
+                i += 1
+        return None
+
+    def _next_for_space(self) -> Job | None:
+        now_ms = self.clock_ms()
+        if now_ms - self._measured_ms >= MEASURE_INTERVAL_MS:
+            self._measured_ms = now_ms
+            return MeasureSpace()
+        wanted = self.options.reserve_segments + (0 if self.full else 1)
+        if len(self.spares) < wanted and self.free_bytes >= self.options.segment_bytes:
+            self._spare_number += 1
+            path = f"journal/{self._spare_number:04}.spare"
+            return PrepareSpare(path, self.options.segment_bytes, zeroed=self._busy)
+        return None
+
+    def finish_chore(self, job: Job, error: Exception | None) -> Outcome | None:
+        """What came of a chore; an outcome if it made the store read-only."""
+        assert job is self._chore
+        self._chore = None
+        if isinstance(error, DiskFullError):
+            self.full = True
+            self.free_bytes = 0
+            if isinstance(job, (CloseSegment, WriteIndex, RemoveFiles)):
+                self._put_off.append(job)
+            return None
+        if error is not None:
+            return self._failed(self.journal.failed(error))
+        self._chore_done(job)
+        return None
+
+    def _chore_done(self, job: Job) -> None:
+        if isinstance(job, CloseSegment):
+            self.lengths[job.segment_id] = job.length
+            self.journal.closed(job)
+        elif isinstance(job, WriteIndex):
+            self._index_written(job)
+        elif isinstance(job, PrepareSpare):
+            self.spares.append(job.path)
+            self._settle_space()
+        elif isinstance(job, MeasureSpace):
+            self.free_bytes = job.free_bytes
+            self._settle_space()
+
+    def _settle_space(self) -> None:
+        if self.free_bytes < self.options.watermark_bytes:
+            self.full = True
+        elif len(self.spares) >= self.options.reserve_segments:
+            self.full = False
+            self._chores.extend(self._put_off)
+            self._put_off = []
+
+    def _index_written(self, job: WriteIndex) -> None:
+        path = index_path(job.ledger_id)
+        if job.ledger_id not in self.state.ledgers:
+            self._chores.append(RemoveFiles([path]))
+            return
+        index = decode_index(self.disk.map(path), job.ledger_id, self.salt)
+        if index is None:
+            raise CorruptionError(path, 0, "the index just written is damaged")
+        self.state.swap_index(job.ledger_id, index)
+
+    # ---- Reading -------------------------------------------------------------
+
+    def read_body(self, address: int, size: int) -> bytes:
+        """The body of the record there, from disk and checked."""
+        path = segment_path(segment_of(address))
+        data = self.disk.read(path, offset_of(address), size)
+        if len(data) != size or not record_intact(data, self.salt):
+            raise CorruptionError(path, offset_of(address), "the record is damaged")
+        return data[HEAD_BYTES:]
+
+    def pin(self, segment_ids: set[int]) -> None:
+        for segment_id in segment_ids:
+            self._pins[segment_id] = self._pins.get(segment_id, 0) + 1
+
+    def unpin(self, segment_ids: set[int]) -> None:
+        for segment_id in segment_ids:
+            self._pins[segment_id] -= 1
+            if not self._pins[segment_id]:
+                del self._pins[segment_id]
+
+    def pinned(self, segment_id: int) -> bool:
+        return segment_id in self._pins

@@ -1,0 +1,131 @@
+"""Reading entries: planned on the caller's thread, read on any, finished on the caller's.
+
+A plan knows the address of every entry it wants, and has those that the cache holds
+already. The others are read in runs: records that lie close together come with one call,
+and what lies between them is thrown away.
+"""
+
+import struct
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.errors import CorruptionError
+from magnetar.storage.disk import Disk
+from magnetar.storage.job import Job
+from magnetar.storage.record import HEAD_BYTES, offset_of, record_intact, segment_of
+from magnetar.storage.segment import segment_path
+
+__all__ = ["ReadPlan", "StoredEntry"]
+
+# Reading this much for nothing is cheaper than another call.
+GAP_BYTES_MAX: Final = 16 * 1024
+# Bounds the memory of one call; a run of this length is bound by the disk's speed anyway.
+RUN_BYTES_MAX: Final = 1 << 20
+
+
+# Where a record's head says which entry it is.
+NAME: Final = struct.Struct("<qq")
+NAME_OFFSET: Final = 16
+
+
+@final
+class StoredEntry:
+    """An entry as it was published, and the few facts that storage keeps beside it."""
+
+    __slots__ = (
+        "address",
+        "batch_size",
+        "data",
+        "entry_id",
+        "ledger_id",
+        "length",
+        "publish_time_ms",
+    )
+
+    def __init__(
+        self,
+        ledger_id: i64,
+        entry_id: i64,
+        *,
+        address: i64,
+        length: i64,
+        batch_size: i64,
+        publish_time_ms: i64,
+        data: bytes | None,
+    ) -> None:
+        self.ledger_id: Final[i64] = ledger_id
+        self.entry_id: Final[i64] = entry_id
+        self.address: Final[i64] = address
+        self.length: Final[i64] = length
+        self.batch_size: Final[i64] = batch_size
+        self.publish_time_ms: Final[i64] = publish_time_ms
+        self.data: bytes | None = data
+
+    def __repr__(self) -> str:
+        return f"<entry {self.ledger_id}:{self.entry_id} of {self.length} bytes>"
+
+
+@final
+class ReadPlan(Job):
+    """The entries to read, in the order of the topic."""
+
+    def __init__(self, entries: list[StoredEntry], salt: int) -> None:
+        self.entries: Final = entries
+        # The segments that the store keeps for this plan.
+        self.pinned: set[int] = set()
+        self._salt: Final = salt
+
+    def segments(self) -> set[int]:
+        """The segments that must stay until this has run."""
+        return {int(segment_of(e.address)) for e in self.entries if e.data is None}
+
+    def run(self, disk: Disk) -> None:
+        wanted = [entry for entry in self.entries if entry.data is None]
+        ends: list[int] = []
+        places: list[tuple[str, int, int]] = []
+        first = 0
+        while first < len(wanted):
+            end = self._run_end(wanted, first)
+            start, last = wanted[first].address, wanted[end - 1]
+            size = last.address + HEAD_BYTES + last.length - start
+            places.append((segment_path(segment_of(start)), offset_of(start), size))
+            ends.append(end)
+            first = end
+        first = 0
+        for i, data in enumerate(disk.read_many(places)):
+            self._split(data, wanted, first, ends[i])
+            first = ends[i]
+
+    def _run_end(self, wanted: list[StoredEntry], first: int) -> int:
+        start = wanted[first].address
+        reach = start + HEAD_BYTES + wanted[first].length
+        end = first + 1
+        while end < len(wanted):
+            entry = wanted[end]
+            # Addresses of different segments are further apart than any gap.
+            if entry.address < reach or entry.address - reach > GAP_BYTES_MAX:
+                break
+            if entry.address + HEAD_BYTES + entry.length - start > RUN_BYTES_MAX:
+                break
+            reach = entry.address + HEAD_BYTES + entry.length
+            end += 1
+        return end
+
+    def _split(self, data: bytes, wanted: list[StoredEntry], first: int, end: int) -> None:
+        start = wanted[first].address
+        for i in range(first, end):
+            entry = wanted[i]
+            at = entry.address - start
+            whole = data[at : at + HEAD_BYTES + entry.length]
+            if not self._is_entry(whole, entry):
+                path = segment_path(segment_of(entry.address))
+                raise CorruptionError(path, offset_of(entry.address), f"{entry!r} is damaged")
+            entry.data = whole[HEAD_BYTES:]
+
+    def _is_entry(self, whole: bytes, entry: StoredEntry) -> bool:
+        """Whether these bytes are the record of this entry, and of no other."""
+        if len(whole) != HEAD_BYTES + entry.length or not record_intact(whole, self._salt):
+            return False
+        ledger_id, entry_id = NAME.unpack_from(whole, NAME_OFFSET)
+        return bool(ledger_id == entry.ledger_id and entry_id == entry.entry_id)

@@ -1,0 +1,471 @@
+"""What the log says: topics, ledgers and cursors, folded from records in sequence.
+
+There is one fold, and it runs twice: over every group when it became durable, and over
+the whole log in recovery. So what the store knows in memory is by construction what a
+restart would find, and a group that failed leaves no trace.
+
+Records are upserts: the latest of an object wins, so any of them can be written again at
+the end of the log when its segment is to be freed. A deletion must outlive every older
+record of its object; `tombstones` keeps where each stands until no older segment is left.
+In recovery, records may thus come before the record of the object that they belong to.
+They are kept for its sake, and `settle` drops what nobody claimed.
+
+Every record that still matters is counted in the live bytes of its segment.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.storage.ledger_index import HeapIndex, LedgerIndex, MappedIndex
+from magnetar.storage.record import (
+    COPY,
+    CURSOR,
+    DELETE,
+    DELTA,
+    ENTRY,
+    LEDGER,
+    SEGMENTS,
+    SLICE,
+    SLICE_LAST,
+    TOPIC,
+    Record,
+    segment_of,
+)
+
+__all__ = ["CursorState", "LedgerState", "LogState", "SegmentUse", "TopicState"]
+
+LEDGER_BODY: Final = struct.Struct("<Bqqq")
+NAME_SIZE: Final = struct.Struct("<I")
+NONE: Final = -1
+
+
+@final
+class SegmentUse:
+    """How much of a segment still matters, and to whom."""
+
+    def __init__(self) -> None:
+        self.live_bytes: i64 = 0
+        # Objects with a record here, other than entries; some may have moved on since.
+        self.ids: Final[set[int]] = set()
+
+
+@final
+class TopicState:
+    def __init__(self, id: i64) -> None:
+        self.id: Final[i64] = id
+        self.name: str = ""
+        self.address: i64 = NONE
+        self.size: i64 = 0
+        self.ledger_ids: list[int] = []
+        self.cursor_ids: list[int] = []
+
+    def record(self) -> Record:
+        return topic_record(self.id, self.name)
+
+
+@final
+class LedgerState:
+    def __init__(self, id: i64) -> None:
+        self.id: Final[i64] = id
+        self.topic_id: i64 = NONE
+        self.address: i64 = NONE
+        self.size: i64 = 0
+        self.created_ms: i64 = 0
+        self.sealed: bool = False
+        self.sealed_ms: i64 = 0
+        # What the seal says; the index says the same once it is complete.
+        self.entries_sealed: i64 = 0
+        self.bytes_sealed: i64 = 0
+        self.index: LedgerIndex = HeapIndex()
+
+    def record(self) -> Record:
+        return ledger_record(
+            self.id,
+            self.topic_id,
+            self.created_ms,
+            sealed=self.sealed,
+            entries=self.entries_sealed,
+            size_bytes=self.bytes_sealed,
+            sealed_ms=self.sealed_ms,
+        )
+
+
+@final
+class CursorState:
+    """Where the last durable snapshot of a cursor is, and the deltas behind it."""
+
+    def __init__(self, id: i64) -> None:
+        self.id: Final[i64] = id
+        self.topic_id: i64 = NONE
+        self.name: str = ""
+        self.properties: bytes = b""
+        self.address: i64 = NONE
+        self.size: i64 = 0
+        self.slices: Places = Places()
+        self.deltas: Places = Places()
+        # A snapshot on its way: its number and its slices.
+        self.building: Places = Places()
+        self.building_number: i64 = NONE
+        self.number_last: i64 = 0
+
+    def record(self) -> Record:
+        return cursor_record(self.id, self.topic_id, self.name, self.properties)
+
+
+@final
+class Places:
+    """Addresses of records and their sizes: 12 bytes each."""
+
+    def __init__(self) -> None:
+        self.addresses: array[int] = array("q")
+        self.sizes: array[int] = array("I")
+        self.total_bytes: i64 = 0
+
+    def add(self, address: i64, size: i64) -> None:
+        self.addresses.append(address)
+        self.sizes.append(size)
+        self.total_bytes += size
+
+    def count(self) -> int:
+        return len(self.addresses)
+
+    def count_before(self, address: i64) -> int:
+        return bisect_left(self.addresses, address)
+
+    def any_between(self, first: i64, end: i64) -> bool:
+        at = bisect_left(self.addresses, first)
+        return at < len(self.addresses) and self.addresses[at] < end
+
+    def split(self, count: int) -> "Places":
+        """Takes the first `count` away and returns them."""
+        first = Places()
+        for i in range(count):
+            first.add(self.addresses[i], self.sizes[i])
+        del self.addresses[:count]
+        del self.sizes[:count]
+        self.total_bytes -= first.total_bytes
+        return first
+
+
+@final
+class LogState:
+    """Everything that the durable log says."""
+
+    def __init__(self) -> None:
+        self.topics: Final[dict[int, TopicState]] = {}
+        self.ledgers: Final[dict[int, LedgerState]] = {}
+        self.cursors: Final[dict[int, CursorState]] = {}
+        self.segments: Final[dict[int, SegmentUse]] = {}
+        # Where the deletion of each deleted object stands.
+        self.tombstones: Final[dict[int, int]] = {}
+        # The segments that must exist, as of the last record that says so.
+        self.listed: list[int] = []
+        self.listed_address: i64 = NONE
+        self.id_highest: i64 = 0
+        self.recovering: bool = False
+        # Ledgers sealed by the fold since `take_sealed` was last called.
+        self._sealed: list[int] = []
+
+    # ---- The fold ------------------------------------------------------------
+
+    def apply(self, record: Record) -> None:
+        """Folds one record, which is durable and has an address, into the state."""
+        kind = record.kind
+        if kind in (ENTRY, COPY):
+            self._apply_entry(record)
+        elif kind == DELTA:
+            self._apply_delta(record)
+        elif kind in (SLICE, SLICE_LAST):
+            self._apply_slice(record)
+        elif kind == TOPIC:
+            self._apply_topic(record)
+        elif kind == LEDGER:
+            self._apply_ledger(record)
+        elif kind == CURSOR:
+            self._apply_cursor(record)
+        elif kind == DELETE:
+            self._apply_delete(record)
+        elif kind == SEGMENTS:
+            self.listed = decode_segments(record.body)
+            self.listed_address = record.address
+        if record.id > self.id_highest:
+            self.id_highest = record.id
+
+    def _apply_entry(self, record: Record) -> None:
+        ledger = self.ledgers.get(record.id)
+        if ledger is None:
+            if not self.recovering:
+                return  # a copy that was overtaken by the deletion of its ledger
+            ledger = self._new_ledger(record.id)
+        index = ledger.index
+        if not isinstance(index, HeapIndex):
+            return  # the index file knows; a copy is entered when the file is written anew
+        size = record.size()
+        before = index.put(
+            record.sub_id,
+            record.address,
+            length=record.length,
+            batch_size=record.batch_size,
+            publish_time_ms=record.time_ms,
+        )
+        self.segment(record.address).live_bytes += size
+        if before != NONE:
+            self._unpin(before, size)
+
+    def _apply_delta(self, record: Record) -> None:
+        cursor = self._cursor_of(record)
+        if cursor is None:
+            return
+        cursor.deltas.add(record.address, record.size())
+        self._pin(record)
+
+    def _cursor_of(self, record: Record) -> CursorState | None:
+        """The cursor of a delta or slice; None if it was deleted while that was on its way."""
+        cursor = self.cursors.get(record.id)
+        if cursor is None and self.recovering:
+            return self._new_cursor(record.id)
+        return cursor
+
+    def _apply_slice(self, record: Record) -> None:
+        cursor = self._cursor_of(record)
+        if cursor is None:
+            return
+        if record.batch_size == 0:
+            self._unpin_all(cursor.building)
+            cursor.building = Places()
+            cursor.building_number = record.time_ms
+        elif cursor.building_number != record.time_ms or (
+            cursor.building.count() != record.batch_size
+        ):
+            return  # the rest of a snapshot that was given up
+        cursor.building.add(record.address, record.size())
+        self._pin(record)
+        if record.time_ms > cursor.number_last:
+            cursor.number_last = record.time_ms
+        if record.kind == SLICE_LAST:
+            self._finish_snapshot(cursor, record.sub_id)
+
+    def _finish_snapshot(self, cursor: CursorState, covers: i64) -> None:
+        """A snapshot is complete; deltas from `covers` on are not in it, wherever it stands.
+
+        Deltas that were on their way when the snapshot was taken come before its slices
+        in the log and are still not part of it.
+        """
+        self._unpin_all(cursor.slices)
+        self._unpin_all(cursor.deltas.split(cursor.deltas.count_before(covers)))
+        cursor.slices = cursor.building
+        cursor.building = Places()
+        cursor.building_number = NONE
+
+    def _apply_topic(self, record: Record) -> None:
+        topic = self.topics.get(record.id)
+        if topic is None:
+            topic = TopicState(record.id)
+            self.topics[record.id] = topic
+        else:
+            self._unpin(topic.address, topic.size)
+        topic.name = record.body.decode()
+        topic.address = record.address
+        topic.size = record.size()
+        self._pin(record)
+
+    def _apply_ledger(self, record: Record) -> None:
+        ledger = self.ledgers.get(record.id)
+        if ledger is None:
+            ledger = self._new_ledger(record.id)
+        if ledger.address != NONE:
+            self._unpin(ledger.address, ledger.size)
+        elif not self.recovering:
+            self.topics[record.sub_id].ledger_ids.append(record.id)
+        sealed, entries, size_bytes, sealed_ms = LEDGER_BODY.unpack(record.body)
+        ledger.topic_id = record.sub_id
+        ledger.created_ms = record.time_ms
+        ledger.address = record.address
+        ledger.size = record.size()
+        if sealed and not ledger.sealed:
+            self._sealed.append(record.id)
+        ledger.sealed = bool(sealed)
+        ledger.entries_sealed = entries
+        ledger.bytes_sealed = size_bytes
+        ledger.sealed_ms = sealed_ms
+        self._pin(record)
+
+    def _apply_cursor(self, record: Record) -> None:
+        cursor = self.cursors.get(record.id)
+        if cursor is None:
+            cursor = self._new_cursor(record.id)
+        if cursor.address != NONE:
+            self._unpin(cursor.address, cursor.size)
+        elif not self.recovering:
+            self.topics[record.sub_id].cursor_ids.append(record.id)
+        cursor.topic_id = record.sub_id
+        cursor.name, cursor.properties = decode_cursor_body(record.body)
+        cursor.address = record.address
+        cursor.size = record.size()
+        self._pin(record)
+
+    def _apply_delete(self, record: Record) -> None:
+        self.tombstones[record.id] = record.address
+        topic = self.topics.pop(record.id, None)
+        if topic is not None:
+            self._unpin(topic.address, topic.size)
+            for ledger_id in topic.ledger_ids:
+                self._drop_ledger(ledger_id)
+            for cursor_id in topic.cursor_ids:
+                self._drop_cursor(cursor_id)
+            return
+        ledger = self.ledgers.get(record.id)
+        if ledger is not None:
+            if not self.recovering:
+                self.topics[ledger.topic_id].ledger_ids.remove(record.id)
+            self._drop_ledger(record.id)
+            return
+        cursor = self.cursors.get(record.id)
+        if cursor is not None:
+            if not self.recovering:
+                self.topics[cursor.topic_id].cursor_ids.remove(record.id)
+            self._drop_cursor(record.id)
+
+    # ---- Objects come and go -------------------------------------------------
+
+    def _new_ledger(self, ledger_id: int) -> LedgerState:
+        assert self.recovering or ledger_id not in self.tombstones
+        ledger = LedgerState(ledger_id)
+        self.ledgers[ledger_id] = ledger
+        return ledger
+
+    def _new_cursor(self, cursor_id: int) -> CursorState:
+        assert self.recovering or cursor_id not in self.tombstones
+        cursor = CursorState(cursor_id)
+        self.cursors[cursor_id] = cursor
+        return cursor
+
+    def adopt_index(self, ledger_id: int, index: MappedIndex) -> None:
+        """Takes an index file as the truth about a ledger before recovery folds the log."""
+        assert self.recovering
+        self._new_ledger(ledger_id).index = index
+        self._add_usage(index, 1)
+
+    def swap_index(self, ledger_id: int, index: MappedIndex) -> None:
+        """A ledger's index file was written, or written anew after copies moved."""
+        ledger = self.ledgers[ledger_id]
+        self._add_usage(ledger.index, -1)
+        ledger.index = index
+        self._add_usage(index, 1)
+
+    def _add_usage(self, index: LedgerIndex, sign: int) -> None:
+        for segment_id, size in index.usage().items():
+            use = self.segments.get(segment_id)
+            if use is None:
+                use = SegmentUse()
+                self.segments[segment_id] = use
+            use.live_bytes += sign * size
+
+    def _drop_ledger(self, ledger_id: int) -> None:
+        ledger = self.ledgers.pop(ledger_id)
+        if ledger.address != NONE:
+            self._unpin(ledger.address, ledger.size)
+        self._add_usage(ledger.index, -1)
+
+    def _drop_cursor(self, cursor_id: int) -> None:
+        cursor = self.cursors.pop(cursor_id)
+        if cursor.address != NONE:
+            self._unpin(cursor.address, cursor.size)
+        self._unpin_all(cursor.slices)
+        self._unpin_all(cursor.deltas)
+        self._unpin_all(cursor.building)
+
+    def settle(self) -> None:
+        """Ends recovery: objects find their topics, and what nobody claims is dropped."""
+        for topic in self.topics.values():
+            topic.ledger_ids.clear()
+            topic.cursor_ids.clear()
+        for ledger_id in sorted(self.ledgers):
+            ledger = self.ledgers[ledger_id]
+            owner = self.topics.get(ledger.topic_id)
+            if owner is None or ledger.address == NONE:
+                self._drop_ledger(ledger_id)
+            else:
+                owner.ledger_ids.append(ledger_id)
+        for cursor_id in sorted(self.cursors):
+            cursor = self.cursors[cursor_id]
+            owner = self.topics.get(cursor.topic_id)
+            if owner is None or cursor.address == NONE:
+                self._drop_cursor(cursor_id)
+            else:
+                owner.cursor_ids.append(cursor_id)
+        self.recovering = False
+
+    def take_sealed(self) -> list[int]:
+        """The ledgers that were sealed since the last call."""
+        sealed = self._sealed
+        self._sealed = []
+        return sealed
+
+    # ---- Live bytes ----------------------------------------------------------
+
+    def segment(self, address: i64) -> SegmentUse:
+        segment_id = segment_of(address)
+        use = self.segments.get(segment_id)
+        if use is None:
+            use = SegmentUse()
+            self.segments[segment_id] = use
+        return use
+
+    def _pin(self, record: Record) -> None:
+        use = self.segment(record.address)
+        use.live_bytes += record.size()
+        use.ids.add(record.id)
+
+    def _unpin(self, address: i64, size: i64) -> None:
+        self.segments[segment_of(address)].live_bytes -= size
+
+    def _unpin_all(self, places: Places) -> None:
+        for i in range(places.count()):
+            self._unpin(places.addresses[i], places.sizes[i])
+
+
+# ---- Bodies ------------------------------------------------------------------
+
+
+def topic_record(topic_id: int, name: str) -> Record:
+    return Record(TOPIC, topic_id, body=name.encode())
+
+
+def ledger_record(
+    ledger_id: int,
+    topic_id: int,
+    created_ms: int,
+    *,
+    sealed: bool = False,
+    entries: int = 0,
+    size_bytes: int = 0,
+    sealed_ms: int = 0,
+) -> Record:
+    body = LEDGER_BODY.pack(sealed, entries, size_bytes, sealed_ms)
+    return Record(LEDGER, ledger_id, topic_id, time_ms=created_ms, body=body)
+
+
+def cursor_record(cursor_id: int, topic_id: int, name: str, properties: bytes) -> Record:
+    encoded = name.encode()
+    body = NAME_SIZE.pack(len(encoded)) + encoded + properties
+    return Record(CURSOR, cursor_id, topic_id, body=body)
+
+
+def decode_cursor_body(body: bytes) -> tuple[str, bytes]:
+    size: int = NAME_SIZE.unpack_from(body, 0)[0]
+    return body[4 : 4 + size].decode(), body[4 + size :]
+
+
+def segments_record(segment_ids: list[int]) -> Record:
+    return Record(SEGMENTS, 0, body=array("q", segment_ids).tobytes())
+
+
+def decode_segments(body: bytes) -> list[int]:
+    ids: array[int] = array("q")
+    ids.frombytes(body)
+    return ids.tolist()

@@ -1,0 +1,112 @@
+"""The threads behind a store: one commits groups, one does the chores.
+
+The store decides on the thread that owns it (the event loop's); jobs cross over to a
+thread, run, and come back through `post`, which is `loop.call_soon_threadsafe` or anything
+that calls a function on the owner's thread. While a group is being written the next one
+gathers in the store, so a busy store commits large groups and an idle one small ones.
+"""
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from magnetar.errors import StorageError
+from magnetar.storage.job import Job
+from magnetar.storage.journal import Outcome
+from magnetar.storage.store import Store
+
+__all__ = ["StoreWriter"]
+
+Done = Callable[[Job, Exception | None], None]
+
+
+class StoreWriter:
+    """Runs the jobs of a store; every method belongs to the store's own thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        post: Callable[[Callable[[], None]], object],
+        on_outcome: Callable[[Outcome], None],
+    ) -> None:
+        self._store = store
+        self._on_outcome = on_outcome
+        self._writes = _Lane("store-write", store, post, self._written)
+        self._chores = _Lane("store-chore", store, post, self._chore_done)
+
+    def kick(self) -> None:
+        """Starts what there is to do; call it after queueing, once a tick."""
+        if (job := self._store.next_write()) is not None:
+            self._writes.give(job)
+        if (chore := self._store.next_chore()) is not None:
+            self._chores.give(chore)
+
+    def stop(self) -> None:
+        """Ends the threads when their present jobs are done; the store can then be closed."""
+        self._writes.stop()
+        self._chores.stop()
+        for job, error in self._writes.finished():
+            self._written(job, error, go_on=False)
+        for job, error in self._chores.finished():
+            self._chore_done(job, error, go_on=False)
+
+    def _written(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
+        outcome = self._store.finish_write(job, error)
+        if outcome is not None:
+            self._on_outcome(outcome)
+        if go_on:
+            self.kick()
+
+    def _chore_done(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
+        outcome = self._store.finish_chore(job, error)
+        if outcome is not None:
+            self._on_outcome(outcome)
+        if go_on:
+            self.kick()
+
+
+class _Lane:
+    """A thread that runs one job after the other."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        post: Callable[[Callable[[], None]], object],
+        done: Done,
+    ) -> None:
+        self._disk = store.log.disk
+        self._post = post
+        self._done = done
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[Job, Exception | None]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def give(self, job: Job) -> None:
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+
+    def finished(self) -> list[tuple[Job, Exception | None]]:
+        """Results that nobody has taken yet."""
+        out = []
+        while not self._results.empty():
+            out.append(self._results.get())
+        return out
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            error: Exception | None = None
+            try:
+                job.run(self._disk)
+            except StorageError as refused:
+                error = refused
+            self._results.put((job, error))
+            self._post(self._take)
+
+    def _take(self) -> None:
+        for job, error in self.finished():
+            self._done(job, error)

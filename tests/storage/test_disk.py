@@ -1,0 +1,183 @@
+"""The file disk: what it promises, as far as one process can see, and what it refuses."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from storage.workload import small_options
+
+from magnetar.storage import (
+    CorruptionError,
+    DirectoryInUseError,
+    DiskError,
+    DiskFullError,
+    FileDisk,
+    FormatVersionError,
+    MemoryDisk,
+    check,
+    open_store,
+)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    disk.create("journal/a", 4096)
+    disk.write("journal/a", 10, b"hello", sync=True)
+    disk.write("journal/a", 4090, b"beyond the end", sync=False)
+    disk.sync("journal/a")
+    assert disk.read("journal/a", 8, 9) == b"\0\0hello\0\0"
+    assert disk.read("journal/a", 4090, 99) == b"beyond the end"
+    assert disk.size("journal/a") == 4104
+    disk.truncate("journal/a", 12)
+    assert bytes(disk.map("journal/a")) == b"\0" * 10 + b"he"
+    disk.rename("journal/a", "journal/b")
+    assert (disk.size("journal/a"), disk.names("journal")) == (-1, ["b"])
+    disk.replace("journal/b", b"new")
+    assert disk.read("journal/b", 0, 99) == b"new"
+    disk.remove("journal/b")
+    disk.remove("journal/b")
+    assert disk.names("journal") == []
+    assert disk.names("nowhere") == []
+    assert disk.free_bytes() > 0
+    disk.close()
+
+
+def test_reading_many_places_gives_what_reading_each_gives(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    for name in ("a", "b"):
+        disk.replace(name, os.urandom(100_000))
+    places = [(name, at, 700) for at in range(0, 100_000, 9_000) for name in ("a", "b")]
+    places.append(("a", 99_900, 700))
+    assert disk.read_many(places) == [disk.read(*place) for place in places]
+    with pytest.raises(DiskError, match="No such file"):
+        disk.read_many([("a", 0, 1), ("none", 0, 1)])
+    disk.close()
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda f, data, at: whole(f, data[:7], at))
+    monkeypatch.setattr(os, "pwritev", lambda f, parts, at, flags: whole(f, parts[0][:7], at))
+    disk = FileDisk(tmp_path)
+    disk.create("a", 0)
+    for sync in (False, True):
+        data = os.urandom(1000)
+        disk.write("a", 3, data, sync=sync)
+        assert disk.read("a", 3, 1000) == data
+    disk.replace("b", data)
+    assert disk.read("b", 0, 9999) == data
+    disk.close()
+
+
+def test_more_files_than_may_be_open_can_be_used(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    for i in range(300):
+        disk.replace(str(i), str(i).encode())
+    for _ in range(2):
+        assert [disk.read(str(i), 0, 9) for i in range(300)] == [b"%d" % i for i in range(300)]
+    places = [(str(i), 0, 3) for i in range(200)]
+    assert disk.read_many(places)[199] == b"199"
+    assert len(os.listdir("/proc/self/fd")) < 250
+    disk.close()
+
+
+@pytest.mark.parametrize("number", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_is_told_from_other_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    import errno
+
+    def refuse(*_: object) -> int:
+        raise OSError(getattr(errno, number), "no room")
+
+    disk = FileDisk(tmp_path)
+    disk.create("a", 0)
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(DiskFullError, match="free some space") as caught:
+        disk.create("b", 10)
+    assert (caught.value.path, caught.value.operation) == ("b", "create")
+    assert disk.size("b") == -1
+    monkeypatch.setattr(os, "pwritev", refuse)
+    with pytest.raises(DiskFullError):
+        disk.write("a", 0, b"x", sync=True)
+    disk.close()
+
+
+def test_a_directory_in_use_by_another_process_is_refused_untouched(tmp_path: Path) -> None:
+    script = (
+        "import sys; from magnetar.storage import FileDisk; disk = FileDisk(sys.argv[1]);"
+        "disk.lock(); print('locked', flush=True); sys.stdin.read()"
+    )
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        before = contents(tmp_path)
+        with pytest.raises(DirectoryInUseError, match="stop that process") as caught:
+            open_store(FileDisk(tmp_path), lambda: 0, small_options())
+        assert caught.value.holder == str(holder.pid)
+        assert contents(tmp_path) == before
+        holder.communicate("")
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+
+
+def test_memory_is_in_use_until_it_is_closed() -> None:
+    disk = MemoryDisk()
+    store = open_store(disk, lambda: 0, small_options())
+    with pytest.raises(DirectoryInUseError):
+        open_store(disk, lambda: 0, small_options())
+    store.close()
+    open_store(disk, lambda: 0, small_options()).close()
+
+
+@pytest.mark.parametrize("line", ["magnetar data 2\nsalt 00000000\n", "magnetar data 1\n", "?"])
+def test_data_of_another_version_is_refused_untouched(tmp_path: Path, line: str) -> None:
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+    (tmp_path / "FORMAT").write_text(line)
+    before = contents(tmp_path)
+    with pytest.raises(FormatVersionError, match="this version reads 1"):
+        open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    assert contents(tmp_path) == before
+    assert "version" in check(FileDisk(tmp_path))[0].reason
+
+
+def test_a_lost_file_of_ids_is_corruption(tmp_path: Path) -> None:
+    store = open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    store.create_topic("t")
+    store.close()
+    (tmp_path / "IDS").unlink()
+    with pytest.raises(CorruptionError, match="next id"):
+        open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    assert check(FileDisk(tmp_path)) != []
+
+
+def test_a_directory_that_is_not_writable_is_refused(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from magnetar.storage import *\n"
+        "if os.geteuid() == 0: os.setuid(65534)  # root may write everywhere\n"
+        "try: open_store(FileDisk(sys.argv[1]), lambda: 0)\n"
+        "except DiskError as error: print(error)"
+    )
+    locked = tmp_path / "data"
+    locked.mkdir(mode=0o555)
+    command = [sys.executable, "-c", script, str(locked)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Permission denied; check the disk and the permissions" in run.stdout
+    assert contents(locked) == {}
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DiskError, match="Not a directory"):
+        open_store(FileDisk(tmp_path / "file" / "data"), lambda: 0, small_options())

@@ -1,0 +1,247 @@
+"""Space comes back: dead segments go, and mostly dead ones are emptied."""
+
+import pytest
+from storage.conftest import House
+from storage.test_store_contract import BEHIND_ALL, EVERYTHING, publish, texts
+from storage.workload import START, small_options
+
+from magnetar.storage import Retention, Store, StoredEntry, UnknownObjectError
+from magnetar.storage.ledger_index import MappedIndex
+
+
+def segments(house: House) -> list[str]:
+    return [name for name in house.disk.names("journal") if name.endswith(".log")]
+
+
+def test_a_store_whose_entries_are_all_trimmed_shrinks_to_one_segment(house: House) -> None:
+    store = house.store
+    topic_id = store.create_topic("t")
+    publish(store, topic_id, 500, 400)
+    store.flush()
+    store.seal_topic(topic_id)
+    store.flush()
+    assert len(segments(house)) > 10
+    assert len(store.trim(topic_id, BEHIND_ALL, Retention())) > 10
+    store.flush()
+    house.work_off()
+    assert len(segments(house)) <= 2
+    assert house.disk.names("index") == []
+    store = house.reopen()
+    assert store.topics() == {topic_id: "t"}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_one_old_entry_of_a_quiet_topic_does_not_keep_a_segment_alive(
+    house: House, clean: bool
+) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    cursor_id = store.create_cursor(quiet, "sub", b"snapshot")
+    for _ in range(10):
+        publish(store, quiet, 1)
+        publish(store, busy, 60, 400)
+        store.append_delta(cursor_id, 0, b"ack")
+        store.flush()
+    before = len(segments(house))
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    house.work_off()
+    assert len(segments(house)) <= 3 < before
+    store = house.reopen(clean=clean)
+    assert texts(store, quiet) == [0] * 10
+    image = store.cursor_image(cursor_id)
+    assert (image.snapshot, image.deltas) == (b"snapshot", [b"ack"] * 10)
+    assert texts(store, busy) == []
+
+
+def test_an_open_ledger_in_a_mostly_dead_segment_is_sealed_first(house: House) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    (first,) = publish(store, quiet, 1)
+    publish(store, busy, 100, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    assert not store.ledgers(quiet)[0].sealed
+    house.work_off()
+    (ledger,) = store.ledgers(quiet)
+    assert (ledger.id, ledger.sealed) == (first.ledger_id, True)
+    index = store.log.state.ledgers[ledger.id].index
+    assert isinstance(index, MappedIndex)
+    assert index.address(0) >> 32 > 1
+    assert publish(store, quiet, 1)[0].ledger_id > first.ledger_id
+    store.flush()
+    assert texts(store, quiet) == [0, 0]
+
+
+def test_what_was_deleted_does_not_come_back_when_its_deletion_is_reclaimed(house: House) -> None:
+    store = house.store
+    kept, gone, busy = (store.create_topic(name) for name in ("kept", "gone", "busy"))
+    publish(store, gone, 1)
+    publish(store, kept, 20, 700)  # keeps the segment with the creations alive
+    store.flush()
+    publish(store, busy, 40, 400)
+    store.delete_topic(gone)
+    publish(store, busy, 40, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    house.work_off()
+    assert 1 in store.log.lengths
+    for clean in (False, True):
+        store = house.reopen(clean=clean)
+        assert sorted(store.topics()) == [kept, busy]
+        assert len(texts(store, kept)) == 20
+
+
+def test_reclaiming_waits_for_a_cursor_whose_deltas_are_on_their_way(house: House) -> None:
+    store = house.store
+    topic_id = store.create_topic("t")
+    cursor_id = store.create_cursor(topic_id, "sub", b"")
+    publish(store, topic_id, 40, 400)
+    store.seal_topic(topic_id)
+    store.flush()
+    store.trim(topic_id, BEHIND_ALL, Retention())
+    store.flush()
+    store.append_delta(cursor_id, 0, b"1")
+    for _ in range(20):
+        store.maintain()
+    assert store.reclaimer.state == "copying"
+    house.work_off()
+    assert store.cursor_image(cursor_id).deltas == [b"1"]
+    assert house.reopen().cursor_image(cursor_id).deltas == [b"1"]
+
+
+def test_what_is_being_deleted_is_not_written_again(house: House) -> None:
+    store = house.store
+    kept, gone, busy = (store.create_topic(name) for name in ("kept", "gone", "busy"))
+    cursor_id = store.create_cursor(gone, "sub", b"")
+    for topic_id in (gone, kept):
+        publish(store, topic_id, 2)
+        store.seal_topic(topic_id)
+    other = store.create_cursor(kept, "sub", b"")
+    publish(store, busy, 40, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    # The segment with all creations is mostly dead; their deletions are queued, not durable.
+    store.delete_topic(gone)
+    store.delete_cursor(other)
+    store.trim(kept, BEHIND_ALL, Retention())
+    with pytest.raises(UnknownObjectError):
+        store.append_delta(cursor_id, 0, b"")
+    with pytest.raises(UnknownObjectError):
+        store.set_cursor_properties(other, b"")
+    for _ in range(10):
+        store.maintain()
+    house.work_off()
+    for _ in range(2):
+        assert sorted(store.topics()) == [kept, busy]
+        assert store.cursor_ids(kept) == []
+        assert store.ledgers(kept) == []
+        store = house.reopen(clean=False)
+
+
+def test_copies_are_sorted_by_ledger(house: House) -> None:
+    store = house.store
+    topics = [store.create_topic(f"t{i}") for i in range(4)]
+    dead = store.create_topic("dead")
+    for _ in range(10):
+        for topic_id in topics:
+            publish(store, topic_id, 1, 60)
+        publish(store, dead, 2, 600)
+    for topic_id in [*topics, dead]:
+        store.seal_topic(topic_id)
+    store.flush()
+    store.trim(dead, BEHIND_ALL, Retention())
+    store.flush()
+    moved = {where(entry) for topic_id in topics for entry in every(store, topic_id, segment=1)}
+    house.work_off()
+    addresses = [
+        entry.address
+        for topic_id in topics
+        for entry in every(store, topic_id)
+        if where(entry) in moved
+    ]
+    assert len(addresses) > 20
+    assert addresses == sorted(addresses)
+    assert addresses[0] >> 32 > 1
+
+
+def every(store: Store, topic_id: int, segment: int = 0) -> list[StoredEntry]:
+    entries = store.read(topic_id, START, entries_max=99, bytes_max=EVERYTHING)
+    return [entry for entry in entries if segment in (0, entry.address >> 32)]
+
+
+def where(entry: StoredEntry) -> tuple[int, int]:
+    return (entry.ledger_id, entry.entry_id)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_step_copies_no_more_than_it_may_and_heads_are_not_needed(
+    house: House, damaged: bool
+) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    publish(store, quiet, 5, 300)
+    store.seal_topic(quiet)
+    publish(store, busy, 60, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    for name in house.disk.names("journal"):
+        if name.endswith(".heads") and damaged:
+            house.disk.replace(f"journal/{name}", b"?")
+        elif name.endswith(".heads"):
+            house.disk.remove(f"journal/{name}")
+    steps = 0
+    while store.reclaimer.segment_id != 1 or store.reclaimer.state != "settling":
+        store.reclaimer.step(1)
+        store.flush()
+        steps += 1
+    assert steps > 5
+    house.work_off()
+    assert texts(store, quiet) == list(range(5))
+
+
+def test_without_fsync_nothing_goes_before_what_replaces_it_is_on_the_disk(house: House) -> None:
+    store = house.reopen(options=small_options("never"))
+    topic_id = store.create_topic("t")
+    publish(store, topic_id, 100, 400)
+    store.seal_topic(topic_id)
+    store.flush()
+    store.trim(topic_id, BEHIND_ALL, Retention())
+    house.work_off()
+    # The deletions are in the last segment, which nothing has synced so far.
+    before = segments(house)
+    assert store.reclaimer.state != "idle"
+    publish(store, topic_id, 100, 400)
+    house.work_off()
+    assert not set(before[:2]) <= set(segments(house))
+
+
+def test_a_ledger_that_is_trimmed_while_its_entries_are_being_copied_is_gone(house: House) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    publish(store, quiet, 5, 100)
+    store.seal_topic(quiet)
+    publish(store, busy, 60, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    while store.reclaimer.segment_id != 1 or store.reclaimer.state != "copying":
+        store.reclaimer.step(1)
+        store.flush()
+    store.reclaimer.step(1)
+    store.trim(quiet, BEHIND_ALL, Retention())
+    store.flush()
+    house.work_off()
+    assert texts(store, quiet) == []
+    assert house.reopen(clean=False).ledgers(quiet) == []

@@ -1,0 +1,79 @@
+"""The threads behind a store: outcomes come back on the owner's thread, in order."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from storage.faulty_disk import FaultyDisk
+from storage.workload import START, Clock, small_options
+
+from magnetar.storage import Disk, FileDisk, Outcome, Store, check, open_store
+from magnetar.storage.writer import StoreWriter
+
+PATIENCE_S = 10
+
+
+class Owner:
+    """A thread with a queue of calls, as an event loop is."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.store: Store = open_store(disk, Clock(), small_options())
+        self.calls: Queue[Callable[[], None]] = Queue()
+        self.outcomes: list[Outcome] = []
+        self.threads: set[int] = set()
+        self.writer = StoreWriter(self.store, self.calls.put, self.note)
+
+    def note(self, outcome: Outcome) -> None:
+        self.threads.add(threading.get_ident())
+        self.outcomes.append(outcome)
+
+    def run_until(self, ticket: int) -> None:
+        while not self.outcomes or self.outcomes[-1].end <= ticket:
+            self.writer.kick()
+            self.calls.get(timeout=PATIENCE_S)()
+
+
+def test_everything_queued_gets_its_outcome_in_order(tmp_path: Path) -> None:
+    owner = Owner(FileDisk(tmp_path))
+    store = owner.store
+    topic_id = store.create_topic("t")
+    for i in range(500):
+        store.append(topic_id, b"%d" % i, batch_size=1, publish_time_ms=i)
+        if i % 50 == 0:
+            owner.writer.kick()
+    owner.run_until(store.ticket_last)
+    assert owner.threads == {threading.get_ident()}
+    assert owner.outcomes[-1].end == store.ticket_last + 1
+    for before, after in zip(owner.outcomes, owner.outcomes[1:], strict=False):
+        assert before.end == after.first
+    assert {outcome.error for outcome in owner.outcomes} == {None}
+    entries = store.read(topic_id, START, entries_max=1000, bytes_max=1 << 20)
+    assert [int(entry.data or b"") for entry in entries] == list(range(500))
+    owner.writer.stop()
+    store.close()
+    assert check(FileDisk(tmp_path)) == []
+
+
+def test_stopping_waits_for_the_group_under_way(tmp_path: Path) -> None:
+    owner = Owner(FileDisk(tmp_path))
+    topic_id = owner.store.create_topic("t")
+    owner.writer.kick()
+    owner.writer.stop()
+    assert [outcome.error for outcome in owner.outcomes] == [None]
+    assert list(owner.store.topics()) == [topic_id]
+    owner.store.close()
+    assert check(FileDisk(tmp_path)) == []
+
+
+def test_a_failed_sync_reaches_the_owner_as_an_outcome() -> None:
+    disk = FaultyDisk()
+    owner = Owner(disk)
+    disk.sync_error_at = disk.syncs + 1
+    owner.store.create_topic("t")
+    owner.run_until(owner.store.ticket_last)
+    assert "Input/output error" in str(owner.outcomes[-1].error)
+    owner.writer.stop()
+    with pytest.raises(Exception, match="read-only"):
+        owner.store.create_topic("u")
