@@ -1,0 +1,121 @@
+"""`magnetar check DIR`: is this data directory what it should be?
+
+Storage verifies its own files and knows no cursor but as bytes. So here every cursor is
+made from its bytes and asked as well, and SQLite is asked about the catalog, a copy of it:
+opening the catalog itself would write.
+"""
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from magnetar.cli.console import FOUND_WRONG, printable, refusals, status
+from magnetar.errors import CorruptAckError, CorruptionError, DiskError
+
+if TYPE_CHECKING:
+    from magnetar.cli.directory import DataDirectory
+    from magnetar.storage import Violation
+
+__all__ = ["check"]
+
+
+def check(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)
+    ],
+) -> None:
+    """Verify every invariant of a data directory, from every byte of it.
+
+    Nothing is changed. The exit code is 0 if all is well, 1 if something is not, and 2 if
+    the directory cannot be checked.
+    """
+    with refusals(), status(f"checking {printable(str(directory))}"):
+        violations, summary = verify(directory)
+    for violation in violations:
+        typer.echo(printable(f"{violation.path or directory}: {violation.reason}"))
+    if violations:
+        raise typer.Exit(FOUND_WRONG)
+    typer.echo(printable(f"{directory}: no violations in {summary}"))
+
+
+def verify(directory: Path) -> "tuple[list[Violation], str]":
+    """All violations, and what was looked at; raises if that cannot be done."""
+    from magnetar import storage
+    from magnetar.cli.directory import DataDirectory, open_disk
+    from magnetar.storage.recovery import recover
+
+    with open_disk(directory) as (disk, salt):
+        violations = storage.check(disk)
+        violations.extend(_catalog_violations(directory))
+        try:
+            found = DataDirectory(disk, salt, recover(disk, salt))
+        except CorruptionError:
+            return violations, ""  # what is wrong has been said
+        violations.extend(_cursor_violations(found))
+        return violations, _summary(found)
+
+
+def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
+    from magnetar.storage import Violation
+
+    for topic in directory.topics():
+        ledgers = directory.ledgers(topic)
+        for cursor_id in topic.cursor_ids:
+            name = directory.state.cursors[cursor_id].name
+            try:
+                directory.cursor(cursor_id, ledgers).check()
+            except (AssertionError, CorruptAckError, CorruptionError) as error:
+                yield Violation(f"cursor {cursor_id} ({name} of {topic.name})", str(error))
+
+
+def _catalog_violations(directory: Path) -> "list[Violation]":
+    from magnetar.storage import Catalog, Violation
+    from magnetar.storage.catalog import FILE
+
+    if not (directory / FILE).exists():
+        return []
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            for file in directory.glob(f"{FILE}*"):
+                if not file.name.endswith("-shm"):
+                    shutil.copyfile(file, Path(scratch) / file.name)
+        except OSError as error:
+            raise DiskError("read", FILE, error.strerror or str(error)) from error
+        try:
+            with contextlib.closing(Catalog(Path(scratch))) as catalog:
+                return [Violation(FILE, problem) for problem in catalog.problems()]
+        except DiskError as error:
+            return [Violation(FILE, error.reason)]
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # Too damaged to say what is damaged; a name in the schema may be no text.
+            return [Violation(FILE, str(error))]
+
+
+def _summary(directory: "DataDirectory") -> str:
+    state = directory.state
+    entries = sum(ledger.index.count() for ledger in state.ledgers.values())
+    return ", ".join(
+        (
+            counted(len(state.topics), "topic"),
+            counted(len(state.ledgers), "ledger"),
+            counted(entries, "entry"),
+            counted(len(state.cursors), "cursor"),
+        )
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "entry"), counted(2000, "entry"), counted(0, "topic")
+    ('1 entry', '2,000 entries', '0 topics')
+    """
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun}"

@@ -1,0 +1,219 @@
+"""The views of a data directory as tables for people.
+
+Lists that could go on for pages end after a few lines, with the number of those left out;
+the JSON form has them all.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from magnetar.cli.console import print_table, printable
+from magnetar.cli.view import (
+    CursorView,
+    DirectoryView,
+    LedgerView,
+    PartlyAckedView,
+    RangeView,
+    TopicView,
+)
+
+__all__ = ["print_cursor", "print_directory", "print_files"]
+
+# How many ranges, batches and ledgers of one cursor or topic are shown.
+ROWS_MAX: Final = 20
+INDEX_RANGES_MAX: Final = 12
+NAME_WIDTH_MIN: Final = 12
+
+
+class _Number(str):
+    """The heading of a column of numbers."""
+
+
+def _numbers(*headings: str) -> list[_Number]:
+    return [_Number(heading) for heading in headings]
+
+
+CURSOR_NUMBERS: Final = _numbers(
+    "mark-delete", "backlog\nentries", "backlog\nmessages", "acked\nranges", "partly\nacked"
+)
+
+
+def print_directory(console: Console, view: DirectoryView) -> None:
+    """An overview of the topics, then each with its ledgers and cursors."""
+    if not view["closedInOrder"]:
+        console.print("not closed in order: the next start recovers it")
+    for cut in view["cuts"]:
+        console.print(
+            f"{cut['path']} will be cut at byte {cut['offset']}: {cut['bytes']} bytes "
+            f"and {cut['records']} records behind it had not reached the disk"
+        )
+    if not view["topics"]:
+        console.print("no topics")
+        return
+    if len(view["topics"]) > 1:
+        print_table(console, _overview(view["topics"]))
+        console.print()
+    for i, topic in enumerate(view["topics"]):
+        if i > 0:
+            console.print()
+        _print_heading(console, f"{topic['name']} (topic {topic['id']})")
+        for part in _topic_parts(topic):
+            _print_indented(console, part)
+
+
+def print_cursor(console: Console, topic: str, view: CursorView) -> None:
+    """One cursor of a topic."""
+    _print_heading(console, topic)
+    table = _table("cursor", *CURSOR_NUMBERS)
+    table.add_row(printable(view["name"]), *_cursor_numbers(view))
+    _print_indented(console, table)
+    for part in _cursor_details(view):
+        _print_indented(console, part)
+
+
+def print_files(console: Console, rows: list[tuple[str, str, str, int]]) -> None:
+    """Files that were written: name, topic, cursor, bytes."""
+    table = _table("file", "topic", "cursor", *_numbers("bytes"))
+    for file, topic, cursor, size in rows:
+        table.add_row(file, printable(topic), printable(cursor), f"{size:,}")
+    print_table(console, table)
+
+
+def _print_heading(console: Console, text: str) -> None:
+    console.print(Text(printable(text), style="bold"))
+
+
+def _print_indented(console: Console, part: RenderableType) -> None:
+    indented = Padding(part, (0, 0, 0, 2), expand=False)
+    if isinstance(part, Table):
+        print_table(console, indented)
+    else:
+        console.print(indented)
+
+
+def _overview(topics: list[TopicView]) -> Table:
+    table = _table("topic", *_numbers("ledgers", "entries", "messages", "bytes", "cursors"))
+    for topic in topics:
+        ledgers = topic["ledgers"]
+        counts = (
+            len(ledgers),
+            sum(ledger["entries"] for ledger in ledgers),
+            sum(ledger["messages"] for ledger in ledgers),
+            sum(ledger["bytes"] for ledger in ledgers),
+            len(topic["cursors"]),
+        )
+        table.add_row(printable(topic["name"]), *(f"{count:,}" for count in counts))
+    return table
+
+
+def _topic_parts(topic: TopicView) -> Iterator[RenderableType]:
+    if topic["ledgers"]:
+        yield _ledgers(topic["ledgers"])
+    else:
+        yield "no ledgers"
+    if not topic["cursors"]:
+        yield "no cursors"
+        return
+    table = _table("cursor", *_numbers("id"), *CURSOR_NUMBERS)
+    for cursor in topic["cursors"]:
+        table.add_row(printable(cursor["name"]), str(cursor["id"]), *_cursor_numbers(cursor))
+    yield table
+    for cursor in topic["cursors"]:
+        yield from _cursor_details(cursor)
+
+
+def _cursor_numbers(view: CursorView) -> list[str]:
+    """The columns of CURSOR_NUMBERS."""
+    return [
+        view["markDeletePosition"],
+        f"{view['msgBacklog']:,}",
+        f"{view['msgBacklogMessages']:,}",
+        f"{len(view['ackedRanges']):,}",
+        f"{len(view['partlyAcked']):,}",
+    ]
+
+
+def _ledgers(ledgers: list[LedgerView]) -> Table:
+    numbers = _numbers("ledger", "entries", "messages", "bytes", "created (UTC)", "sealed (UTC)")
+    table = _table(*numbers)
+    shown = ledgers[-ROWS_MAX:]
+    if len(shown) < len(ledgers):
+        table.add_row(f"{len(ledgers) - len(shown):,} older")
+    for ledger in shown:
+        sealed_at = ledger["sealedAt"]
+        table.add_row(
+            str(ledger["id"]),
+            f"{ledger['entries']:,}",
+            f"{ledger['messages']:,}",
+            f"{ledger['bytes']:,}",
+            _time(ledger["createdAt"]),
+            "open" if sealed_at is None else _time(sealed_at),
+        )
+    return table
+
+
+def _cursor_details(view: CursorView) -> Iterator[RenderableType]:
+    name = printable(view["name"])
+    ranges, batches = view["ackedRanges"], view["partlyAcked"]
+    if ranges:
+        shown = ", ".join(_range(acked) for acked in ranges[:ROWS_MAX])
+        yield f"{name}: acked above mark-delete: {shown}{_more(ranges, ROWS_MAX)}"
+    if batches:
+        table = _table("batch", *_numbers("size", "left"), "unacked indexes")
+        for batch in batches[:ROWS_MAX]:
+            table.add_row(
+                f"{batch['ledgerId']}:{batch['entryId']}",
+                f"{batch['batchSize']:,}",
+                f"{len(batch['unacked']):,}",
+                _indexes(batch),
+            )
+        yield f"{name}: partly acked{_more(batches, ROWS_MAX)}:"
+        yield table
+
+
+def _range(acked: RangeView) -> str:
+    last = acked["end"] - 1
+    first = f"{acked['ledgerId']}:{acked['first']}"
+    return first if acked["first"] == last else f"{first}-{last}"
+
+
+def _indexes(batch: PartlyAckedView) -> str:
+    runs: list[list[int]] = []
+    for index in batch["unacked"]:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:INDEX_RANGES_MAX]]
+    return ", ".join(shown) + (", ..." if len(runs) > INDEX_RANGES_MAX else "")
+
+
+def _more(rows: Sequence[object], shown: int) -> str:
+    return f" (the first {shown} of {len(rows):,})" if len(rows) > shown else ""
+
+
+def _time(time_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(time_ms)  # no calendar has it, whoever's clock said so
+
+
+def _table(*headings: str) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style=""
+    )
+    for heading in headings:
+        # A name may be folded; a number that is cut short is another number.
+        if isinstance(heading, _Number):
+            table.add_column(heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(heading, overflow="fold", min_width=NAME_WIDTH_MIN)
+    return table

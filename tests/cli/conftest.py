@@ -1,0 +1,110 @@
+"""Real data directories, made by the real store, for commands to look at."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from storage.workload import Clock, small_options
+from typer.testing import CliRunner
+
+from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
+from magnetar.cli.main import app
+from magnetar.model import Position
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.storage import FileDisk, Store, open_store
+from magnetar.storage.cursor_load import load_cursor, load_ledgers
+
+ORDERS = "persistent://public/default/orders"
+QUIET = "persistent://public/default/quiet"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process: exit code, standard output, standard error."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+class Builder:
+    """A store with topics and cursors, as a broker would use it."""
+
+    def __init__(self, path: Path, clock_ms: Callable[[], int] | None = None) -> None:
+        self.store: Store = open_store(FileDisk(path), clock_ms or Clock(), small_options())
+
+    def topic(self, name: str, batch_sizes: list[int]) -> tuple[int, list[Position]]:
+        topic_id = self.store.create_topic(name)
+        self.flush()
+        positions = [
+            self.store.append(topic_id, bytes(10 * size), batch_size=size, publish_time_ms=1)
+            for size in batch_sizes
+        ]
+        self.flush()
+        return topic_id, positions
+
+    def cursor(self, topic_id: int, name: str, *plans: Callable[[Cursor], Delta]) -> int:
+        start = encode_snapshot(Cursor(Ledgers(), Position(-1, -1)))
+        cursor_id = self.store.create_cursor(topic_id, name, start)
+        self.flush()
+        cursor = load_cursor(self.store, cursor_id, load_ledgers(self.store, topic_id))
+        for plan in plans:
+            delta = plan(cursor)
+            self.store.append_delta(cursor_id, delta.epoch, encode_delta(delta))
+            self.flush()
+            cursor.apply(delta)
+        return cursor_id
+
+    def flush(self) -> None:
+        assert {outcome.error for outcome in self.store.flush()} <= {None}
+
+    def kill(self) -> None:
+        """Leaves the directory as a killed process would."""
+        self.store.log.disk.close()
+
+
+def build(path: Path) -> tuple[Builder, dict[str, int]]:
+    """Two topics; the cursor `billing` has acked in all the ways there are."""
+    builder = Builder(path)
+    orders, positions = builder.topic(ORDERS, [1, 10, 1, 1, 70, 1, 10, 1] * 4)
+    quiet, _ = builder.topic(QUIET, [])
+
+    def id(i: int, batch_index: int = -1) -> MessageIdData:
+        return MessageIdData(positions[i].ledger_id, positions[i].entry_id, batch_index=batch_index)
+
+    ids = {
+        "billing": builder.cursor(
+            orders,
+            "billing",
+            lambda cursor: cursor.plan_expire(positions[2]),
+            lambda cursor: cursor.plan_acks([id(5), id(9), id(10), id(11), id(13)]),
+            lambda cursor: cursor.plan_messages([id(4, 0), id(4, 69), id(6, 3), id(6, 4)]),
+        ),
+        "audit": builder.cursor(orders, "audit"),
+        "idle": builder.cursor(quiet, "idle"),
+    }
+    return builder, ids
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A data directory that was closed in order."""
+    builder, _ = build(tmp_path / "data")
+    builder.store.close()
+    return tmp_path / "data"
+
+
+def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its bytes and its time of change."""
+    return {
+        str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in directory.rglob("*")
+        if path.is_file()
+    }

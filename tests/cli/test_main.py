@@ -1,0 +1,56 @@
+"""The command itself."""
+
+import subprocess
+import sys
+
+import pytest
+from cli.conftest import Run
+
+import magnetar
+from magnetar.cli.console import printable, status
+from magnetar.cli.main import main
+
+
+def test_the_version_says_whether_it_is_compiled(run: Run) -> None:
+    compiled = "yes" if magnetar.COMPILED else "no"
+    expected = f"magnetar {magnetar.__version__} (compiled: {compiled})\n"
+    assert run("--version") == (0, expected, "")
+
+
+def test_without_a_command_there_is_help(run: Run) -> None:
+    code, out, err = run()
+    assert code == 2
+    assert "check" in out + err
+    assert "dump" in out + err
+
+
+def test_the_script_runs_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["magnetar", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("magnetar ")
+
+
+def test_help_needs_no_storage() -> None:
+    program = "import sys, magnetar.cli.main; print('magnetar.storage' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "False"
+
+
+def test_names_cannot_command_the_terminal() -> None:
+    assert printable("a\x1b[2J\r\nb \u202e\x00") == "a\\x1b[2J\\r\\nb \\u202e\\x00"
+    assert printable("größe [bold]") == "größe [bold]"
+
+
+def test_someone_at_a_terminal_is_told_what_takes_so_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with status("looking"):
+        pass
+    assert "looking" in capsys.readouterr().err
