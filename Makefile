@@ -79,6 +79,8 @@ proto: $(READY)
 	@$(BIN)/python tools/generate_proto.py
 
 lock: $(READY)
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  requirements/bootstrap.in -o requirements/bootstrap.lock
 	@for group in dev fuzz; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    pyproject.toml --group $$group -o requirements/$$group.lock; \

@@ -1,5 +1,7 @@
 """Batches: as objects and as columns, which must agree."""
 
+import itertools
+import tracemalloc
 from array import array
 
 import pytest
@@ -25,6 +27,8 @@ from magnetar.protocol.columns import (
     ORDERING_KEYS,
     PROPERTIES,
     SEQUENCE_IDS,
+    BitColumn,
+    NumberColumn,
 )
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
@@ -101,21 +105,19 @@ def test_columns_hold_what_the_objects_hold(
         for i, m in enumerate(messages)
         if not m.compacted_out and (keep is None or keep >> i & 1)
     ]
-    assert columns.indexes == [i for i, _ in rows]
+    assert numbers(columns.indexes) == [i for i, _ in rows]
     assert len(columns) == len(rows)
     assert cells(columns.values) == [None if m.null_value else m.payload for _, m in rows]
     assert cells(columns.keys) == [key_of(m) for _, m in rows]
-    assert columns.b64_key_rows == [
-        row
-        for row, (_, m) in enumerate(rows)
-        if m.partition_key_b64_encoded and key_of(m) is not None
-    ]
+    assert bits(columns.b64_keys) == [m.partition_key_b64_encoded for _, m in rows]
     assert cells(columns.ordering_keys) == [m.ordering_key for _, m in rows]
-    assert columns.event_times == [m.event_time for _, m in rows]
-    assert columns.sequence_ids == [-1 if m.sequence_id is None else m.sequence_id for _, m in rows]
-    offsets = columns.property_offsets
-    assert [columns.properties[offsets[i] : offsets[i + 1]] for i in range(len(rows))] == [
-        m.properties or [] for _, m in rows
+    assert numbers(columns.event_times) == [m.event_time for _, m in rows]
+    assert numbers(columns.sequence_ids) == [
+        -1 if m.sequence_id is None else m.sequence_id for _, m in rows
+    ]
+    pairs = list(zip(cells(columns.property_keys), cells(columns.property_values), strict=True))
+    assert [pairs[a:b] for a, b in itertools.pairwise(numbers(columns.property_offsets))] == [
+        [(k.encode(), v.encode()) for k, v in m.properties or []] for _, m in rows
     ]
 
 
@@ -126,16 +128,26 @@ def key_of(message: SingleMessage) -> bytes | None:
 
 
 def cells(column: BinaryColumn) -> list[bytes | None]:
-    """By the offsets that Arrow would read, and by the column's own account: one answer."""
-    offsets, data = column.offsets, column.data
-    by_offset = [
-        None if i in column.null_rows else data[offsets[i] : offsets[i + 1]]
-        for i in range(len(column))
+    """The values as a reader of Arrow's layout sees them."""
+    offsets = array("i")
+    offsets.frombytes(column.offsets)
+    assert (len(offsets), offsets[0], offsets[-1]) == (len(column) + 1, 0, len(column.data))
+    return [
+        column.data[offsets[i] : offsets[i + 1]] if valid else None
+        for i, valid in enumerate(bits(column.valid))
     ]
-    assert by_offset == [column.value(i) for i in range(len(column))]
-    assert offsets[0] == 0
-    assert offsets[-1] == len(data)
-    return by_offset
+
+
+def bits(column: BitColumn) -> list[bool]:
+    assert len(column.data) == (len(column) + 7) // 8
+    return [bool(column.data[i // 8] >> i % 8 & 1) for i in range(len(column))]
+
+
+def numbers(column: NumberColumn) -> list[int]:
+    values = array("q")
+    values.frombytes(column.data)
+    assert len(values) == len(column)
+    return values.tolist()
 
 
 def test_only_the_columns_asked_for_are_built() -> None:
@@ -151,7 +163,7 @@ def test_only_the_columns_asked_for_are_built() -> None:
         assert len(columns.ordering_keys) == (2 if wanted & ORDERING_KEYS else 0)
         assert len(columns.event_times) == (2 if wanted & EVENT_TIMES else 0)
         assert len(columns.sequence_ids) == (2 if wanted & SEQUENCE_IDS else 0)
-        assert len(columns.properties) == (2 if wanted & PROPERTIES else 0)
+        assert len(columns.property_keys) == (2 if wanted & PROPERTIES else 0)
 
 
 def test_several_batches_share_columns() -> None:
@@ -160,8 +172,8 @@ def test_several_batches_share_columns() -> None:
     assert columns.values.data == b"abc"
     decode_batch_columns(encode_batch([SingleMessage(b"d")]), 1, columns)
     assert columns.values.data == b"abcd"
-    assert columns.values.offsets == array("i", [0, 1, 3, 4])
-    assert columns.indexes == [0, 1, 0]
+    assert columns.values.offsets == array("i", [0, 1, 3, 4]).tobytes()
+    assert numbers(columns.indexes) == [0, 1, 0]
 
 
 def test_a_large_batch_is_filtered_in_linear_time() -> None:
@@ -171,7 +183,30 @@ def test_a_large_batch_is_filtered_in_linear_time() -> None:
     columns = BatchColumns()
     decode_batch_columns(payload, count, columns, 0, keep=(1 << count) - 1 - 2)
     assert len(columns) == count - 1
-    assert columns.indexes[:3] == [0, 2, 3]
+    assert numbers(columns.indexes)[:3] == [0, 2, 3]
+
+
+def test_columns_keep_no_object_for_a_message() -> None:
+    payload = encode_batch([SingleMessage(b"payload", i) for i in range(10_000)])
+    columns = BatchColumns()
+    tracemalloc.start()
+    try:
+        decode_batch_columns(payload, 10_000, columns)
+        kept = sum(s.count for s in tracemalloc.take_snapshot().statistics("filename"))
+    finally:
+        tracemalloc.stop()
+    assert len(columns) == 10_000
+    assert kept < 100
+
+
+def test_a_column_refuses_to_outgrow_its_offsets() -> None:
+    column = BinaryColumn(size_max=100)
+    column.append(bytes(60))
+    column.append(bytes(40))
+    with pytest.raises(LocalProtocolError, match="at most 100 bytes: begin another"):
+        column.append(b"x")
+    column.append(b"")
+    assert (len(column), len(column.data)) == (3, 100)
 
 
 SOUND = b"\x00\x00\x00\x02\x18\x03abc"
@@ -213,8 +248,8 @@ def test_objects_and_columns_accept_and_refuse_the_same(data: st.DataObject) -> 
     try:
         objects = decode_batch(payload, len(messages))
     except RemoteProtocolError as error:
-        if "UTF-8" in error.reason:
-            return  # a column of keys holds bytes, whatever they are
+        if "UTF-8" in error.reason or error.field.startswith("KeyValue"):
+            return  # columns hold bytes, whatever they are, and read properties last
         with pytest.raises(RemoteProtocolError) as caught:
             decode_batch_columns(payload, len(messages), BatchColumns())
         assert str(caught.value) == str(error)

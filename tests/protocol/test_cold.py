@@ -31,7 +31,6 @@ def test_accepts_and_rejects_as_protobuf_does(data: st.DataObject) -> None:
     try:
         decoded = decode_cold(descriptor, encoded, 0, len(encoded))
     except RemoteProtocolError as error:
-        assert "." in error.field or "tag" in error.reason or "nested" in error.reason
         # Required fields of a sub-message that comes in parts are the one other case.
         assert not sound or any(w in error.reason for w in (*STRICTER, "required")), error
         return

@@ -1,6 +1,7 @@
 """Bytes from hell: nothing but the one error comes out, at a bounded price."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -9,7 +10,18 @@ from support.exercise import transcript
 from support.strategies import frame, frames, mutations, varint
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.protocol import MESSAGE_SIZE_MAX, Connection, encode_entry, split_entry
+from magnetar.protocol import (
+    MESSAGE_SIZE_MAX,
+    BatchColumns,
+    CommandAck,
+    Connection,
+    MessageMetadata,
+    decode_batch,
+    decode_batch_columns,
+    encode_entry,
+    split_entry,
+)
+from magnetar.wire.reader import FIELDS_MAX
 
 MIB = 1024 * 1024
 
@@ -62,24 +74,67 @@ def test_no_frame_costs_many_times_its_size(data: bytes) -> None:
     assert len(data) <= MESSAGE_SIZE_MAX
     connection = Connection()
     connection.receive_data(data)
-    tracemalloc.start()
-    try:
-        with pytest.raises(RemoteProtocolError):
-            connection.next_command()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 100 * MIB
+    with pytest.raises(RemoteProtocolError):
+        costing_at_most(100 * MIB, connection.next_command)
 
 
-def test_metadata_of_empty_properties_costs_no_more_either() -> None:
-    data = encode_entry(METADATA + EMPTY_PROPERTY * (ROOM // 6), b"")
-    entry = split_entry(data)
+INDEX_LIST = b"\xf8\x01\x05"
+PACKED_INDEXES = b"\xfa\x01" + varint(ROOM - 100) + b"\x05" * (ROOM - 100)
+SMALLEST = b"\x00\x00\x00\x02\x18\x00"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        EMPTY_PROPERTY * (ROOM // 6),
+        INDEX_LIST * (ROOM // 3),
+        PACKED_INDEXES,
+        b"\x3a\x00" * (ROOM // 2),
+    ],
+    ids=["properties", "indexes", "packed indexes", "clusters"],
+)
+def test_no_metadata_costs_many_times_its_size(more: bytes) -> None:
+    entry = split_entry(encode_entry(METADATA + more, b""))
+    with pytest.raises(RemoteProtocolError, match="more than"):
+        costing_at_most(100 * MIB, entry.metadata)
+
+
+def test_lists_just_below_the_limit_are_read_in_linear_time() -> None:
+    """In quadratic time this would take minutes."""
+    count = FIELDS_MAX - 3
+    entry = split_entry(encode_entry(METADATA + INDEX_LIST * count, b""))
+    metadata = costing_at_most(100 * MIB, entry.metadata)
+    assert isinstance(metadata, MessageMetadata)
+    assert metadata.compacted_batch_indexes == [5] * count
+    ack = costing_at_most(150 * MIB, lambda: parsed(ack_of(SMALLEST_ID * (FIELDS_MAX // 3 - 1))))
+    assert isinstance(ack, CommandAck)
+    assert len(ack.message_ids) == FIELDS_MAX // 3 - 1
+
+
+SMALLEST_ID = b"\x1a\x04\x08\x00\x10\x00"
+
+
+def parsed(data: bytes) -> object:
+    connection = Connection()
+    connection.receive_data(data)
+    return connection.next_command()
+
+
+def test_a_batch_of_the_smallest_messages_costs_what_its_messages_cost() -> None:
+    count = MESSAGE_SIZE_MAX // len(SMALLEST) // 10
+    columns = BatchColumns()
+    costing_at_most(10 * MIB, lambda: decode_batch_columns(SMALLEST * count, count, columns))
+    assert len(columns) == count
+    messages = costing_at_most(25 * MIB, lambda: decode_batch(SMALLEST * count, count))
+    assert isinstance(messages, list)
+    assert len(messages) == count
+
+
+def costing_at_most(peak_max: int, work: Callable[[], object]) -> object:
     tracemalloc.start()
     try:
-        with pytest.raises(RemoteProtocolError, match="more than"):
-            entry.metadata()
-        peak = tracemalloc.get_traced_memory()[1]
+        return work()
     finally:
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 100 * MIB
+        assert peak < peak_max

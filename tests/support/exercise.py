@@ -14,8 +14,10 @@ from collections.abc import Callable
 import magnetar
 from magnetar.errors import InvalidMessageIdError, InvalidTopicNameError, RemoteProtocolError
 from magnetar.model import CompressionType, MessageId, Position, TopicName
+from magnetar.model.message_id import message_id_of
 from magnetar.protocol import (
     BatchColumns,
+    CommandAck,
     CommandMessage,
     CommandSend,
     Connection,
@@ -24,8 +26,10 @@ from magnetar.protocol import (
     decompress,
     encode,
     key_hash,
+    message_id_from_pb,
     split_entry,
 )
+from magnetar.protocol import pulsar_pb2 as pb
 from support.plain import describe, plain
 
 BATCH_COUNTS = (0, 1, 2, 3)
@@ -65,12 +69,27 @@ def stream(data: bytes) -> list[str]:
     try:
         while (command := connection.next_command()) is not None:
             said.append(describe(command))
+            said += ids_in(command)
             if isinstance(command, CommandSend | CommandMessage):
                 said += outcome("its entry", lambda c=command: entry(c.entry))  # type: ignore[misc]
             if getattr(command, "ack_set", None) != 0 and "Unknown" not in said[-1]:
                 said.append(encode(command).hex())  # type: ignore[arg-type]
     except RemoteProtocolError as error:
         said.append(str(error))
+    return said
+
+
+def ids_in(command: object) -> list[str]:
+    """The message ids of a command, as values of the model."""
+    if isinstance(command, CommandAck):
+        ids = command.message_ids
+    elif isinstance(command, pb.CommandSeek) and command.HasField("message_id"):
+        ids = [message_id_from_pb(command.message_id)]
+    else:
+        return []
+    said: list[str] = []
+    for data in ids:
+        said += outcome(repr(data), lambda data=data: [repr(message_id_of(data))])  # type: ignore[misc]
     return said
 
 
@@ -93,9 +112,11 @@ def columns(data: bytes, count: int) -> list[str]:
     into = BatchColumns()
     decode_batch_columns(data, count, into, keep=0b101)
     return [
-        f"{into.indexes} {into.values.offsets} {into.values.data.hex()} {into.values.null_rows}",
-        f"{into.keys.offsets} {into.keys.data.hex()} {into.b64_key_rows}",
-        f"{into.event_times} {into.sequence_ids} {into.property_offsets} {into.properties}",
+        f"{into.indexes.data.hex()} {into.values.offsets.hex()} {into.values.data.hex()}",
+        f"{into.values.valid.data.hex()} {into.keys.data.hex()} {into.keys.valid.data.hex()}",
+        f"{into.b64_keys.data.hex()} {into.ordering_keys.data.hex()}",
+        f"{into.event_times.data.hex()} {into.sequence_ids.data.hex()}",
+        f"{into.property_offsets.data.hex()} {into.property_keys.data.hex()}",
     ]
 
 

@@ -8,7 +8,13 @@ from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.cold import message_id_from_pb, message_id_to_pb
-from magnetar.protocol.columns import BatchColumns, BinaryColumn, decode_batch_columns
+from magnetar.protocol.columns import (
+    BatchColumns,
+    BinaryColumn,
+    BitColumn,
+    NumberColumn,
+    decode_batch_columns,
+)
 from magnetar.protocol.command import Command, HotCommand, UnknownCommand, encode, encode_head
 from magnetar.protocol.compression import compress, decompress
 from magnetar.protocol.connection import Connection
@@ -26,6 +32,7 @@ from magnetar.protocol.metadata import EncryptionKeys, MessageMetadata
 from magnetar.protocol.send import CommandSend, CommandSendReceipt
 from magnetar.protocol.topics_hash import topics_hash
 from magnetar.wire.checksum import crc32c
+from magnetar.wire.integer import signed
 
 __all__ = [
     "MESSAGE_SIZE_MAX",
@@ -33,6 +40,7 @@ __all__ = [
     "BatchColumns",
     "BatchWriter",
     "BinaryColumn",
+    "BitColumn",
     "BrokerEntryMetadata",
     "ChunkPlan",
     "Command",
@@ -47,6 +55,7 @@ __all__ = [
     "Entry",
     "HotCommand",
     "MessageMetadata",
+    "NumberColumn",
     "SingleMessage",
     "UnknownCommand",
     "auto_split_slot",
@@ -64,6 +73,7 @@ __all__ = [
     "message_id_from_pb",
     "message_id_to_pb",
     "plan_chunks",
+    "signed",
     "split_entry",
     "topics_hash",
     "with_broker_metadata",

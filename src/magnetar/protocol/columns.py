@@ -1,16 +1,19 @@
 """Batches as columns: what a table wants of many messages, without an object for each.
 
-A column of bytes is one buffer and the offsets at which its values begin and end, a
-column of numbers is an array; both are laid out as Apache Arrow lays them out, so a
-reader wraps them and copies nothing. Only the columns that are asked for are built, and
-only of the indexes in `keep`: acked ones leave no trace.
+A column of bytes is one buffer and the offsets at which its values begin and end; a
+column of numbers is one buffer too. All are laid out as Apache Arrow lays them out
+(little-endian, int32 offsets), so a reader wraps them as they are. Only the columns that
+are asked for are built, and only of the indexes in `keep`: acked ones leave no trace.
+
+Keys and properties are the producer's bytes. They are not checked to be UTF-8, which is
+for whoever makes text of them.
 """
 
-from array import array
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
+from magnetar.errors import LocalProtocolError
 from magnetar.protocol.batch import (
     SHAPE,
     check_batch_count,
@@ -19,9 +22,10 @@ from magnetar.protocol.batch import (
     payload_end_at,
 )
 from magnetar.protocol.key_value import SHAPE as KEY_VALUE_SHAPE
-from magnetar.protocol.key_value import decode_key_value
 from magnetar.wire.ack_set import all_unacked
+from magnetar.wire.integer import INT32_MAX
 from magnetar.wire.reader import Reader
+from magnetar.wire.writer import BytesWriter, put_i32_le, put_i64_le
 
 # Which columns to build, combined with `|`. Values are always built.
 KEYS: Final = 1
@@ -33,74 +37,112 @@ ALL_COLUMNS: Final = 31
 
 
 @final
+class BitColumn:
+    """A bit for each row, the first in the lowest bit of the first byte."""
+
+    def __init__(self) -> None:
+        self._data = BytesWriter()
+        self._rows: i64 = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def append(self, value: bool) -> None:
+        at = self._rows >> 3
+        bit = self._rows & 7
+        if bit == 0:
+            self._data.append(1 if value else 0)
+        elif value:
+            before = i64(self._data[at])
+            self._data[at] = u8(before | 1 << bit)
+        self._rows += 1
+
+    @property
+    def data(self) -> bytes:
+        return self._data.getvalue()
+
+
+@final
 class BinaryColumn:
     """Values as slices of one buffer: value i is `data[offsets[i]:offsets[i + 1]]`.
 
-    The rows without a value are listed in `null_rows`; their slices are empty.
+    A row without a value has no bit in `valid`, and its slice is empty.
     """
 
-    def __init__(self) -> None:
-        self._ends: Final[list[int]] = []
-        self.null_rows: Final[list[int]] = []
-        self._pieces: list[bytes] = []
-        self._size: i64 = 0
-        self._data: bytes | None = None
+    def __init__(self, size_max: i64 = INT32_MAX) -> None:
+        self.valid: Final = BitColumn()
+        self._size_max: Final[i64] = size_max
+        self._data = BytesWriter()
+        self._offsets = BytesWriter()
+        put_i32_le(self._offsets, 0)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self.valid)
 
     def append(self, value: bytes) -> None:
-        self._pieces.append(value)
-        self._size += len(value)
-        self._ends.append(self._size)
+        """Raises LocalProtocolError once the column is as large as its offsets can tell."""
+        if len(self._data) + len(value) > self._size_max:
+            raise LocalProtocolError(
+                f"a column holds at most {self._size_max} bytes: begin another one"
+            )
+        self._data.write(value)
+        put_i32_le(self._offsets, len(self._data))
+        self.valid.append(True)
 
     def append_null(self) -> None:
-        self.null_rows.append(len(self._ends))
-        self._ends.append(self._size)
+        put_i32_le(self._offsets, len(self._data))
+        self.valid.append(False)
 
     @property
-    def offsets(self) -> "array[int]":
-        """Where values begin, and behind the last of them where it ends."""
-        offsets = array("i", [0])
-        offsets.extend(self._ends)
-        return offsets
+    def offsets(self) -> bytes:
+        """Where values begin, and behind the last of them where it ends, as int32."""
+        return self._offsets.getvalue()
 
     @property
     def data(self) -> bytes:
         """All values, one behind the other."""
-        if self._data is None or len(self._data) != self._size:
-            self._data = b"".join(self._pieces)
-            self._pieces = [self._data]
-        return self._data
+        return self._data.getvalue()
 
-    def value(self, index: int) -> bytes | None:
-        """One value, for tests and for people."""
-        if index in self.null_rows:
-            return None
-        first = self._ends[index - 1] if index else 0
-        return self.data[first : self._ends[index]]
+
+@final
+class NumberColumn:
+    """int64 values, back to back."""
+
+    def __init__(self) -> None:
+        self._data = BytesWriter()
+
+    def __len__(self) -> int:
+        return len(self._data) // 8
+
+    def append(self, value: i64) -> None:
+        put_i64_le(self._data, value)
+
+    @property
+    def data(self) -> bytes:
+        return self._data.getvalue()
 
 
 @final
 class BatchColumns:
-    """The messages of one or more batches, a list or column for each field.
+    """The messages of one or more batches, a column for each field.
 
-    A message without a value (a tombstone) is a null in `values`. Keys are as the
-    producer gave them: UTF-8, or base64 in the rows that `b64_key_rows` lists.
-    Properties of message i are pairs `property_offsets[i]` to `property_offsets[i + 1]`.
-    Columns of numbers are lists; `array(...)` packs them.
+    A message without a value (a tombstone) is a null in `values`; one without a sequence
+    id has -1. A key whose row has a bit in `b64_keys` is base64. Message i has the
+    properties `property_offsets[i]` to `property_offsets[i + 1]`.
     """
 
     def __init__(self) -> None:
-        self.indexes: Final[list[int]] = []
+        self.indexes: Final = NumberColumn()
         self.values: Final = BinaryColumn()
         self.keys: Final = BinaryColumn()
-        self.b64_key_rows: Final[list[int]] = []
+        self.b64_keys: Final = BitColumn()
         self.ordering_keys: Final = BinaryColumn()
-        self.event_times: Final[list[int]] = []
-        self.sequence_ids: Final[list[int]] = []
-        self.property_offsets: Final[list[int]] = [0]
-        self.properties: Final[list[tuple[str, str]]] = []
+        self.event_times: Final = NumberColumn()
+        self.sequence_ids: Final = NumberColumn()
+        self.property_offsets: Final = NumberColumn()
+        self.property_keys: Final = BinaryColumn()
+        self.property_values: Final = BinaryColumn()
+        self.property_offsets.append(0)
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -111,6 +153,7 @@ class _Fields:
     """The metadata of the message being read; one object serves the whole batch."""
 
     def __init__(self) -> None:
+        self.properties: list[Reader] = []
         self.clear()
 
     def clear(self) -> None:
@@ -125,6 +168,8 @@ class _Fields:
         self.sequence_id: i64 = -1
         self.null_value = False
         self.compacted_out = False
+        if self.properties:
+            self.properties = []
 
 
 def decode_batch_columns(
@@ -141,28 +186,31 @@ def decode_batch_columns(
     """
     check_batch_count(count)
     fields = _Fields()
-    # As bytes, for to shift a long int once for every index would be quadratic.
-    kept_bits = (
-        b"" if keep is None else (keep & all_unacked(count)).to_bytes(count // 8 + 1, "little")
-    )
+    kept_bits = _bits_of(keep, count)
     reader = Reader(payload, 0, 0, SHAPE)
     pos: i64 = 0
     for index in range(count):
         metadata_end = metadata_end_at(payload, pos)
         reader.rewind(pos + 4, metadata_end)
-        kept = keep is None or kept_bits[index >> 3] >> (index & 7) & 1 == 1
         fields.clear()
-        properties = into.properties if kept and wanted & PROPERTIES else None
-        _read_fields(reader, fields, properties)
+        _read_fields(reader, fields)
         pos = payload_end_at(payload, metadata_end, fields.size)
+        kept = keep is None or kept_bits[index >> 3] >> (index & 7) & 1 == 1
         if kept and not fields.compacted_out:
-            _append(payload, metadata_end, pos, index, fields, into, wanted)
-        elif properties is not None:
-            del properties[into.property_offsets[-1] :]
+            into.indexes.append(index)
+            _append_value(payload, metadata_end, pos, fields, into.values)
+            _append_wanted(payload, fields, into, wanted)
     check_batch_end(payload, pos, count)
 
 
-def _read_fields(reader: Reader, fields: _Fields, properties: list[tuple[str, str]] | None) -> None:
+def _bits_of(keep: int | None, count: i64) -> bytes:
+    """The set as bytes, for to shift a long int once for every index would be quadratic."""
+    if keep is None:
+        return b""
+    return (keep & all_unacked(count)).to_bytes(count // 8 + 1, "little")
+
+
+def _read_fields(reader: Reader, fields: _Fields) -> None:
     while (tag := reader.tag()) != 0:
         if tag == 0x18:
             fields.size = reader.int32()
@@ -177,8 +225,8 @@ def _read_fields(reader: Reader, fields: _Fields, properties: list[tuple[str, st
             fields.key_end = reader.pos
         elif tag == 0x28:
             fields.event_time = reader.varint()
-        elif tag == 0x0A and properties is not None:
-            properties.append(decode_key_value(reader.message(KEY_VALUE_SHAPE)))
+        elif tag == 0x0A:
+            fields.properties.append(reader.message(KEY_VALUE_SHAPE))
         elif tag == 0x3A:
             size = reader.length()
             fields.ordering_first = reader.pos
@@ -198,28 +246,22 @@ def _read_fields(reader: Reader, fields: _Fields, properties: list[tuple[str, st
         reader.require(0, (3,))
 
 
-def _append(
-    payload: bytes,
-    first: i64,
-    end: i64,
-    index: i64,
-    fields: _Fields,
-    into: BatchColumns,
-    wanted: i64,
+def _append_value(
+    payload: bytes, first: i64, end: i64, fields: _Fields, values: BinaryColumn
 ) -> None:
-    row = len(into.indexes)
-    into.indexes.append(index)
     if fields.null_value:
-        into.values.append_null()
+        values.append_null()
     else:
-        into.values.append(payload[first:end])
+        values.append(payload[first:end])
+
+
+def _append_wanted(payload: bytes, fields: _Fields, into: BatchColumns, wanted: i64) -> None:
     if wanted & KEYS:
+        into.b64_keys.append(fields.b64_key)
         if fields.key_end < 0 or fields.null_key:
             into.keys.append_null()
         else:
             into.keys.append(payload[fields.key_first : fields.key_end])
-            if fields.b64_key:
-                into.b64_key_rows.append(row)
     if wanted & ORDERING_KEYS:
         if fields.ordering_end < 0:
             into.ordering_keys.append_null()
@@ -230,4 +272,24 @@ def _append(
     if wanted & SEQUENCE_IDS:
         into.sequence_ids.append(fields.sequence_id)
     if wanted & PROPERTIES:
-        into.property_offsets.append(len(into.properties))
+        for reader in fields.properties:
+            _append_property(reader, into)
+        into.property_offsets.append(len(into.property_keys))
+
+
+def _append_property(reader: Reader, into: BatchColumns) -> None:
+    key = b""
+    value = b""
+    present: i64 = 0
+    while (tag := reader.tag()) != 0:
+        if tag == 0x0A:
+            key = reader.raw()
+            present |= 2
+        elif tag == 0x12:
+            value = reader.raw()
+            present |= 4
+        else:
+            reader.skip()
+    reader.require(present, (1, 2))
+    into.property_keys.append(key)
+    into.property_values.append(value)
