@@ -166,6 +166,13 @@ def test_only_the_columns_asked_for_are_built() -> None:
         assert len(columns.property_keys) == (2 if wanted & PROPERTIES else 0)
 
 
+def test_columns_skip_what_a_property_does_not_know() -> None:
+    columns = BatchColumns()
+    message = b"\x18\x00\x0a\x08\x0a\x01k\x78\x01\x12\x01v"
+    decode_batch_columns(len(message).to_bytes(4, "big") + message, 1, columns)
+    assert (columns.property_keys.data, columns.property_values.data) == (b"k", b"v")
+
+
 def test_several_batches_share_columns() -> None:
     columns = BatchColumns()
     decode_batch_columns(encode_batch([SingleMessage(b"a"), SingleMessage(b"bc")]), 2, columns)
