@@ -179,7 +179,7 @@ def size(n: int) -> bytes:
         (frame(7, b"\x08\x01"), "CommandSendReceipt.sequence_id", 14),
         (frame(10, b"\x08\x01"), "CommandAck.ack_type", 14),
         (frame(11, b"\x08\x01"), "CommandFlow.messagePermits", 14),
-        (frame(38, b""), "CommandAckResponse.consumer_id", 12),
+        (frame(38, b""), "CommandAckResponse.consumer_id", 13),
         (frame(6, SEND + ID_9 + ID_9), "CommandSend.message_id", 23),
         (frame(7, SEND + ID_3 + ID_3), "CommandSendReceipt.message_id", 23),
         (frame(9, b"\x08\x01" + ID_2 + ID_2), "CommandMessage.message_id", 21),
