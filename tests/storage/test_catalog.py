@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.storage import Catalog, DiskError, FormatVersionError
+from magnetar.storage import Catalog, DiskError, FormatVersionError, StorageError
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
@@ -62,3 +62,48 @@ def test_a_catalog_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
 def test_a_catalog_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
     with pytest.raises(DiskError, match="unable to open"):
         Catalog(tmp_path / "nowhere")
+
+
+def test_a_damaged_catalog_raises_storage_errors_and_nothing_else(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    for i in range(300):
+        catalog.put("policies", f"public/default/{i}", '{"ttl": 60}')
+    catalog.close()
+    path = tmp_path / "catalog.sqlite"
+    whole = path.read_bytes()
+    texts: set[str] = set()
+    for offset in [*range(110), *range(3900, len(whole), 61)]:
+        damaged = bytearray(whole)
+        damaged[offset : offset + 8] = b"\xff" * 8
+        path.write_bytes(damaged)
+        try:
+            catalog = Catalog(tmp_path)
+        except StorageError as error:
+            texts.add(str(error))
+            continue
+        for look in (catalog.problems, lambda c=catalog: c.items("policies")):
+            try:
+                look()
+            except StorageError as error:
+                texts.add(str(error))
+        catalog.close()
+    assert any("malformed" in text for text in texts)
+    assert any("cannot open" in text for text in texts)
+
+
+def test_a_catalog_whose_texts_are_none_says_so(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.put("policies", "the key", '"v"')
+    catalog.close()
+    path = tmp_path / "catalog.sqlite"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"the key", b"\xff\xfe key"))
+    catalog = Catalog(tmp_path)
+    with pytest.raises(DiskError, match=r"cannot read .* decode to UTF-8"):
+        catalog.items("policies")
+    catalog.close()
+    # The name of the table is part of what SQLite says.
+    damaged = whole.replace(b"tableitemitem", b"table\xff\xfe\xfd\xfcitem")
+    path.write_bytes(damaged.replace(b"CREATE TABLE", b"CREATE BABEL"))
+    with pytest.raises(DiskError, match="the catalog is damaged: a text is not UTF-8"):
+        Catalog(tmp_path)

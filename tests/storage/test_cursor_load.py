@@ -171,7 +171,7 @@ def test_batch_sizes_come_from_the_index_and_unknown_ones_count_as_one() -> None
     position = sub.publish(10)
     sub.publish(3)
     sub.flush()
-    sizes = StoredBatchSizes(sub.store)
+    sizes = StoredBatchSizes(sub.store.log.state)
     assert [sizes.batch_size(position.ledger_id, i) for i in range(3)] == [10, 3, 0]
     assert sizes.batch_size(999, 0) == 0
     assert sizes.message_count(position.ledger_id, 0, 2) == 13

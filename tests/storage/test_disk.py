@@ -1,5 +1,6 @@
 """The file disk: what it promises, as far as one process can see, and what it refuses."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -60,6 +61,37 @@ def test_reading_many_places_gives_what_reading_each_gives(tmp_path: Path) -> No
     disk.close()
 
 
+def test_an_empty_file_can_be_mapped(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    disk.create("a", 0)
+    assert bytes(disk.map("a")) == b""
+    with pytest.raises(DiskError, match="No such file"):
+        disk.map("b")
+    disk.close()
+
+
+@pytest.mark.parametrize("number", ["EROFS", "EACCES"])
+def test_what_may_only_be_read_can_be_read_and_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    code = getattr(errno, number)
+    whole = os.open
+
+    def read_only(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_RDWR:
+            raise OSError(code, os.strerror(code))
+        return whole(path, flags, mode)
+
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+    monkeypatch.setattr(os, "open", read_only)
+    assert check(FileDisk(tmp_path)) == []
+    with pytest.raises(DiskError, match=f"{os.strerror(code)}; check the disk and the perm"):
+        open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    code = errno.EIO
+    with pytest.raises(DiskError, match="Input/output error"):
+        FileDisk(tmp_path).read("FORMAT", 0, 1)
+
+
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda f, data, at: whole(f, data[:7], at))
@@ -91,8 +123,6 @@ def test_more_files_than_may_be_open_can_be_used(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_from_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
-    import errno
-
     def refuse(*_: object) -> int:
         raise OSError(getattr(errno, number), "no room")
 
@@ -150,6 +180,17 @@ def test_data_of_another_version_is_refused_untouched(tmp_path: Path, line: str)
         open_store(FileDisk(tmp_path), lambda: 0, small_options())
     assert contents(tmp_path) == before
     assert "version" in check(FileDisk(tmp_path))[0].reason
+
+
+@pytest.mark.parametrize("salt", ["0x00000", "?", "", "1a2b3c4d5", "-1a2b3c4", "1_2b3c4d"])
+def test_a_salt_that_is_no_number_is_corruption(tmp_path: Path, salt: str) -> None:
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+    (tmp_path / "FORMAT").write_text(f"magnetar data 1\nsalt {salt}\n")
+    before = contents(tmp_path)
+    with pytest.raises(CorruptionError, match="FORMAT at byte 16: the salt"):
+        open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    assert contents(tmp_path) == before
+    assert [v.path for v in check(FileDisk(tmp_path))] == ["FORMAT"]
 
 
 def test_a_lost_file_of_ids_is_corruption(tmp_path: Path) -> None:

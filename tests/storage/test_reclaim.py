@@ -6,7 +6,8 @@ from storage.test_store_contract import BEHIND_ALL, EVERYTHING, publish, texts
 from storage.workload import START, small_options
 
 from magnetar.storage import Retention, Store, StoredEntry, UnknownObjectError
-from magnetar.storage.ledger_index import MappedIndex
+from magnetar.storage.ledger_index import HeapIndex, MappedIndex
+from magnetar.storage.scatter import scattered
 
 
 def segments(house: House) -> list[str]:
@@ -96,6 +97,61 @@ def test_what_was_deleted_does_not_come_back_when_its_deletion_is_reclaimed(hous
         store = house.reopen(clean=clean)
         assert sorted(store.topics()) == [kept, busy]
         assert len(texts(store, kept)) == 20
+
+
+def test_reclaiming_does_not_overtake_a_seal_or_properties_on_their_way(house: House) -> None:
+    store = house.store
+    topic_id, busy = store.create_topic("t"), store.create_topic("busy")
+    cursor_id = store.create_cursor(topic_id, "sub", b"")
+    publish(store, busy, 40, 400)
+    store.append(topic_id, b"0", batch_size=1, publish_time_ms=0)
+    store.seal_topic(busy)
+    store.flush()
+    # An open ledger of which the segment to be reclaimed has the record, and no entry.
+    ledger = store.log.state.ledgers[store.ledgers(topic_id)[0].id]
+    while store.log.journal.end >> 32 < 3:
+        publish(store, busy, 1, 400)
+        store.flush()
+    reclaimer = store.reclaimer
+    reclaimer.segment_id = ledger.address >> 32
+    reclaimer._begin_copying()
+    store.seal_topic(topic_id)
+    store.set_cursor_properties(cursor_id, b"new")
+    assert not store.maintain()
+    assert reclaimer.state == "copying"
+    store.flush()
+    reclaimer._rewrite_objects()
+    store.flush()
+    assert ledger.sealed
+    assert store.cursor_image(cursor_id).properties == b"new"
+    reclaimer.abandon()
+
+
+def test_the_last_segment_stays_until_there_is_another(house: House) -> None:
+    # A clean stop leaves a segment that holds nothing but the seal of the log.
+    topic_id = house.store.create_topic("t")
+    publish(house.store, topic_id, 30, 400)
+    for clean in (True, True, False, True):
+        store = house.reopen(clean=clean)
+        house.work_off()
+        assert len(texts(store, topic_id)) == 30
+
+
+def test_work_that_was_given_up_leaves_no_address_to_wait_for(house: House) -> None:
+    # The next work would take its copies for synced as soon as that older address is.
+    store = house.reopen(options=small_options("never"))
+    topic_id = store.create_topic("t")
+    publish(store, topic_id, 1)
+    store.flush()
+    reclaimer = store.reclaimer
+    reclaimer._ticket = store.ticket_last
+    assert not reclaimer._durable()
+    reclaimer.abandon()
+    reclaimer._ticket = store.ticket_last
+    publish(store, topic_id, 1)
+    store.flush()
+    assert not reclaimer._durable()
+    assert reclaimer._address == store.log.journal.end
 
 
 def test_reclaiming_waits_for_a_cursor_whose_deltas_are_on_their_way(house: House) -> None:
@@ -245,3 +301,173 @@ def test_a_ledger_that_is_trimmed_while_its_entries_are_being_copied_is_gone(hou
     house.work_off()
     assert texts(store, quiet) == []
     assert house.reopen(clean=False).ledgers(quiet) == []
+
+
+# ---- Scattered ledgers ---------------------------------------------------------
+
+
+def scatter(
+    store: Store, topics: int = 8, rounds: int = 12, size: int = 300, behind: int = 100
+) -> list[int]:
+    """Topics written to by turns, sealed, and two segments of something else behind them."""
+    ids = [store.create_topic(f"t{i}") for i in range(topics)]
+    for _ in range(rounds):
+        for topic_id in ids:
+            publish(store, topic_id, 1, size)
+        store.flush()
+    for topic_id in ids:
+        store.seal_topic(topic_id)
+    publish(store, store.create_topic("behind"), behind, 400)
+    store.flush()
+    return ids
+
+
+def runs(store: Store, topic_id: int) -> int:
+    """How many times the entries of a topic do not lie right behind each other."""
+    found, reach = 0, -1
+    for ledger in store.ledgers(topic_id):
+        index = store.log.state.ledgers[ledger.id].index
+        for i in range(index.count()):
+            found += not reach <= index.address(i) <= reach + 40
+            reach = index.address(i) + 40 + index.length(i)
+    return found
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_scattered_ledger_is_gathered_once(house: House, clean: bool) -> None:
+    store = house.store
+    ids = scatter(store)
+    before = [texts(store, topic_id) for topic_id in ids]
+    assert {runs(store, topic_id) for topic_id in ids} == {12}
+    house.work_off()
+    assert max(runs(store, topic_id) for topic_id in ids) <= 2
+    assert [texts(store, topic_id) for topic_id in ids] == before
+    for _ in range(2):
+        store = house.reopen(clean=clean)
+        end = store.log.journal.end
+        house.work_off()
+        assert store.log.journal.end == end, "nothing is copied again"
+        assert [texts(store, topic_id) for topic_id in ids] == before
+
+
+def test_what_a_restart_finds_scattered_is_gathered_after_it(house: House) -> None:
+    ids = scatter(house.store)
+    store = house.reopen(clean=False)
+    publish(store, ids[0], 60, 400)
+    store.flush()
+    house.work_off()
+    assert max(runs(store, topic_id) for topic_id in ids[1:]) <= 2
+
+
+def test_gathering_can_be_turned_off(house: House) -> None:
+    store = house.reopen(options=small_options(gather_run_bytes=0))
+    ids = scatter(store)
+    house.work_off()
+    assert {runs(store, topic_id) for topic_id in ids} == {12}
+
+
+def test_gathering_waits_for_time_for_quiet_and_for_space(house: House) -> None:
+    store = house.store
+    reclaimer = store.reclaimer
+    ids = scatter(store, rounds=6)
+    young = store.create_topic("young"), store.create_topic("youngest")
+    for _ in range(6):
+        for topic_id in young:
+            publish(store, topic_id, 1, 10)
+    for topic_id in young:
+        store.seal_topic(topic_id)
+    publish(store, ids[0], 5, 400)
+    assert not store.log.quiet()
+    assert not store.maintain()
+    store.flush()
+    store.log.full = True
+    assert not store.maintain()
+    store.log.full = False
+    free, store.log.free_bytes = store.log.free_bytes, 10
+    assert not store.maintain()
+    store.log.free_bytes = free
+    assert store.maintain()
+    assert reclaimer.state == "copying"
+    publish(store, ids[0], 5, 400)
+    assert not store.maintain()
+    store.flush()
+    assert store.maintain()
+    assert reclaimer.state == "settling"
+    moved = {ledger_id for ledger_id, _, _ in reclaimer._live}
+    assert moved == {store.ledgers(topic_id)[0].id for topic_id in ids}
+    house.work_off()
+    assert max(runs(store, topic_id) for topic_id in ids[1:]) <= 2
+
+
+def test_a_ledger_that_goes_while_it_is_gathered_stays_gone(house: House) -> None:
+    store = house.store
+    ids = scatter(store)
+    store.maintain()
+    assert store.reclaimer.state == "copying"
+    store.delete_topic(ids[0])
+    store.flush()
+    store.maintain()
+    store.delete_topic(ids[1])
+    store.flush()
+    house.work_off()
+    left = [topic_id for topic_id in ids if topic_id in store.topics()]
+    assert left == ids[2:]
+    assert [len(texts(store, topic_id)) for topic_id in left] == [12] * 6
+    store = house.reopen(clean=False)
+    assert set(ids[:2]) & set(store.topics()) == set()
+
+
+def test_ledgers_that_go_before_they_are_looked_at_are_forgotten(house: House) -> None:
+    store = house.store
+    for topic_id in scatter(store):
+        store.delete_topic(topic_id)
+    store.flush()
+    house.work_off()
+    assert list(store.topics().values()) == ["behind"]
+
+
+def test_large_ledgers_are_gathered_a_few_at_a_time(house: House) -> None:
+    options = small_options(segment_bytes=64 * 1024, ledger_entries_max=1000)
+    store = house.reopen(options=options)
+    ids = scatter(store, rounds=600, size=20, behind=450)
+    while not store.reclaimer._live:  # dead segments go first
+        store.maintain()
+        store.flush()
+    # Seven of them are more than 4096 entries.
+    assert len({ledger_id for ledger_id, _, _ in store.reclaimer._live}) == 7
+    house.work_off()
+    assert max(runs(store, topic_id) for topic_id in ids) <= 3
+    assert [len(texts(store, topic_id)) for topic_id in ids] == [600] * 8
+
+
+def test_a_segment_of_many_small_records_is_scanned_in_steps(house: House) -> None:
+    options = small_options(segment_bytes=256 * 1024, ledger_entries_max=10_000)
+    store = house.reopen(options=options)
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    publish(store, quiet, 1)
+    publish(store, busy, 5000, 1)
+    store.flush()
+    first = store.log.journal.end >> 32
+    publish(store, busy, 300, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    house.work_off()
+    assert first not in store.log.lengths
+    assert texts(store, quiet) == [0]
+
+
+def test_a_ledger_is_scattered_if_its_runs_are_short_and_not_few() -> None:
+    def placed(*addresses: int, length: int = 60) -> HeapIndex:
+        index = HeapIndex()
+        for i, address in enumerate(addresses):
+            index.put(i, address, length=length, batch_size=1, publish_time_ms=0)
+        return index
+
+    assert scattered(placed(100, 300, 500, 700), 200)
+    assert not scattered(placed(100, 300, 500, 700), 100)
+    assert not scattered(placed(100, 300, 500), 200)
+    assert not scattered(placed(100, 200, 340, 480), 200), "one behind the other, or one header on"
+    assert scattered(placed(700, 500, 300, 100), 200)
+    assert not scattered(HeapIndex(), 200)

@@ -9,7 +9,7 @@ from storage.workload import START, Workload, small_options
 
 from magnetar.storage import CorruptionError, DiskFullError, check, open_store
 from magnetar.storage.heads import encode_heads, heads_length
-from magnetar.storage.ids import BLOCK
+from magnetar.storage.ids import BLOCK, encode_ids
 from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.record import COPY, HEAD_BYTES, SEAL, Record, crc_bytes, decode_head
 from magnetar.storage.scan import Scan
@@ -92,16 +92,19 @@ def test_a_sealed_ledger_without_all_its_entries_is_corruption() -> None:
     refused(disk.kill(), work, "entry 900:0 is missing")
 
 
-def test_an_index_that_points_to_a_segment_that_is_not_there_is_corruption() -> None:
+@pytest.mark.parametrize(("segment_id", "reason"), [(0, "is missing"), (99, "the log has lost")])
+def test_an_index_that_points_to_a_segment_that_is_not_there_is_corruption(
+    segment_id: int, reason: str
+) -> None:
     disk, work = closed()
     salt = work.store.log.salt
     ledger_id = next(iter(work.store.log.state.ledgers))
     index = work.store.log.state.ledgers[ledger_id].index
     forged = HeapIndex()
     for i in range(index.count()):
-        forged.put(i, (99 << 32) + i, length=9, batch_size=1, publish_time_ms=1)
+        forged.put(i, (segment_id << 32) + i, length=9, batch_size=1, publish_time_ms=1)
     put(disk, index_path(ledger_id), forged.encode(ledger_id, salt))
-    refused(disk, work, "segment is missing")
+    refused(disk, work, reason)
 
 
 def test_foreign_files_are_left_alone_or_swept_and_never_read() -> None:
@@ -144,7 +147,7 @@ def test_a_segment_that_a_failed_roll_left_behind_is_removed() -> None:
 
 
 def test_a_roll_that_finds_no_space_takes_the_reserve() -> None:
-    disk, work = filled(1)
+    disk, work = filled(30)
     store = work.store
     del store.log.spares[work.options.reserve_segments :]
     disk.capacity = disk.used_bytes()
@@ -170,6 +173,27 @@ def test_a_roll_that_finds_no_space_takes_the_reserve() -> None:
     work.verify()
 
 
+def test_a_small_store_sets_nothing_aside_before_half_a_segment_is_used() -> None:
+    disk, work = filled(3)
+    spares = [name for name in disk.names("journal") if name.endswith(".spare")]
+    assert spares == []
+    while work.store.log.journal.end & 0xFFFFFFFF < work.options.segment_bytes // 2:
+        assert work.store.log.spares == []
+        work.publish("a", 400)
+        work.flush()
+    assert len(work.store.log.spares) == work.options.reserve_segments + 1
+
+
+def test_a_small_store_makes_its_reserve_when_space_gets_short() -> None:
+    _, work = filled(3)
+    work.store.log.full = True
+    work.clock.now_ms += 1000
+    work.ack("a")
+    work.flush()
+    assert len(work.store.log.spares) >= work.options.reserve_segments
+    assert not work.store.full
+
+
 def test_a_full_disk_without_a_spare_cannot_be_opened_and_says_why() -> None:
     disk, work = closed()
     for path in [p for p in disk.files if p.endswith(".spare")]:
@@ -192,6 +216,115 @@ def test_ids_go_on_beyond_a_block_and_over_restarts() -> None:
         seen |= set(ids)
         disk = disk.kill()
     assert len(seen) == 2 * (BLOCK + 10)
+
+
+def test_a_damaged_file_of_ids_is_corruption_wherever_the_damage_is() -> None:
+    # A digit that lowers the number would give ids away twice (I9).
+    disk, work = closed(3)
+    whole = bytes(disk.files["IDS"])
+    for offset in range(len(whole)):
+        for bit in range(8):
+            damaged = disk.kill()
+            damaged.flip("IDS", offset, bit)
+            refused(damaged, work, "next id is missing or damaged")
+    for data in (whole[:-1], whole + b"\n", whole.partition(b"\n")[0], b"", b"0" * 99):
+        put(disk, "IDS", data)
+        refused(disk, work, "next id is missing or damaged")
+    put(disk, "IDS", encode_ids(4096, work.store.log.salt + 1))
+    refused(disk, work, "next id is missing or damaged")
+
+
+def test_an_id_that_only_an_index_file_shows_was_used() -> None:
+    disk, work = closed(3)
+    salt = work.store.log.salt
+    index = HeapIndex()
+    index.put(0, (1 << 32) + 64, length=9, batch_size=1, publish_time_ms=1)
+    put(disk, index_path(5000), index.encode(5000, salt))
+    refused(disk, work, "id 5000 is in use")
+    put(disk, "IDS", encode_ids(5001, salt))
+    work.open(disk)
+    assert work.store.create_topic("t") > 5000
+    assert disk.size(index_path(5000)) == -1
+
+
+# ---- What index files and heads know of the log --------------------------------
+
+
+def indexed(segments: int) -> tuple[FaultyDisk, Workload, str, int]:
+    """A store left by a kill, its last segment, and where a ledger in it was sealed."""
+    disk, work = filled(1)
+    while work.store.log.journal.end >> 32 < segments:
+        work.publish("b", 1400)
+        work.flush()
+    for _ in range(3):
+        work.publish("a", 100)
+        work.flush()
+    end = work.store.log.journal.end & 0xFFFFFFFF
+    work.store.seal_topic(work.topics["a"])
+    work.flush()
+    path = f"journal/{segments:08x}.log"
+    assert work.store.log.journal.end >> 32 == segments
+    return disk.kill(), work, path, end
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_a_last_segment_that_is_gone_is_missed_by_the_index_files(segments: int) -> None:
+    disk, work, path, _ = indexed(segments)
+    disk.remove(path)
+    refused(disk, work, "an index file knows entries that the log has lost")
+
+
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_a_last_segment_that_lost_its_end_is_missed_by_the_index_files(zeroed: bool) -> None:
+    disk, work, path, end = indexed(2)
+    # The group in front of the seal holds the last entry: 40 + 40 + 100 bytes.
+    cut = end - 180
+    size = disk.size(path)
+    disk.truncate(path, cut)
+    if zeroed:
+        disk.truncate(path, size)
+    refused(disk, work, "an index file knows entries that the log has lost")
+
+
+def test_a_seal_that_is_gone_is_missed_by_the_index_file() -> None:
+    disk, work, path, end = indexed(2)
+    disk.truncate(path, end)
+    refused(disk, work, "record that sealed the ledger is missing")
+
+
+def test_an_index_file_whose_columns_are_damaged_is_no_witness() -> None:
+    disk, work, _, _ = indexed(2)
+    for path in [p for p in disk.files if p.endswith(".idx")]:
+        disk.flip(path, 64 + 5)  # the segment of the first entry
+    open_store(disk, work.clock, work.options)
+
+
+def test_the_index_file_of_a_deleted_ledger_may_speak_of_segments_that_are_gone() -> None:
+    disk, work = closed(3)
+    index = HeapIndex()
+    index.put(0, 64, length=9, batch_size=1, publish_time_ms=1)
+    put(disk, index_path(3), index.encode(3, work.store.log.salt))
+    work.open(disk)
+    assert disk.size(index_path(3)) == -1
+
+
+@pytest.mark.parametrize("heads", ["whole", "damaged", "none"])
+def test_a_closed_segment_with_a_damaged_header_is_missed_by_its_heads(heads: str) -> None:
+    disk, work = closed(3)
+    open_store(disk, work.clock, work.options).close()  # one group, which has no successor
+    disk = disk.kill()
+    path = "journal/00000002.heads"
+    assert disk.size(path) > 0
+    disk.flip("journal/00000002.log", 20)
+    if heads == "whole":
+        refused(disk, work, "the header of the segment is damaged")
+        return
+    if heads == "damaged":
+        disk.flip(path, 30)
+    else:
+        disk.remove(path)
+    work.open(disk)
+    assert len(work.store.cuts) == 1
 
 
 def test_names_of_indexes_are_read_back_and_others_are_not() -> None:
@@ -342,10 +475,10 @@ def test_check_finds_an_id_that_names_two_messages() -> None:
 
 def test_an_id_that_was_never_reserved_is_corruption_and_found_by_check() -> None:
     disk, work = closed(3)
-    put(disk, "IDS", b"2\n")
+    put(disk, "IDS", encode_ids(2, work.store.log.salt))
     refused(disk, work, "never reserved")
-    assert "used before it was reserved" in violations(disk)
-    assert repr(check(disk)[0]).startswith("Violation(IDS: id ")
+    assert "never reserved" in violations(disk)
+    assert repr(check(disk)[0]).startswith("Violation(IDS: IDS at byte 0: id ")
 
 
 def test_check_finds_a_cursor_without_a_snapshot() -> None:

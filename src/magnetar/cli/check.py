@@ -7,7 +7,6 @@ opening the catalog itself would write.
 
 import contextlib
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,9 +91,6 @@ def _catalog_violations(directory: Path) -> "list[Violation]":
                 return [Violation(FILE, problem) for problem in catalog.problems()]
         except DiskError as error:
             return [Violation(FILE, error.reason)]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            # Too damaged to say what is damaged; a name in the schema may be no text.
-            return [Violation(FILE, str(error))]
 
 
 def _summary(directory: "DataDirectory") -> str:

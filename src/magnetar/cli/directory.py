@@ -16,9 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NoReturn
 
-from mypy_extensions import i64
-
-from magnetar.ack import BatchSizes, Cursor, Ledgers, decode_delta, decode_snapshot
+from magnetar.ack import Cursor, Ledgers, decode_delta, decode_snapshot
 from magnetar.errors import (
     CorruptionError,
     DataDirectoryError,
@@ -26,12 +24,13 @@ from magnetar.errors import (
     DiskError,
 )
 from magnetar.storage import FileDisk
+from magnetar.storage.cursor_load import StoredBatchSizes
 from magnetar.storage.data_format import FORMAT, PREFIX, read_salt
 from magnetar.storage.disk import LOCK
 from magnetar.storage.record import HEAD_BYTES, offset_of, record_intact, segment_of
 from magnetar.storage.recovery import Recovered, recover
 from magnetar.storage.segment import segment_path
-from magnetar.storage.state import CursorState, LedgerState, LogState, Places, TopicState
+from magnetar.storage.state import CursorState, LogState, Places, TopicState
 
 __all__ = ["DataDirectory", "NoDataDirectoryError", "ReadOnlyDisk", "open_directory"]
 
@@ -86,9 +85,6 @@ class ReadOnlyDisk(FileDisk):
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
         return [self.read(path, offset, size) for path, offset, size in places]
 
-    def map(self, path: str) -> memoryview:
-        return super().map(path) if self.size(path) > 0 else memoryview(b"")
-
     def close(self) -> None:
         self._forget()
         if self._lock_shared >= 0:
@@ -127,26 +123,6 @@ def _forbid(operation: str, path: str) -> NoReturn:
     raise DiskError(operation, path, "it is open for reading only")
 
 
-class IndexedBatchSizes(BatchSizes):
-    """Batch sizes as the indexes of the directory have them."""
-
-    def __init__(self, ledgers: dict[int, LedgerState]) -> None:
-        self._ledgers: Final = ledgers
-
-    def batch_size(self, ledger_id: i64, entry_id: i64) -> i64:
-        ledger = self._ledgers.get(ledger_id)
-        if ledger is None or not 0 <= entry_id < ledger.index.count():
-            return 0
-        return ledger.index.batch_size(entry_id)
-
-    def message_count(self, ledger_id: i64, first: i64, end: i64) -> i64:
-        ledger = self._ledgers.get(ledger_id)
-        if ledger is None:
-            return max(end - first, 0)
-        known = min(end, ledger.index.count())
-        return ledger.index.message_count(first, known) + max(end - max(first, known), 0)
-
-
 class DataDirectory:
     """What a start would find in a directory."""
 
@@ -154,7 +130,7 @@ class DataDirectory:
         self.disk: Final = disk
         self.salt: Final = salt
         self.recovered: Final = recovered
-        self.sizes: Final = IndexedBatchSizes(recovered.state.ledgers)
+        self.sizes: Final = StoredBatchSizes(recovered.state)
 
     @property
     def state(self) -> LogState:
@@ -202,10 +178,7 @@ def open_disk(path: Path) -> Iterator[tuple[ReadOnlyDisk, int]]:
             raise NoDataDirectoryError(str(path), f"it has no file {FORMAT}")
         if not disk.read(FORMAT, 0, len(PREFIX)).startswith(PREFIX.encode()):
             raise NoDataDirectoryError(str(path), f"its file {FORMAT} is not of magnetar")
-        try:
-            salt = read_salt(disk)
-        except ValueError:
-            raise CorruptionError(FORMAT, 0, "the salt is no number") from None
+        salt = read_salt(disk)
         assert salt is not None
         disk.lock()
         yield disk, salt

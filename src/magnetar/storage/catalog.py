@@ -16,6 +16,8 @@ __all__ = ["Catalog"]
 
 FILE: Final = "catalog.sqlite"
 VERSION: Final = 1
+# A damaged file may hand out texts that are none, in its rows and in its messages.
+ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 SCHEMA: Final = """
 CREATE TABLE item (
     space TEXT NOT NULL,
@@ -43,7 +45,7 @@ class Catalog:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._prepare()
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._refusal("open", error) from error
 
     def _prepare(self) -> None:
@@ -61,8 +63,8 @@ class Catalog:
     def get(self, space: str, key: str) -> str | None:
         """The value, or None if there is none."""
         query = "SELECT value FROM item WHERE space = ? AND key = ?"
-        row = self._run("read", query, (space, key)).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._rows("read", query, (space, key))
+        return str(rows[0][0]) if rows else None
 
     def put(self, space: str, key: str, value: str) -> None:
         """Sets the value, which is JSON text."""
@@ -82,12 +84,12 @@ class Catalog:
     def items(self, space: str, prefix: str = "") -> list[tuple[str, str]]:
         """Keys that begin with `prefix` and their values, in order of the keys."""
         query = "SELECT key, value FROM item WHERE space = ? AND substr(key, 1, ?) = ? ORDER BY key"
-        rows = self._run("read", query, (space, len(prefix), prefix)).fetchall()
+        rows = self._rows("read", query, (space, len(prefix), prefix))
         return [(str(key), str(value)) for key, value in rows]
 
     def problems(self) -> list[str]:
-        """What SQLite itself finds wrong with the file."""
-        rows = self._run("check", "PRAGMA integrity_check", ()).fetchall()
+        """What SQLite finds wrong with the file; `DiskError` if it cannot even look."""
+        rows = self._rows("check", "PRAGMA integrity_check")
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
     def close(self) -> None:
@@ -96,10 +98,21 @@ class Catalog:
     def _run(self, operation: str, query: str, values: Iterable[str | int]) -> sqlite3.Cursor:
         try:
             return self._database.execute(query, tuple(values))
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._refusal(operation, error) from error
 
-    def _refusal(self, operation: str, error: sqlite3.Error) -> StorageError:
+    def _rows(
+        self, operation: str, query: str, values: Iterable[str | int] = ()
+    ) -> list[tuple[object, ...]]:
+        """All rows at once: SQLite may find the damage at any of them."""
+        try:
+            return self._database.execute(query, tuple(values)).fetchall()
+        except ERRORS as error:
+            raise self._refusal(operation, error) from error
+
+    def _refusal(self, operation: str, error: Exception) -> StorageError:
+        if isinstance(error, UnicodeDecodeError):
+            return DiskError(operation, self._path, "the catalog is damaged: a text is not UTF-8")
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             return DiskFullError(operation, self._path, str(error))
         return DiskError(operation, self._path, str(error))

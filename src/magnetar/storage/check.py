@@ -8,7 +8,7 @@ checked as the last run left it. What it costs is a read of the whole directory 
 
 from typing import Final, final
 
-from magnetar.errors import DataDirectoryError
+from magnetar.errors import CorruptionError, DataDirectoryError
 from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk import Disk
 from magnetar.storage.ids import read_ids
@@ -41,10 +41,16 @@ def check(disk: Disk) -> list[Violation]:
         salt = read_salt(disk)
         if salt is None:
             return []
-        checker = _Checker(disk, salt, recover(disk, salt), recover(disk, salt, use_heads=False))
-        return checker.run(read_ids(disk))
+        quick = recover(disk, salt)
+        checker = _Checker(disk, salt, quick, recover(disk, salt, use_heads=False))
+        out = checker.run()
     except DataDirectoryError as error:
         return [Violation(getattr(error, "path", ""), str(error))]
+    try:
+        read_ids(disk, salt, quick.state.id_highest)
+    except CorruptionError as error:
+        out.append(Violation(error.path, str(error)))
+    return out
 
 
 @final
@@ -59,14 +65,12 @@ class _Checker:
         self.entries: Final[dict[tuple[int, int], int]] = {}
         self.places: Final[dict[int, tuple[int, int, int]]] = {}
 
-    def run(self, ids_end: int) -> list[Violation]:
+    def run(self) -> list[Violation]:
         self._scan()
         self._compare_objects()
         self._check_ledgers()
         self._check_cursors()
         self._check_live_bytes()
-        if self.quick.state.id_highest >= ids_end:
-            self._say("IDS", f"id {self.quick.state.id_highest} was used before it was reserved")
         return self.out
 
     def _say(self, path: str, reason: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import BatchSizes, Cursor, Ledgers, decode_delta, decode_snapshot
+from magnetar.storage.state import LogState
 from magnetar.storage.store import Store
 
 __all__ = ["StoredBatchSizes", "load_cursor", "load_ledgers"]
@@ -16,19 +17,19 @@ __all__ = ["StoredBatchSizes", "load_cursor", "load_ledgers"]
 
 @final
 class StoredBatchSizes(BatchSizes):
-    """Batch sizes as the store's indexes have them."""
+    """Batch sizes as the indexes of the log have them."""
 
-    def __init__(self, store: Store) -> None:
-        self._store: Final = store
+    def __init__(self, state: LogState) -> None:
+        self._state: Final = state
 
     def batch_size(self, ledger_id: i64, entry_id: i64) -> i64:
-        ledger = self._store.log.state.ledgers.get(ledger_id)
+        ledger = self._state.ledgers.get(ledger_id)
         if ledger is None or entry_id < 0 or entry_id >= ledger.index.count():
             return 0
         return ledger.index.batch_size(entry_id)
 
     def message_count(self, ledger_id: i64, first: i64, end: i64) -> i64:
-        ledger = self._store.log.state.ledgers.get(ledger_id)
+        ledger = self._state.ledgers.get(ledger_id)
         if ledger is None:
             return max(end - first, 0)
         known = min(end, ledger.index.count())
@@ -37,7 +38,7 @@ class StoredBatchSizes(BatchSizes):
 
 def load_ledgers(store: Store, topic_id: int) -> Ledgers:
     """What the cursors of a topic must know of it, as far as it is durable."""
-    ledgers = Ledgers(StoredBatchSizes(store))
+    ledgers = Ledgers(StoredBatchSizes(store.log.state))
     for ledger in store.ledgers(topic_id):
         ledgers.add(ledger.id, ledger.entries)
     return ledgers

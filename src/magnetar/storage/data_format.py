@@ -13,7 +13,7 @@ no such function.
 
 from typing import Final
 
-from magnetar.errors import FormatVersionError
+from magnetar.errors import CorruptionError, FormatVersionError
 from magnetar.storage.disk import Disk
 from magnetar.storage.segment import FORMAT_VERSION
 
@@ -22,6 +22,7 @@ __all__ = ["FORMAT", "read_salt", "write_format"]
 FORMAT: Final = "FORMAT"
 PREFIX: Final = "magnetar data "
 SALT: Final = "salt "
+HEX: Final = "0123456789abcdef"
 
 
 def read_salt(disk: Disk) -> int | None:
@@ -33,7 +34,12 @@ def read_salt(disk: Disk) -> int | None:
     if len(lines) != 2 or lines[0] != f"{PREFIX}{FORMAT_VERSION}" or lines[1][:5] != SALT:
         found = lines[0].removeprefix(PREFIX) if lines else "unknown"
         raise FormatVersionError(found, FORMAT_VERSION)
-    return int(lines[1].removeprefix(SALT), 16)
+    digits = lines[1].removeprefix(SALT)
+    if len(digits) != 8 or any(digit not in HEX for digit in digits):
+        raise CorruptionError(
+            FORMAT, len(lines[0]) + 1, "the salt is no number of eight hex digits"
+        )
+    return int(digits, 16)
 
 
 def write_format(disk: Disk, salt: int) -> None:

@@ -225,8 +225,9 @@ class FileDisk(Disk):
             _refuse("read", path, error)
 
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
-        """What the kernel has in memory comes at once; the rest it fetches in parallel."""
-        if not hasattr(os, "RWF_NOWAIT") or len(places) < 2:
+        """What is not in the kernel's memory is fetched in parallel."""
+        # A single one is mostly the next of many in sequence, which the kernel foresees.
+        if not hasattr(os, "posix_fadvise") or len(places) < 2:
             return super().read_many(places)
         path = ""
         try:
@@ -241,6 +242,8 @@ class FileDisk(Disk):
     def map(self, path: str) -> memoryview:
         try:
             with open(self.directory / path, "rb") as file:
+                if not os.fstat(file.fileno()).st_size:
+                    return memoryview(b"")  # which mmap refuses
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except OSError as error:
             _refuse("map", path, error)
@@ -308,10 +311,12 @@ class _OpenFiles:
     def _open(self, path: str) -> int:
         if len(self._descriptors) >= OPEN_FILES_MAX:
             self._close(self._descriptors.pop(next(iter(self._descriptors))))
-        # Whoever may only read can still look at a directory.
+        # Whoever may only read, or mounted it so, can still look at a directory.
         try:
             descriptor = os.open(self._directory / path, os.O_RDWR)
-        except PermissionError:
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
             descriptor = os.open(self._directory / path, os.O_RDONLY)
         self._descriptors[path] = descriptor
         return descriptor
@@ -364,24 +369,13 @@ def _read_all(descriptor: int, offset: int, size: int) -> bytes:
 
 
 def _read_parallel(places: list[tuple[int, int, int]]) -> list[bytes]:
-    """First what is in memory, while the disk is told of the rest; then the rest."""
-    out: list[bytes] = []
-    missed: list[int] = []
-    for i, (descriptor, offset, size) in enumerate(places):
-        buffer = bytearray(size)
-        try:
-            count = os.preadv(descriptor, [buffer], offset, os.RWF_NOWAIT)
-        except OSError:
-            count = -1  # not in memory, or a file system that cannot tell
-        if count == size:
-            out.append(bytes(buffer))
-            continue
+    """The disk is told of all of them before the first one is waited for.
+
+    Telling it of what is in memory already costs 0.6 us, finding out first costs more.
+    """
+    for descriptor, offset, size in places:
         os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
-        missed.append(i)
-        out.append(b"")
-    for i in missed:
-        out[i] = _read_all(*places[i])
-    return out
+    return [_read_all(descriptor, offset, size) for descriptor, offset, size in places]
 
 
 def _sync_file(descriptor: int) -> None:

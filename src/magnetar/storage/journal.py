@@ -95,6 +95,10 @@ class Journal:
     def refusal(self) -> Exception:
         return StoreClosedError() if self.state == CLOSED else StorageReadOnlyError(self.reason)
 
+    def queue_bytes(self) -> int:
+        """How much waits for the next group."""
+        return self._queue_bytes
+
     # ---- Groups go -----------------------------------------------------------
 
     def next_write(self, now_ms: int) -> GroupWrite | None:

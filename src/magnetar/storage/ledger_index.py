@@ -275,6 +275,12 @@ class MappedIndex(LedgerIndex):
         sizes = self._words[first + self._segments :].tolist()
         return dict(zip(ids, sizes, strict=True))
 
+    def end(self) -> int:
+        """The address behind the last record in the log, wherever its entry id is."""
+        addresses = self._words[: self._count].tolist()
+        last = max(addresses)
+        return last + HEAD_BYTES + self.length(addresses.index(last))
+
     def intact(self, salt: int) -> bool:
         """Whether the columns have the checksum that the header claims."""
         claimed: int = HEADER.unpack_from(self._data, 0)[7]

@@ -6,7 +6,8 @@ changes. Around that it keeps the files in order with chores: a spare segment is
 before it is needed, a segment that was left is closed, a ledger that was sealed gets its
 index file, dead files go.
 
-Space. `reserve_segments` spare segments are set aside for what frees space. When the disk
+Space. `reserve_segments` spare segments are set aside for what frees space, as soon as half
+a segment is in use or the disk gets full, and one more for the next roll. When the disk
 is full (a file could not grow, or less is free than the watermark) publishes are refused,
 and only then may groups take the reserve. The disk counts as full until the watermark is
 free again and the reserve complete.
@@ -31,9 +32,11 @@ from magnetar.storage.journal import Journal, Outcome
 from magnetar.storage.ledger_index import HeapIndex, decode_index, index_path
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.record import (
+    CURSOR,
     DELETE,
     DELTA,
     HEAD_BYTES,
+    LEDGER,
     Record,
     offset_of,
     record_intact,
@@ -77,16 +80,20 @@ class Log:
         self._spare_number: int = 0
         # A store that filled a segment will fill more, and deserves zeroed spares.
         self._busy: bool = False
+        # A small store, of which a test may have a hundred, sets nothing aside.
+        self._used_half: bool = False
         self._chores: Final[list[Job]] = []
         self._chore: Job | None = None
         # Chores that found no space, to be tried again when there is some.
         self._put_off: list[Job] = []
         # Sealed ledgers that have no index file yet.
         self._unindexed: list[int] = []
+        # Ledgers that got their first index file since `take_indexed` was last called.
+        self._indexed: list[int] = []
         self._measured_ms: int = 0
         self._pins: Final[dict[int, int]] = {}
-        # How many deltas of each cursor are on their way.
-        self._deltas_pending: Final[dict[int, int]] = {}
+        # How many records of each ledger and cursor are on their way, entries and slices apart.
+        self._pending: Final[dict[int, int]] = {}
         # Objects whose deletion is on its way: nothing may be written about them any more.
         self._deletes_pending: Final[set[int]] = set()
         self._snapshot_numbers: Final[dict[int, int]] = {}
@@ -112,8 +119,8 @@ class Log:
     def add(self, record: Record) -> int:
         """Queues a record and returns its ticket."""
         ticket = self.journal.add(record)
-        if record.kind == DELTA:
-            self._deltas_pending[record.id] = self._deltas_pending.get(record.id, 0) + 1
+        if record.kind in (DELTA, LEDGER, CURSOR):
+            self._pending[record.id] = self._pending.get(record.id, 0) + 1
         elif record.kind == DELETE:
             self._deletes_pending.add(record.id)
         return ticket
@@ -122,8 +129,9 @@ class Log:
         """Whether the deletion of this object is on its way."""
         return id in self._deletes_pending
 
-    def has_pending_deltas(self, cursor_id: int) -> bool:
-        return cursor_id in self._deltas_pending
+    def has_pending(self, id: int) -> bool:
+        """Whether news of this ledger or cursor is on its way."""
+        return id in self._pending
 
     def next_snapshot_number(self, cursor_id: int) -> int:
         """Tells the slices of one snapshot from those of another that was given up."""
@@ -194,22 +202,22 @@ class Log:
                 self._deletes_pending.discard(record.id)
                 self._snapshot_numbers.pop(record.id, None)
                 self._drop_indexes(record.id)
-            elif record.kind == DELTA:
-                self._delta_done(record.id)
+            elif record.kind in (DELTA, LEDGER, CURSOR):
+                self._news_done(record.id)
             state.apply(record)
         self.ticket_durable = outcome.end
         self._unindexed.extend(state.take_sealed())
         return outcome
 
-    def _delta_done(self, cursor_id: int) -> None:
-        left = self._deltas_pending[cursor_id] - 1
+    def _news_done(self, id: int) -> None:
+        left = self._pending[id] - 1
         if left:
-            self._deltas_pending[cursor_id] = left
+            self._pending[id] = left
         else:
-            del self._deltas_pending[cursor_id]
+            del self._pending[id]
 
     def _failed(self, outcome: Outcome) -> Outcome:
-        self._deltas_pending.clear()
+        self._pending.clear()
         self._deletes_pending.clear()
         return outcome
 
@@ -229,6 +237,16 @@ class Log:
     def index_later(self, ledger_id: int) -> None:
         """A sealed ledger wants an index file."""
         self._unindexed.append(ledger_id)
+
+    def take_indexed(self) -> list[int]:
+        """The ledgers that got an index file since the last call."""
+        indexed = self._indexed
+        self._indexed = []
+        return indexed
+
+    def quiet(self) -> bool:
+        """Whether so little is queued that something else may be written meanwhile."""
+        return self.journal.queue_bytes() < self.options.group_bytes_max // 4
 
     def add_chore(self, job: Job) -> None:
         self._chores.append(job)
@@ -269,12 +287,21 @@ class Log:
         if now_ms - self._measured_ms >= MEASURE_INTERVAL_MS:
             self._measured_ms = now_ms
             return MeasureSpace()
-        wanted = self.options.reserve_segments + (0 if self.full else 1)
+        wanted = self._spares_wanted()
         if len(self.spares) < wanted and self.free_bytes >= self.options.segment_bytes:
             self._spare_number += 1
             path = f"journal/{self._spare_number:04}.spare"
             return PrepareSpare(path, self.options.segment_bytes, zeroed=self._busy)
         return None
+
+    def _spares_wanted(self) -> int:
+        """None before half a segment is used: till then the other half is reserve enough."""
+        if self.full:
+            return self.options.reserve_segments
+        if not self._used_half:
+            used = sum(self.lengths.values()) + offset_of(self.journal.end)
+            self._used_half = used >= self.options.segment_bytes // 2
+        return self.options.reserve_segments + 1 if self._used_half else 0
 
     def finish_chore(self, job: Job, error: Exception | None) -> Outcome | None:
         """What came of a chore; an outcome if it made the store read-only."""
@@ -320,17 +347,25 @@ class Log:
         index = decode_index(self.disk.map(path), job.ledger_id, self.salt)
         if index is None:
             raise CorruptionError(path, 0, "the index just written is damaged")
+        if isinstance(self.state.ledgers[job.ledger_id].index, HeapIndex):
+            self._indexed.append(job.ledger_id)
         self.state.swap_index(job.ledger_id, index)
 
     # ---- Reading -------------------------------------------------------------
 
     def read_body(self, address: int, size: int) -> bytes:
         """The body of the record there, from disk and checked."""
-        path = segment_path(segment_of(address))
-        data = self.disk.read(path, offset_of(address), size)
-        if len(data) != size or not record_intact(data, self.salt):
-            raise CorruptionError(path, offset_of(address), "the record is damaged")
-        return data[HEAD_BYTES:]
+        return self.read_bodies([(address, size)])[0]
+
+    def read_bodies(self, records: list[tuple[int, int]]) -> list[bytes]:
+        """The bodies of the records of these addresses and sizes, from disk and checked."""
+        places = [(segment_path(segment_of(at)), int(offset_of(at)), size) for at, size in records]
+        out: list[bytes] = []
+        for (path, offset, size), data in zip(places, self.disk.read_many(places), strict=True):
+            if len(data) != size or not record_intact(data, self.salt):
+                raise CorruptionError(path, offset, "the record is damaged")
+            out.append(data[HEAD_BYTES:])
+        return out
 
     def pin(self, segment_ids: set[int]) -> None:
         for segment_id in segment_ids:

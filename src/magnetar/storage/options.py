@@ -40,6 +40,9 @@ class StoreOptions:
         reserve_segments: int = 2,
         # A segment with less than this share of live bytes is rewritten.
         live_share_min: float = 0.5,
+        # A sealed ledger whose entries lie in shorter runs than this is copied together once;
+        # 0 never does. Reading a run of this length takes twice as long as the call itself.
+        gather_run_bytes: int = 16 * 1024,
     ) -> None:
         assert fsync in (ALWAYS, INTERVAL, NEVER)
         self.fsync: Final = fsync
@@ -53,3 +56,4 @@ class StoreOptions:
         self.watermark_bytes: Final = watermark_bytes
         self.reserve_segments: Final = reserve_segments
         self.live_share_min: Final = live_share_min
+        self.gather_run_bytes: Final = gather_run_bytes

@@ -84,12 +84,17 @@ class ReadPlan(Job):
         wanted = [entry for entry in self.entries if entry.data is None]
         ends: list[int] = []
         places: list[tuple[str, int, int]] = []
+        path = ""
+        segment_id: i64 = -1
         first = 0
         while first < len(wanted):
             end = self._run_end(wanted, first)
             start, last = wanted[first].address, wanted[end - 1]
             size = last.address + HEAD_BYTES + last.length - start
-            places.append((segment_path(segment_of(start)), offset_of(start), size))
+            if segment_of(start) != segment_id:
+                segment_id = segment_of(start)
+                path = segment_path(segment_id)
+            places.append((path, offset_of(start), size))
             ends.append(end)
             first = end
         first = 0

@@ -1,4 +1,4 @@
-"""Freeing segments: dead ones go, mostly dead ones are emptied first.
+"""Moving entries: dead segments go, mostly dead ones are emptied, scattered ledgers gathered.
 
 A segment is dead when none of its records matters any more. One old entry of a quiet
 topic keeps gigabytes alive only until it is copied to the end of the log. One segment is
@@ -6,12 +6,16 @@ worked on at a time:
 
     state       does                                            then
     IDLE        picks the segment with the least live bytes      SCANNING, or stays
-    SCANNING    finds its live entries, a few groups a step      COPYING, or SEALING
+                or some scattered ledgers (see scatter.py)       COPYING
+    SCANNING    finds its live entries, some records a step      COPYING, or SEALING
     SEALING     waits for ledgers that had no index file yet     SCANNING
     COPYING     copies them sorted by ledger, some bytes a step  SETTLING
     SETTLING    waits until the copies are on the disk           INDEXING
-    INDEXING    waits for the index files with new addresses     FORGETTING
+    INDEXING    waits for the index files with new addresses     FORGETTING, or IDLE
     FORGETTING  waits until the log no longer lists the segment  IDLE, file removed
+
+Dead segments come first, then ledgers to gather: emptying a segment writes the index files
+of all ledgers in it anew, and gathering them first leaves less to empty.
 
 Invariants: entries are copied out of sealed ledgers that have an index file, so an open
 ledger's entries are in order in the log. A segment's file goes after all that replaces it
@@ -40,6 +44,7 @@ from magnetar.storage.record import (
     segment_of,
 )
 from magnetar.storage.scan import Scan
+from magnetar.storage.scatter import Scattered
 from magnetar.storage.segment import heads_path, segment_path
 from magnetar.storage.state import CursorState, segments_record
 
@@ -53,7 +58,12 @@ SETTLING: Final = "settling"
 INDEXING: Final = "indexing"
 FORGETTING: Final = "forgetting"
 
-GROUPS_PER_STEP: Final = 64
+# A step of a scan looks at about this many records, in whole groups.
+SCAN_RECORDS: Final = 4096
+# The segment that is worked on when ledgers are gathered: all of them, so none goes.
+NO_SEGMENT: Final = 0
+# Small ledgers are gathered together, up to about this many entries.
+GATHER_ENTRIES: Final = 4096
 # On a full disk copies eat the reserve that acks need, so only what frees much is done.
 LIVE_SHARE_WHEN_FULL: Final = 0.05
 
@@ -65,6 +75,7 @@ class Reclaimer:
     def __init__(self, log: Log, seal_topic: Callable[[int], None]) -> None:
         self._log: Final = log
         self._seal_topic: Final = seal_topic
+        self.scattered: Final = Scattered(log)
         self.state: str = IDLE
         self.segment_id: int = 0
         self._scan: Scan | None = None
@@ -106,6 +117,7 @@ class Reclaimer:
             self._copies = []
             self._indexing = {}
             self._unsealed = set()
+            self._address = 0
         return True
 
     # ---- Which segment -------------------------------------------------------
@@ -118,14 +130,35 @@ class Reclaimer:
         for segment_id, length in self._log.lengths.items():
             # Closing a segment syncs it, in every mode.
             assert address_of(segment_id, length) <= self._log.journal.synced
+            if segment_id == segment_of(self._log.journal.end):
+                # The list of segments must reach beyond one that goes, or it would be missed.
+                continue
             use = self._log.state.segments.get(segment_id)
             share = use.live_bytes / length if use is not None else 0.0
             if share < share_best:
                 best, share_best = segment_id, share
+        if (not best or share_best > 0) and self._gather():
+            return True
         if not best:
             return False
         self.segment_id = best
         return self._begin_scan()
+
+    def _gather(self) -> bool:
+        """Begins to copy scattered ledgers together, if there are any."""
+        live: list[tuple[int, int, int]] = []
+        while len(live) < GATHER_ENTRIES:
+            ledger_id = self.scattered.next()
+            if not ledger_id:
+                break
+            index = self._log.state.ledgers[ledger_id].index
+            for entry_id in range(index.count()):
+                live.append((ledger_id, entry_id, index.address(entry_id)))
+        if not live:
+            return False
+        self.segment_id = NO_SEGMENT
+        self._live = live
+        return self._begin_copying()
 
     # ---- What lives in it ----------------------------------------------------
 
@@ -152,10 +185,12 @@ class Reclaimer:
     def _scan_some(self) -> bool:
         scan = self._scan
         assert scan is not None
-        for _ in range(GROUPS_PER_STEP):
+        seen = 0
+        while seen < SCAN_RECORDS:
             records = scan.next_group()
             if records is None:
                 return self._scanned()
+            seen += len(records)
             for record in records:
                 if record.kind == ENTRY or record.kind == COPY:
                     self._note_entry(record)
@@ -198,32 +233,40 @@ class Reclaimer:
         return self._go(COPYING)
 
     def _copy_some(self, bytes_max: int) -> bool:
+        if self.segment_id == NO_SEGMENT and not self._log.quiet():
+            return False
         budget = bytes_max
+        moving: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         while self._copied < len(self._live) and budget > 0:
             ledger_id, entry_id, address = self._live[self._copied]
             self._copied += 1
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None:
-                budget -= self._copy_entry(ledger.index, ledger_id, entry_id, address)
+                size = HEAD_BYTES + ledger.index.length(entry_id)
+                budget -= size
+                moving.append((ledger_id, entry_id))
+                places.append((address, size))
+        for (ledger_id, entry_id), body in zip(moving, self._log.read_bodies(places), strict=True):
+            self._copy(ledger_id, entry_id, body)
         if self._copied < len(self._live):
             return True
         if not self._rewrite_objects():
             return False
         return self._go(SETTLING)
 
-    def _copy_entry(self, index: LedgerIndex, ledger_id: int, entry_id: int, address: int) -> int:
-        size = HEAD_BYTES + index.length(entry_id)
+    def _copy(self, ledger_id: int, entry_id: int, body: bytes) -> None:
+        index = self._log.state.ledgers[ledger_id].index
         record = Record(
             COPY,
             ledger_id,
             entry_id,
             time_ms=index.publish_time_ms(entry_id),
             batch_size=index.batch_size(entry_id),
-            body=self._log.read_body(address, size),
+            body=body,
         )
         self._ticket = self._log.add(record)
         self._copies.append(record)
-        return size
 
     def _rewrite_objects(self) -> bool:
         """Writes the state of topics, ledgers and cursors anew; False if it must wait."""
@@ -231,13 +274,9 @@ class Reclaimer:
         use = state.segments.get(self.segment_id)
         ids = sorted(use.ids) if use is not None else []
         for id in ids:
-            cursor = state.cursors.get(id)
-            if (
-                cursor is not None
-                and self._holds_image(cursor)
-                and (self._log.has_pending_deltas(id))
-            ):
-                # Its deltas on their way would come before copies of older ones.
+            if self._log.has_pending(id) and self._holds(id):
+                # What is on its way would be overtaken by older news: a seal or a cursor's
+                # properties by what they were before, deltas by copies of earlier ones.
                 return False
         for id in ids:
             self._rewrite_object(id)
@@ -263,6 +302,16 @@ class Reclaimer:
             if self._holds_image(cursor):
                 self._rewrite_cursor(cursor)
 
+    def _holds(self, id: int) -> bool:
+        """Whether the segment has the latest record of a ledger, or of a cursor or its image."""
+        ledger = self._log.state.ledgers.get(id)
+        if ledger is not None:
+            return segment_of(ledger.address) == self.segment_id
+        cursor = self._log.state.cursors.get(id)
+        return cursor is not None and (
+            segment_of(cursor.address) == self.segment_id or self._holds_image(cursor)
+        )
+
     def _holds_image(self, cursor: CursorState) -> bool:
         first = address_of(self.segment_id, 0)
         end = address_of(self.segment_id + 1, 0)
@@ -286,7 +335,7 @@ class Reclaimer:
     def _rewrite_tombstones(self) -> None:
         """A deletion is needed as long as an older segment may hold what it deletes."""
         state = self._log.state
-        oldest = min(self._log.lengths)
+        oldest = min(self._log.lengths, default=0)
         for id, address in list(state.tombstones.items()):
             if segment_of(address) != self.segment_id:
                 continue
@@ -334,6 +383,8 @@ class Reclaimer:
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None and ledger.index is before:
                 return False
+        if self.segment_id == NO_SEGMENT:
+            return self._go(IDLE)
         left = sorted(self._log.alive - {self.segment_id})
         self._ticket = self._log.add(segments_record(left))
         return self._go(FORGETTING)

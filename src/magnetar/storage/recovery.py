@@ -6,9 +6,9 @@
 3. Every segment is folded, from its heads if it has them and else by a scan. The scan
    stops at the first byte that is not part of a whole group.
 4. If anything says that this byte was durable once (a later group or header that carries
-   a higher last-fsynced address, or the heads, which are written after a sync), it is
-   corruption: the store refuses to open. If nothing does, the log is cut there, and the
-   report says how many bytes and records went.
+   a higher last-fsynced address, or heads and index files, which are written after a sync),
+   it is corruption: the store refuses to open. If nothing does, the log is cut there, and
+   the report says how many bytes and records went.
 5. Segments and entries that must exist are looked for; what nobody claims is dropped.
 
 Nothing is written before all of that went well. `Recovered.repair` then cuts and removes.
@@ -23,6 +23,7 @@ from magnetar.storage.disk import Disk
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
 from magnetar.storage.ledger_index import (
     HeapIndex,
+    MappedIndex,
     decode_index,
     index_path,
     ledger_id_of,
@@ -118,12 +119,14 @@ class _Recovery:
         self.out: Final = Recovered()
         self.headers: Final[dict[int, SegmentHeader]] = {}
         self.chain: list[int] = []
+        self.indexes: Final[dict[int, MappedIndex]] = {}
 
     def run(self) -> Recovered:
         self._order_segments()
         self.out.state.recovering = True
         self._adopt_indexes()
         self._fold()
+        self._require_indexed()
         self._require_segments()
         self.out.state.settle()
         self._require_entries()
@@ -168,6 +171,7 @@ class _Recovery:
             header = self.headers.get(segment_id)
             if header is not None:
                 evidence = max(evidence, header.synced)
+            evidence = max(evidence, self._witnessed_by_heads(segment_id))
         if evidence > address_of(first, 0):
             raise self._corrupt(first, 0, "the header of the segment is damaged")
         for segment_id, tail in zip(segment_ids, tails, strict=True):
@@ -178,6 +182,14 @@ class _Recovery:
     def _tail_of(self, segment_id: int) -> Tail:
         """All of a segment, as something that may have to go."""
         return Tail(self._whole(segment_id), 0, segment_id, self.salt)
+
+    def _witnessed_by_heads(self, segment_id: int) -> int:
+        """The address up to which the heads of a segment say that it was durable, or -1."""
+        path = heads_path(segment_id)
+        if self.disk.size(path) < 0:
+            return UNKNOWN
+        length = heads_length(self.disk.read(path, 0, self.disk.size(path)), self.salt)
+        return address_of(segment_id, length) if length >= 0 else UNKNOWN
 
     def _remove_segment(self, segment_id: int) -> None:
         self.out._remove.append(heads_path(segment_id))
@@ -196,6 +208,7 @@ class _Recovery:
             index = decode_index(self.disk.map(index_path(ledger_id)), ledger_id, self.salt)
             if index is not None:
                 self.out.state.adopt_index(ledger_id, index)
+                self.indexes[ledger_id] = index
 
     # ---- 3. The fold ---------------------------------------------------------
 
@@ -280,7 +293,12 @@ class _Recovery:
             evidence = max(evidence, address_of(segment_id, durable))
         for later in self.chain:
             if later > segment_id:
-                evidence = max(evidence, self.headers[later].synced, self._tail_of(later).evidence)
+                evidence = max(
+                    evidence,
+                    self.headers[later].synced,
+                    self._tail_of(later).evidence,
+                    self._witnessed_by_heads(later),
+                )
         if evidence > here:
             raise self._corrupt(
                 segment_id, scan.end, "a group that was durable once is damaged or missing"
@@ -306,6 +324,20 @@ class _Recovery:
 
     # ---- 5. What must be there -----------------------------------------------
 
+    def _require_indexed(self) -> None:
+        """The log reaches as far as the index files do, whether their ledgers exist or not.
+
+        Only an index that names the last segment or a later one can say more than the log.
+        """
+        last = segment_of(self.out.end)
+        for index in self.indexes.values():
+            if max(index.usage(), default=UNKNOWN) < last or not index.intact(self.salt):
+                continue
+            end = index.end()
+            if end > self.out.end:
+                reason = "an index file knows entries that the log has lost"
+                raise self._corrupt(segment_of(end), offset_of(end), reason)
+
     def _require_segments(self) -> None:
         present = set(self.chain)
         listed = self.out.state.listed
@@ -326,6 +358,10 @@ class _Recovery:
             missing = index.missing() if isinstance(index, HeapIndex) else UNKNOWN
             if missing == UNKNOWN and ledger.sealed and count != ledger.entries_sealed:
                 missing = count
+            if not ledger.sealed and isinstance(index, MappedIndex):
+                # The file is written when the seal is durable.
+                reason = "the record that sealed the ledger is missing"
+                raise CorruptionError(index_path(ledger.id), 0, reason)
             if missing != UNKNOWN:
                 raise CorruptionError(
                     index_path(ledger.id), missing, f"entry {ledger.id}:{missing} is missing"

@@ -348,6 +348,7 @@ class LogState:
         """Takes an index file as the truth about a ledger before recovery folds the log."""
         assert self.recovering
         self._new_ledger(ledger_id).index = index
+        self.id_highest = max(self.id_highest, ledger_id)
         self._add_usage(index, 1)
 
     def swap_index(self, ledger_id: int, index: MappedIndex) -> None:

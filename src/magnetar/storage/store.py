@@ -22,7 +22,6 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import (
-    CorruptionError,
     DiskFullError,
     StorageError,
     UnknownObjectError,
@@ -32,7 +31,7 @@ from magnetar.storage.cache import EntryCache
 from magnetar.storage.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk import Disk
-from magnetar.storage.ids import FIRST, IDS, Ids, read_ids
+from magnetar.storage.ids import FIRST, Ids, read_ids
 from magnetar.storage.job import GroupWrite, Job
 from magnetar.storage.journal import Outcome
 from magnetar.storage.ledger_index import HeapIndex
@@ -67,15 +66,13 @@ def open_store(
             salt = read_salt(disk)  # another process may have made one in between
         if salt is None:
             salt = disk.random_u32()
-            ids = Ids(disk, FIRST)
+            ids = Ids(disk, FIRST, salt)
             recovered = Recovered()
             ids.reserve()
             write_format(disk, salt)
         else:
             recovered = recover(disk, salt)
-            ids = Ids(disk, read_ids(disk))
-            if ids.first() <= recovered.state.id_highest:
-                raise CorruptionError(IDS, 0, "the log has ids that were never reserved")
+            ids = Ids(disk, read_ids(disk, salt, recovered.state.id_highest), salt)
             try:
                 ids.reserve()
                 recovered.repair(disk, salt)
@@ -123,6 +120,7 @@ class Store:
             if ledger.sealed and isinstance(ledger.index, HeapIndex):
                 self.log.index_later(ledger.id)
         state.take_sealed()
+        self.reclaimer.scattered.find_all()
         self._writer.find_orphans()
         self._writer.seal_orphans()
         self.flush()
