@@ -26,7 +26,7 @@ def closed(steps: int = 60) -> tuple[FaultyDisk, Workload]:
     return disk.kill(), work
 
 
-def refused(disk: FaultyDisk, work: Workload, match: str) -> None:
+def check_refused(disk: FaultyDisk, work: Workload, match: str) -> None:
     before = {path: bytes(content) for path, content in disk.files.items()}
     with pytest.raises(CorruptionError, match=match):
         work.open(disk)
@@ -41,20 +41,20 @@ def put(disk: FaultyDisk, path: str, data: bytes) -> None:
 def test_a_segment_that_lost_its_end_is_corruption() -> None:
     disk, work = closed()
     disk.truncate(SEGMENT_1, disk.size(SEGMENT_1) - 1)
-    refused(disk, work, "shorter than it was")
+    check_refused(disk, work, "shorter than it was")
 
 
 def test_a_damaged_record_of_an_object_is_corruption_even_if_heads_are_whole() -> None:
     disk, work = closed()
     disk.flip(SEGMENT_1, disk.files[SEGMENT_1].index(b"quiet"))
-    refused(disk, work, "<topic .* is damaged")
+    check_refused(disk, work, "<topic .* is damaged")
 
 
 def test_a_segment_under_a_wrong_name_is_not_taken_for_another() -> None:
     disk, work = closed(200)
     names = sorted(p for p in disk.files if p.endswith(".log"))
     disk.rename(names[1], "journal/00000099.log")
-    refused(disk, work, "missing|damaged")
+    check_refused(disk, work, "missing|damaged")
 
 
 @pytest.mark.parametrize("heads_too", [False, True])
@@ -81,7 +81,7 @@ def test_a_listed_segment_that_is_gone_is_corruption(heads_too: bool) -> None:
     disk.remove(f"journal/{first:08x}.log")
     if heads_too:
         disk.remove(f"journal/{first:08x}.heads")
-    refused(disk, work, "missing")
+    check_refused(disk, work, "missing")
 
 
 def test_a_sealed_ledger_without_all_its_entries_is_corruption() -> None:
@@ -89,7 +89,7 @@ def test_a_sealed_ledger_without_all_its_entries_is_corruption() -> None:
     seal = ledger_record(900, work.topics["a"], 1, sealed=True, entries=5, size_bytes=9)
     work.store.log.add(seal)
     work.store.flush()
-    refused(disk.kill(), work, "entry 900:0 is missing")
+    check_refused(disk.kill(), work, "entry 900:0 is missing")
 
 
 @pytest.mark.parametrize(("segment_id", "reason"), [(0, "is missing"), (99, "the log has lost")])
@@ -104,7 +104,7 @@ def test_an_index_that_points_to_a_segment_that_is_not_there_is_corruption(
     for i in range(index.count()):
         forged.put(i, (segment_id << 32) + i, length=9, batch_size=1, publish_time_ms=1)
     put(disk, index_path(ledger_id), forged.encode(ledger_id, salt))
-    refused(disk, work, reason)
+    check_refused(disk, work, reason)
 
 
 def test_foreign_files_are_left_alone_or_swept_and_never_read() -> None:
@@ -226,12 +226,12 @@ def test_a_damaged_file_of_ids_is_corruption_wherever_the_damage_is() -> None:
         for bit in range(8):
             damaged = disk.kill()
             damaged.flip("IDS", offset, bit)
-            refused(damaged, work, "next id is missing or damaged")
+            check_refused(damaged, work, "next id is missing or damaged")
     for data in (whole[:-1], whole + b"\n", whole.partition(b"\n")[0], b"", b"0" * 99):
         put(disk, "IDS", data)
-        refused(disk, work, "next id is missing or damaged")
+        check_refused(disk, work, "next id is missing or damaged")
     put(disk, "IDS", encode_ids(4096, work.store.log.salt + 1))
-    refused(disk, work, "next id is missing or damaged")
+    check_refused(disk, work, "next id is missing or damaged")
 
 
 def test_an_id_that_only_an_index_file_shows_was_used() -> None:
@@ -240,7 +240,7 @@ def test_an_id_that_only_an_index_file_shows_was_used() -> None:
     index = HeapIndex()
     index.put(0, (1 << 32) + 64, length=9, batch_size=1, publish_time_ms=1)
     put(disk, index_path(5000), index.encode(5000, salt))
-    refused(disk, work, "id 5000 is in use")
+    check_refused(disk, work, "id 5000 is in use")
     put(disk, "IDS", encode_ids(5001, salt))
     work.open(disk)
     assert work.store.create_topic("t") > 5000
@@ -271,7 +271,7 @@ def indexed(segments: int) -> tuple[FaultyDisk, Workload, str, int]:
 def test_a_last_segment_that_is_gone_is_missed_by_the_index_files(segments: int) -> None:
     disk, work, path, _ = indexed(segments)
     disk.remove(path)
-    refused(disk, work, "an index file knows entries that the log has lost")
+    check_refused(disk, work, "an index file knows entries that the log has lost")
 
 
 @pytest.mark.parametrize("zeroed", [False, True])
@@ -283,13 +283,13 @@ def test_a_last_segment_that_lost_its_end_is_missed_by_the_index_files(zeroed: b
     disk.truncate(path, cut)
     if zeroed:
         disk.truncate(path, size)
-    refused(disk, work, "an index file knows entries that the log has lost")
+    check_refused(disk, work, "an index file knows entries that the log has lost")
 
 
 def test_a_seal_that_is_gone_is_missed_by_the_index_file() -> None:
     disk, work, path, end = indexed(2)
     disk.truncate(path, end)
-    refused(disk, work, "record that sealed the ledger is missing")
+    check_refused(disk, work, "record that sealed the ledger is missing")
 
 
 def test_an_index_file_whose_columns_are_damaged_is_no_witness() -> None:
@@ -317,7 +317,7 @@ def test_a_closed_segment_with_a_damaged_header_is_missed_by_its_heads(heads: st
     assert disk.size(path) > 0
     disk.flip("journal/00000002.log", 20)
     if heads == "whole":
-        refused(disk, work, "the header of the segment is damaged")
+        check_refused(disk, work, "the header of the segment is damaged")
         return
     if heads == "damaged":
         disk.flip(path, 30)
@@ -476,7 +476,7 @@ def test_check_finds_an_id_that_names_two_messages() -> None:
 def test_an_id_that_was_never_reserved_is_corruption_and_found_by_check() -> None:
     disk, work = closed(3)
     put(disk, "IDS", encode_ids(2, work.store.log.salt))
-    refused(disk, work, "never reserved")
+    check_refused(disk, work, "never reserved")
     assert "never reserved" in violations(disk)
     assert repr(check(disk)[0]).startswith("Violation(IDS: IDS at byte 0: id ")
 
