@@ -33,7 +33,7 @@ test: check compiled
 	fi
 	@echo '== tests of the pure rooms, interpreted, with coverage'
 	@[ -d $(COMPILED) ] && paths="$(INTERPRETED)" || paths="tests src"; \
-	  MAGNETAR_BUILD=interpreted $(BIN)/python -m coverage run -m pytest -q \
+	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 $(BIN)/python -m coverage run -m pytest -q \
 	    --hypothesis-profile=brief --doctest-modules $$paths
 	@$(BIN)/python -m coverage report --fail-under=100
 
