@@ -22,6 +22,9 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+# The fuzzer is a program of its own, with an interpreter that has atheris.
+collect_ignore = ["fuzz"]
+
 BUILD = "compiled" if magnetar.COMPILED else "interpreted"
 
 
