@@ -6,7 +6,9 @@
     │   ├── InvalidTopicNameError          a name that Pulsar would refuse
     │   ├── MessageTooLargeError           more bytes than one message may have
     │   ├── NoSuchEntryError               a position that was never in its topic
-    │   └── BatchIndexError                an index that cannot be placed in its batch
+    │   ├── BatchIndexError                an index that cannot be placed in its batch
+    │   └── SettingsError                  an option or policy with a bad name or value
+    ├── BrokerError                        a broker refuses a request, and says why
     ├── CorruptAckError                    bytes that no ack state was written as
     ├── StorageError                       the store cannot do what was asked
     │   ├── DataDirectoryError             the directory cannot be used; nothing was touched
@@ -29,6 +31,7 @@ mypyc compiles only some exception bases.
 
 __all__ = [
     "BatchIndexError",
+    "BrokerError",
     "CorruptAckError",
     "CorruptionError",
     "DataDirectoryError",
@@ -44,6 +47,7 @@ __all__ = [
     "NoSuchEntryError",
     "ProtocolError",
     "RemoteProtocolError",
+    "SettingsError",
     "StorageError",
     "StorageFullError",
     "StorageReadOnlyError",
@@ -124,6 +128,30 @@ class BatchIndexError(UsageError):
 
     def __str__(self) -> str:
         return f"entry {self.ledger_id}:{self.entry_id}: {self.reason}"
+
+
+class SettingsError(UsageError):
+    """An option or a policy that does not exist, or a value that it cannot have."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason}"
+
+
+class BrokerError(MagnetarError):
+    """A broker refuses a request. `code` is a number of `ServerError`, as the wire has it."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class CorruptAckError(MagnetarError):

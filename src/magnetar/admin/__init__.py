@@ -1,0 +1,1 @@
+"""Pulsar's admin REST, served by the broker."""

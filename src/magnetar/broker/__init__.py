@@ -1,0 +1,1 @@
+"""The broker: topics, subscriptions and dispatch decide; server.py carries out."""

@@ -1,0 +1,1 @@
+"""Who gets which message next: one dispatcher for each subscription type."""

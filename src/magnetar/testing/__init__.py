@@ -1,0 +1,1 @@
+"""For tests: a simulated loop, network and disk."""
