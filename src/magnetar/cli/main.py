@@ -11,6 +11,7 @@ import typer
 import magnetar
 from magnetar.cli.check import check
 from magnetar.cli.dump import dump
+from magnetar.cli.serve import serve
 
 __all__ = ["app", "main"]
 
@@ -23,6 +24,7 @@ app: typer.Typer = typer.Typer(
 )
 app.command()(check)
 app.command()(dump)
+app.command()(serve)
 
 
 def _print_version(wanted: bool) -> None:

@@ -25,6 +25,7 @@ from magnetar.protocol.entry import (
     split_entry,
     with_broker_metadata,
 )
+from magnetar.protocol.entry_facts import EntryFacts, entry_facts
 from magnetar.protocol.key_hash import auto_split_slot, consistent_slot, key_hash
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX, PROTOCOL_VERSION
 from magnetar.protocol.message import CommandFlow, CommandMessage
@@ -53,6 +54,7 @@ __all__ = [
     "Connection",
     "EncryptionKeys",
     "Entry",
+    "EntryFacts",
     "HotCommand",
     "MessageMetadata",
     "NumberColumn",
@@ -69,6 +71,7 @@ __all__ = [
     "encode_batch",
     "encode_entry",
     "encode_head",
+    "entry_facts",
     "key_hash",
     "message_id_from_pb",
     "message_id_to_pb",

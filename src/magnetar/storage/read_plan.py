@@ -2,7 +2,8 @@
 
 A plan knows the address of every entry it wants, and has those that the cache holds
 already. The others are read in runs: records that lie close together come with one call,
-and what lies between them is thrown away.
+and what lies between them is thrown away. A long run is cut into several calls, so that the
+disk fetches the next piece while the entries of this one are checked.
 """
 
 import struct
@@ -13,20 +14,25 @@ from mypy_extensions import i64
 from magnetar.errors import CorruptionError
 from magnetar.storage.disk import Disk
 from magnetar.storage.job import Job
-from magnetar.storage.record import HEAD_BYTES, offset_of, record_intact, segment_of
+from magnetar.storage.record import (
+    HEAD_BYTES,
+    HEAD_FRONT_BYTES,
+    offset_of,
+    record_crc,
+    segment_of,
+)
 from magnetar.storage.segment import segment_path
 
 __all__ = ["ReadPlan", "StoredEntry"]
 
 # Reading this much for nothing is cheaper than another call.
 GAP_BYTES_MAX: Final = 16 * 1024
-# Bounds the memory of one call; a run of this length is bound by the disk's speed anyway.
-RUN_BYTES_MAX: Final = 1 << 20
+# Beyond this a run is cut: what is checked first need not wait for what comes last. Linux's
+# read-ahead has the same default, and fetches no more than that for a file it is told of.
+RUN_BYTES_MAX: Final = 128 * 1024
 
-
-# Where a record's head says which entry it is.
-NAME: Final = struct.Struct("<qq")
-NAME_OFFSET: Final = 16
+# What a record's head says of itself: checksum, length, which ledger and entry.
+CLAIM: Final = struct.Struct("<II8xqq")
 
 
 @final
@@ -74,7 +80,17 @@ class ReadPlan(Job):
         self.entries: Final = entries
         # The segments that the store keeps for this plan.
         self.pinned: set[int] = set()
+        # How much of the log behind the last entry the next plan will want, if that is known.
+        self.ahead_bytes: i64 = 0
         self._salt: Final = salt
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing to read, for the cache had everything."""
+        for entry in self.entries:
+            if entry.data is None:
+                return False
+        return True
 
     def segments(self) -> set[int]:
         """The segments that must stay until this has run."""
@@ -98,7 +114,7 @@ class ReadPlan(Job):
             ends.append(end)
             first = end
         first = 0
-        for i, data in enumerate(disk.read_many(places)):
+        for i, data in enumerate(disk.stream(places, self.ahead_bytes)):
             self._split(data, wanted, first, ends[i])
             first = ends[i]
 
@@ -121,16 +137,21 @@ class ReadPlan(Job):
         start = wanted[first].address
         for i in range(first, end):
             entry = wanted[i]
-            at = entry.address - start
-            whole = data[at : at + HEAD_BYTES + entry.length]
-            if not self._is_entry(whole, entry):
+            body = self._body(data, entry.address - start, entry)
+            if body is None:
                 path = segment_path(segment_of(entry.address))
                 raise CorruptionError(path, offset_of(entry.address), f"{entry!r} is damaged")
-            entry.data = whole[HEAD_BYTES:]
+            entry.data = body
 
-    def _is_entry(self, whole: bytes, entry: StoredEntry) -> bool:
-        """Whether these bytes are the record of this entry, and of no other."""
-        if len(whole) != HEAD_BYTES + entry.length or not record_intact(whole, self._salt):
-            return False
-        ledger_id, entry_id = NAME.unpack_from(whole, NAME_OFFSET)
-        return bool(ledger_id == entry.ledger_id and entry_id == entry.entry_id)
+    def _body(self, data: bytes, at: i64, entry: StoredEntry) -> bytes | None:
+        """The entry's bytes, or None unless its record and no other stands there, undamaged."""
+        size = HEAD_BYTES + entry.length
+        if len(data) < at + size:
+            return None
+        crc, length, ledger_id, entry_id = CLAIM.unpack_from(data, at)
+        if length != entry.length or ledger_id != entry.ledger_id or entry_id != entry.entry_id:
+            return None
+        checked = data[at + HEAD_FRONT_BYTES : at + size]
+        if crc != record_crc(checked, self._salt):
+            return None
+        return checked[HEAD_BYTES - HEAD_FRONT_BYTES :]

@@ -40,7 +40,7 @@ from magnetar.storage.log import Log
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.reclaim import Reclaimer
-from magnetar.storage.record import DELETE, ENTRY, SEAL, Record
+from magnetar.storage.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
 from magnetar.storage.recovery import Cut, Recovered, recover
 from magnetar.storage.retention import LedgerInfo, Retention, ledgers_to_trim
 from magnetar.storage.state import LedgerState, TopicState, topic_record
@@ -49,6 +49,8 @@ __all__ = ["Store", "open_store"]
 
 # One step of reclaiming reads and copies about this much on the caller's thread.
 RECLAIM_STEP_BYTES: Final = 256 * 1024
+# A plan has no more than this fetched for the one that may follow it.
+AHEAD_BYTES_MAX: Final = 2 << 20
 
 
 def open_store(
@@ -202,6 +204,15 @@ class Store:
         self, topic_id: int, first: Position, *, entries_max: int, bytes_max: int
     ) -> ReadPlan:
         """What `read` would read. Run it anywhere, then call `finish_read` whatever came."""
+        entries = self._entries_from(topic_id, first, entries_max, bytes_max)
+        plan = self._planned(entries)
+        if plan.pinned:
+            plan.ahead_bytes = self._ahead_bytes(entries)
+        return plan
+
+    def _entries_from(
+        self, topic_id: int, first: Position, entries_max: int, bytes_max: int
+    ) -> list[StoredEntry]:
         entries: list[StoredEntry] = []
         budget = bytes_max
         entry_id = first.entry_id
@@ -216,17 +227,41 @@ class Store:
                 entry = self._stored(ledger, entry_id)
                 budget -= entry.length
                 if budget < 0 and entries:
-                    return self._planned(entries)
+                    return entries
                 entries.append(entry)
                 entry_id += 1
             if len(entries) >= entries_max:
                 break
+        return entries
+
+    def _ahead_bytes(self, entries: list[StoredEntry]) -> i64:
+        """How much of the log behind these entries as many more of their ledger take up.
+
+        0 if they are not there: a hint pays only where the next plan is one run.
+        """
+        first, last = entries[0], entries[-1]
+        index = self.log.state.ledgers[last.ledger_id].index
+        next_last = min(last.entry_id + len(entries), index.count() - 1)
+        if next_last == last.entry_id:
+            return 0
+        reach = last.address + HEAD_BYTES + last.length
+        ahead = index.address(next_last) + HEAD_BYTES + index.length(next_last) - reach
+        near = min(2 * (reach - first.address), AHEAD_BYTES_MAX)
+        return ahead if 0 < ahead <= near else 0
+
+    def plan_entries(self, positions: list[Position]) -> ReadPlan:
+        """A plan for single entries, in the order given; those that are gone are left out."""
+        entries: list[StoredEntry] = []
+        for position in positions:
+            ledger = self.log.state.ledgers.get(position.ledger_id)
+            if ledger is not None and 0 <= position.entry_id < ledger.index.count():
+                entries.append(self._stored(ledger, position.entry_id))
         return self._planned(entries)
 
     def _planned(self, entries: list[StoredEntry]) -> ReadPlan:
         plan = ReadPlan(entries, self.log.salt)
-        self.log.pin(plan.segments())
         plan.pinned = plan.segments()
+        self.log.pin(plan.pinned)
         return plan
 
     def finish_read(self, plan: ReadPlan) -> None:
@@ -334,6 +369,8 @@ class Store:
         outcome = self.log.finish_chore(job, error)
         if outcome is not None:
             self._abandon()
+        elif self.log.journal.state == "open":
+            self.reclaimer.resume(job)
         return outcome
 
     def _abandon(self) -> None:

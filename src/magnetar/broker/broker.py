@@ -1,0 +1,555 @@
+"""The broker: everything that exists, and the work that nobody asks for.
+
+It owns the topics that are loaded, knows the names of those that are not, carries outcomes
+of the journal to whoever waits for them, and does what falls due: expiry, quotas,
+retention, snapshots of cursors, deletion of topics that nobody uses.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import Ledgers, snapshot_slices
+from magnetar.broker.commits import Commits
+from magnetar.broker.counters import RATE_INTERVAL_MS
+from magnetar.broker.deduplication import load_deduplication
+from magnetar.broker.directory import Directory, TopicNote
+from magnetar.broker.host import Host, Timer
+from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
+from magnetar.broker.non_persistent import NonPersistentTopic
+from magnetar.broker.peer import Peer
+from magnetar.broker.producer import Producer
+from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.schema import SchemaPolicy, SchemaRegistry, schema_topic
+from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.topic import Topic
+from magnetar.errors import BrokerError, StorageError
+from magnetar.model import ServerError, TopicName
+from magnetar.storage.catalog import Catalog
+from magnetar.storage.cursor_load import StoredBatchSizes, load_ledgers
+from magnetar.storage.journal import Outcome
+from magnetar.storage.store import Store
+
+__all__ = ["Broker"]
+
+SCHEMAS: Final = "schemas"
+MAINTAIN_MS: Final = 1000
+INACTIVE_CHECK_MS: Final = 10_000
+
+
+@final
+class Broker:
+    """See the module. Everything here runs on one thread."""
+
+    def __init__(
+        self, host: Host, store: Store, catalog: Catalog, settings: BrokerSettings
+    ) -> None:
+        self.host: Final = host
+        self.store: Final = store
+        self.settings: Final = settings
+        self.commits: Final = Commits()
+        self.directory: Final = Directory(catalog, settings)
+        self.schemas: Final = SchemaRegistry(
+            lambda prefix: catalog.items(SCHEMAS, prefix),
+            lambda key, value: catalog.put(SCHEMAS, key, value),
+            lambda key: catalog.delete(SCHEMAS, key),
+            host.now_ms,
+            strategy=settings.schema_compatibility,
+        )
+        self.started_ms: Final = host.now_ms()
+        self.topics: Final[dict[str, Topic]] = {}
+        self._ids: Final[dict[str, int]] = {}
+        self._by_namespace: Final[dict[str, dict[str, None]]] = {}
+        self.watchers: Final[list[Callable[[str, str, bool], None]]] = []
+        self.sessions: int = 0
+        self._pending_bytes: i64 = 0
+        # Peers that are not read from: each has too much on its way, or all together have.
+        self._held_up: list[Peer] = []
+        self._choked: bool = False
+        self._fresh: list[Topic] = []
+        self._to_trim: list[Topic] = []
+        self._timers: list[Timer] = []
+        self._stopped: bool = False
+        self._names_given: int = 0
+        self._keys_given: int = 0
+        for id, name in store.topics().items():
+            self._remember(name, id)
+
+    # ---- Names ---------------------------------------------------------------
+
+    def _remember(self, name: str, id: int) -> None:
+        self._ids[name] = id
+        namespace = TopicName.parse(name).namespace
+        self._by_namespace.setdefault(namespace, {})[name] = None
+
+    def _forget(self, name: str) -> None:
+        self._ids.pop(name, None)
+        self._by_namespace.get(TopicName.parse(name).namespace, {}).pop(name, None)
+
+    def exists(self, name: TopicName) -> bool:
+        return str(name) in self._ids or str(name) in self.topics
+
+    def names(self, namespace: str, *, persistent: bool = True, others: bool = False) -> list[str]:
+        """The topics of a namespace, partitions one by one, in order."""
+        found: list[str] = []
+        if persistent:
+            found.extend(self._by_namespace.get(namespace, {}))
+        if others:
+            for name, topic in self.topics.items():
+                if not topic.name.persistent and topic.name.namespace == namespace:
+                    found.append(name)
+        return sorted(found)
+
+    def topic_count(self) -> int:
+        return len(self._ids)
+
+    def new_producer_name(self) -> str:
+        self._names_given += 1
+        return f"{self.settings.cluster_name}-{self.started_ms}-{self._names_given}"
+
+    def new_consumer_key(self) -> int:
+        self._keys_given += 1
+        return self._keys_given
+
+    # ---- Topics --------------------------------------------------------------
+
+    def partitions(self, name: TopicName, *, may_create: bool) -> int:
+        """How many partitions a topic has, 0 if it has none. Raises BrokerError."""
+        self.directory.require_namespace(name.namespace)
+        if name.partition >= 0:
+            return 0
+        found = self.directory.partitioned.get(str(name))
+        if found is not None:
+            return found
+        if self.exists(name):
+            return 0
+        policies = self.directory.effective(name)
+        if not may_create or not policies.auto_create_topics:
+            raise self._not_found(name)
+        if policies.auto_create_partitions > 0:
+            self.create_partitioned(name, policies.auto_create_partitions)
+            return policies.auto_create_partitions
+        return 0
+
+    def _not_found(self, name: TopicName) -> BrokerError:
+        return BrokerError(
+            ServerError.TopicNotFound,
+            f"Topic {name} not found: create it first, or allow automatic creation",
+        )
+
+    def topic(self, name: TopicName, *, may_create: bool) -> Topic:
+        """The topic, loaded or created if need be. Raises BrokerError."""
+        topic = self.topics.get(str(name))
+        if topic is not None:
+            if topic.closed:
+                raise BrokerError(ServerError.ServiceNotReady, f"{name} is unloading: try again")
+            return topic
+        self.directory.require_namespace(name.namespace)
+        if not name.persistent:
+            return self._create_non_persistent(name)
+        id = self._ids.get(str(name))
+        if id is not None:
+            return self._load(name, id)
+        self._check_creation(name, may_create)
+        return self.create_topic(name)
+
+    def find(self, name: TopicName) -> Topic:
+        """The topic if there is one. Raises BrokerError."""
+        return self.topic(name, may_create=False)
+
+    def _check_creation(self, name: TopicName, may_create: bool) -> None:
+        if str(name) in self.directory.partitioned:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"{name} is partitioned: use its partitions, as clients do by themselves",
+            )
+        whole = name.partitioned
+        partitions = self.directory.partitioned.get(str(whole), 0)
+        if name.partition >= 0 and name.partition < partitions:
+            return
+        if not may_create or not self.directory.effective(name).auto_create_topics:
+            raise self._not_found(name)
+        if name.partition >= 0 and partitions > 0:
+            raise BrokerError(
+                ServerError.TopicNotFound, f"{whole} has {partitions} partitions, so no {name}"
+            )
+
+    def create_topic(self, name: TopicName, properties: dict[str, str] | None = None) -> Topic:
+        """A new persistent topic; durable when `store.ticket_last` is. Raises BrokerError."""
+        self.directory.require_namespace(name.namespace)
+        if not self.settings.persistent:
+            raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
+        policies = self.directory.effective(name)
+        limit = policies.max_topics_per_namespace
+        if limit > 0 and len(self._by_namespace.get(name.namespace, {})) >= limit:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"{name.namespace} has {limit} topics, the most that it may have",
+            )
+        try:
+            id = self.store.create_topic(str(name))
+        except StorageError as error:
+            raise BrokerError(ServerError.PersistenceError, str(error)) from error
+        ledgers = Ledgers(StoredBatchSizes(self.store.log.state))
+        topic = Topic(self, name, id, ledgers, policies)
+        if properties:
+            self.directory.put_note(str(name), TopicNote(properties=properties))
+        self._remember(str(name), id)
+        self.topics[str(name)] = topic
+        self.commits.when(self.store.ticket_last, lambda error: self._created(topic, error))
+        self._follow_policies(topic)
+        self.host.kick()
+        self._tell_watchers(name, created=True)
+        return topic
+
+    def _created(self, topic: Topic, error: Exception | None) -> None:
+        if error is None:
+            return
+        name = str(topic.name)
+        if self.topics.get(name) is topic:
+            topic.deleted = True
+            topic.close()
+            self.topics.pop(name, None)
+            self._forget(name)
+            self._tell_watchers(topic.name, created=False)
+
+    def _create_non_persistent(self, name: TopicName) -> Topic:
+        if not self.settings.non_persistent:
+            raise BrokerError(ServerError.NotAllowedError, "non-persistent topics are switched off")
+        topic = NonPersistentTopic(self, name, self.directory.effective(name))
+        self.topics[str(name)] = topic
+        self._tell_watchers(name, created=True)
+        return topic
+
+    def _load(self, name: TopicName, id: int) -> Topic:
+        note = self.directory.note(str(name))
+        try:
+            topic = Topic(
+                self,
+                name,
+                id,
+                load_ledgers(self.store, id),
+                self.directory.effective(name),
+                terminated=note.terminated,
+                epoch=note.epoch,
+            )
+            topic.load_subscriptions()
+            self._follow_policies(topic)
+        except StorageError as error:
+            raise BrokerError(ServerError.PersistenceError, f"{name}: {error}") from error
+        self.topics[str(name)] = topic
+        return topic
+
+    def create_partitioned(
+        self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
+    ) -> None:
+        """A partitioned topic and all its partitions; more partitions if it exists."""
+        limit = self.settings.max_partitions_per_topic
+        if limit > 0 and partitions > limit:
+            raise BrokerError(
+                ServerError.NotAllowedError, f"a topic may have {limit} partitions at most"
+            )
+        self.directory.put_partitioned(str(name), partitions, properties)
+        if name.persistent:
+            for number in range(partitions):
+                partition = name.with_partition(number)
+                if not self.exists(partition):
+                    self.create_topic(partition)
+
+    def save_topic(self, topic: Topic) -> None:
+        """Keeps what the catalog has of a topic."""
+        if topic.name.persistent:
+            note = self.directory.note(str(topic.name))
+            self.directory.put_note(
+                str(topic.name),
+                TopicNote(
+                    terminated=topic.terminated, epoch=topic.epoch, properties=note.properties
+                ),
+            )
+
+    def policies_changed(self, namespace: str) -> None:
+        """Policies of a namespace, or of a topic in it, are new."""
+        for topic in list(self.topics.values()):
+            if topic.name.namespace == namespace:
+                topic.policies = self.directory.effective(topic.name)
+                self._follow_policies(topic)
+
+    def _follow_policies(self, topic: Topic) -> None:
+        """Does what policies say at once, not in its time."""
+        if topic.name.persistent:
+            wanted = topic.policies.deduplication
+            if wanted and topic.deduplication is None:
+                topic.deduplication = load_deduplication(topic)
+            elif not wanted and topic.deduplication is not None:
+                topic.deduplication.delete()
+                topic.deduplication = None
+        for subscription in topic.subscriptions.values():
+            for consumer in subscription.consumers:
+                consumer.unacked_max = subscription.unacked_per_consumer
+            subscription.pump()
+
+    def schema_policy(self, name: TopicName) -> SchemaPolicy:
+        policies = self.directory.effective(name)
+        return SchemaPolicy(
+            strategy=policies.schema_compatibility,
+            validation_enforced=policies.schema_validation_enforced,
+        )
+
+    # ---- Closing topics ------------------------------------------------------
+
+    def unload(self, name: TopicName) -> Promise[None]:
+        """Closes a topic; it is loaded again when a client comes back."""
+        topic = self.topics.get(str(name))
+        if topic is None:
+            return kept(None) if self.exists(name) else broken(self._not_found(name))
+        promise: Promise[None] = Promise()
+
+        def closed(done: None) -> None:
+            if self.topics.get(str(name)) is topic:
+                del self.topics[str(name)]
+            if not name.persistent:
+                self._tell_watchers(name, created=False)
+            promise.keep(None)
+
+        topic.close().then(closed, promise.fail)
+        return promise
+
+    def delete_topic(self, name: TopicName, *, force: bool, delete_schema: bool) -> Promise[None]:
+        """Deletes a topic with all that is in it."""
+        promise: Promise[None] = Promise()
+        try:
+            topic = self.find(name)
+        except BrokerError as error:
+            return broken(error)
+        if not force and (topic.subscriptions or topic.producers):
+            return broken(
+                BrokerError(
+                    ServerError.NotAllowedError,
+                    f"{name} has {len(topic.producers)} producers and {len(topic.subscriptions)} "
+                    "subscriptions: delete them first, or force it",
+                )
+            )
+        topic.deleted = True
+
+        def closed(done: None) -> None:
+            self._delete_closed(topic, promise, delete_schema)
+
+        topic.close().then(closed, promise.fail)
+        return promise
+
+    def _delete_closed(self, topic: Topic, promise: Promise[None], delete_schema: bool) -> None:
+        name = str(topic.name)
+
+        def settled(error: Exception | None) -> None:
+            self.topics.pop(name, None)
+            if error is not None:
+                promise.fail(error)
+                return
+            if topic.name.persistent:
+                self._forget(name)
+                self.directory.forget_topic(name)
+            if delete_schema:
+                self.schemas.purge(schema_topic(topic.name))
+            self._tell_watchers(topic.name, created=False)
+            promise.keep(None)
+
+        if not topic.name.persistent:
+            settled(None)
+            return
+        try:
+            ticket = self.store.delete_topic(topic.id)
+        except StorageError as error:
+            settled(error)
+            return
+        self.host.kick()
+        self.commits.when(ticket, settled)
+
+    def _tell_watchers(self, name: TopicName, *, created: bool) -> None:
+        for watcher in list(self.watchers):
+            watcher(name.namespace, str(name), created)
+
+    # ---- Producers -----------------------------------------------------------
+
+    def dismiss_producer(self, producer: Producer) -> None:
+        """Closes a producer from this side; its client will come back."""
+        if not producer.closed:
+            producer.closed = True
+            producer.peer.close_producer(producer.id)
+
+    def producer_ready(self, topic: Topic, producer: Producer) -> None:
+        producer.peer.producer_ready(producer.id, topic.epoch)
+
+    # ---- Publishes under way -------------------------------------------------
+
+    def publish_queued(self, peer: Peer, size: i64) -> None:
+        """Stops reading from whoever has too much on its way."""
+        self._pending_bytes += size
+        peer.pending_publishes += 1
+        if self._pending_bytes >= self.settings.max_pending_publish_bytes:
+            self._choked = True
+        own_max = self.settings.max_pending_publishes_per_connection
+        if (self._choked or peer.pending_publishes >= own_max) and not peer.paused:
+            peer.pause()
+            self._held_up.append(peer)
+        self.host.kick()
+
+    def publish_settled(self, peer: Peer, size: i64) -> None:
+        """Reads again from whoever has room, once half of the limits is free."""
+        self._pending_bytes -= size
+        peer.pending_publishes -= 1
+        if not self._held_up:
+            return
+        if self._choked:
+            if self._pending_bytes * 2 > self.settings.max_pending_publish_bytes:
+                return
+            self._choked = False
+            for other in list(self._held_up):
+                self._let_on(other)
+        elif peer.paused:
+            self._let_on(peer)
+
+    def _let_on(self, peer: Peer) -> None:
+        own_max = self.settings.max_pending_publishes_per_connection
+        if peer.closed or peer.pending_publishes * 2 <= own_max:
+            self._held_up.remove(peer)
+            peer.resume()
+
+    # ---- Outcomes ------------------------------------------------------------
+
+    def take_outcome(self, outcome: Outcome) -> None:
+        """The journal says what became of records."""
+        self.commits.take(outcome)
+        if outcome.error is not None:
+            self.host.warn(f"the journal failed: {outcome.error}")
+        self.refresh()
+
+    def refresh_later(self, topic: Topic) -> None:
+        self._fresh.append(topic)
+
+    def refresh(self) -> None:
+        """Tells topics of their new entries, once for all of a group."""
+        fresh = self._fresh
+        self._fresh = []
+        for topic in fresh:
+            topic.refresh()
+
+    def trim_later(self, topic: Topic) -> None:
+        self._to_trim.append(topic)
+
+    # ---- What falls due ------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins the regular work."""
+        self._every(MAINTAIN_MS, self.maintain)
+        self._every(RATE_INTERVAL_MS, self.tick_rates)
+        self._every(self.settings.ttl_check_ms, self.expire)
+        self._every(self.settings.backlog_quota_check_ms, self.check_quotas)
+        self._every(INACTIVE_CHECK_MS, self.delete_inactive)
+
+    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        def again() -> None:
+            if not self._stopped:
+                self.host.call_later(interval_ms, again)
+                work()
+
+        self.host.call_later(interval_ms, again)
+
+    def stop(self) -> None:
+        """Ends the regular work, and closes every topic."""
+        self._stopped = True
+        for topic in list(self.topics.values()):
+            topic.close()
+
+    def maintain(self) -> None:
+        """Trims topics, takes snapshots of cursors, and lets the store tidy up."""
+        to_trim = self._to_trim
+        self._to_trim = []
+        for topic in to_trim:
+            topic.trim()
+        self._snapshot_cursors()
+        self._maintain_store()
+
+    def _maintain_store(self) -> None:
+        if not self._stopped and self.store.maintain():
+            self.host.call_soon(self._maintain_store)
+        self.host.kick()
+
+    def _snapshot_cursors(self) -> None:
+        for cursor_id in self.store.cursors_due():
+            state = self.store.log.state.cursors[cursor_id]
+            name = self.store.log.state.topics[state.topic_id].name
+            topic = self.topics.get(name)
+            if topic is None:
+                continue
+            for subscription in topic.subscriptions.values():
+                if subscription.cursor_id == cursor_id:
+                    self._snapshot(cursor_id, topic, subscription.name)
+
+    def _snapshot(self, cursor_id: int, topic: Topic, name: str) -> None:
+        """Writes a snapshot slice by slice, with others' turns in between."""
+        cursor = topic.subscriptions[name].cursor
+        writer = self.store.begin_snapshot(cursor_id)
+        slices = snapshot_slices(cursor)
+        waiting: list[bytes] = []
+
+        def step() -> None:
+            part = next(slices, None)
+            try:
+                if waiting:
+                    writer.add(waiting.pop(), last=part is None)
+                    self.host.kick()
+            except StorageError as error:
+                self.host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
+                return
+            if part is not None:
+                waiting.append(part)
+                self.host.call_soon(step)
+
+        step()
+
+    def tick_rates(self) -> None:
+        seconds = RATE_INTERVAL_MS / 1000
+        for topic in self.topics.values():
+            topic.incoming.tick(seconds)
+            for producer in topic.producers.values():
+                producer.traffic.tick(seconds)
+            for subscription in topic.subscriptions.values():
+                subscription.expired.tick(seconds)
+                for consumer in subscription.consumers:
+                    consumer.out.tick(seconds)
+                    consumer.redelivered.tick(seconds)
+                    consumer.acked.tick(seconds)
+
+    def expire(self) -> None:
+        """Acks messages that are older than their topic's policy allows."""
+        for name in list(self._ids):
+            topic = self._if_wanted(name)
+            if topic is not None:
+                expire_old(topic, self.host.now_ms())
+
+    def _if_wanted(self, name: str) -> Topic | None:
+        """The topic if it is loaded, or if a policy wants something of it."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            return None if topic.closed else topic
+        parsed = TopicName.parse(name)
+        policies = self.directory.effective(parsed)
+        if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
+            return None
+        try:
+            return self.find(parsed)
+        except BrokerError as error:
+            self.host.warn(str(error))
+            return None
+
+    def check_quotas(self) -> None:
+        for topic in list(self.topics.values()):
+            if topic.name.persistent and not topic.closed:
+                check_quota(topic, self.host.now_ms())
+
+    def delete_inactive(self) -> None:
+        now_ms = self.host.now_ms()
+        for topic in list(self.topics.values()):
+            if not topic.closed and is_inactive(topic, now_ms):
+                self.delete_topic(topic.name, force=True, delete_schema=False)

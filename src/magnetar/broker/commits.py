@@ -1,0 +1,73 @@
+"""What waits for the journal: each record's ticket, and what to do when it is settled.
+
+The store settles tickets in order, group by group, so one queue serves all topics. What
+was queued with a ticket runs when that ticket is durable or failed, in the order in which
+it was queued; that is what makes receipts leave in order.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import mypyc_attr
+
+from magnetar.storage.journal import Outcome
+
+__all__ = ["Commits", "Waiting"]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Waiting:
+    """Something that goes on when its ticket is settled."""
+
+    def __init__(self, ticket: int) -> None:
+        self.ticket: Final = ticket
+
+    def settle(self, error: Exception | None) -> None:
+        raise NotImplementedError
+
+
+@final
+class _Callback(Waiting):
+    def __init__(self, ticket: int, callback: Callable[[Exception | None], None]) -> None:
+        super().__init__(ticket)
+        self._callback: Final = callback
+
+    def settle(self, error: Exception | None) -> None:
+        self._callback(error)
+
+
+@final
+class Commits:
+    """The queue of those that wait."""
+
+    def __init__(self) -> None:
+        self._waiting: Final[deque[Waiting]] = deque()
+        # Tickets below this are settled.
+        self.settled: int = 0
+
+    def add(self, waiting: Waiting) -> None:
+        """Tickets must not descend."""
+        assert not self._waiting or self._waiting[-1].ticket <= waiting.ticket
+        self._waiting.append(waiting)
+
+    def when(self, ticket: int, callback: Callable[[Exception | None], None]) -> None:
+        """Calls back when the ticket is settled; at once if it is, and nobody waits for it."""
+        if ticket < self.settled and (not self._waiting or self._waiting[0].ticket > ticket):
+            callback(None)
+            return
+        last = self._waiting[-1].ticket if self._waiting else ticket
+        self._waiting.append(_Callback(max(ticket, last), callback))
+
+    def take(self, outcome: Outcome) -> int:
+        """Settles what the outcome covers; how many that were."""
+        self.settled = max(self.settled, outcome.end)
+        waiting = self._waiting
+        count = 0
+        while waiting and waiting[0].ticket < outcome.end:
+            waiting.popleft().settle(outcome.error)
+            count += 1
+        return count
+
+    def __len__(self) -> int:
+        return len(self._waiting)

@@ -1,0 +1,167 @@
+"""A consumer: someone who has asked for messages of a subscription, and may have some.
+
+    permits   how many more messages it has room for; below 0 when a batch was larger
+    pending   entries that it has and has not acked, on Shared and Key_Shared: how many
+              messages of each are left, and the slot of its key
+    unacked   the messages in `pending`
+
+The counts are messages, not entries: an ack of one index lowers `unacked` by one.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.broker.counters import Traffic
+from magnetar.broker.peer import Peer, unsigned
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandMessage
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.read_plan import StoredEntry
+
+__all__ = ["Consumer"]
+
+SLOT_BITS: Final = 17
+SLOT_MASK: Final = (1 << SLOT_BITS) - 1
+
+
+@final
+class Consumer:
+    """See the module. `key` tells it from all others of the broker."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        key: int,
+        id: int,
+        name: str,
+        *,
+        priority: int = 0,
+        epoch: int | None = None,
+        metadata: dict[str, str] | None = None,
+        connected_ms: int = 0,
+    ) -> None:
+        self.peer: Final = peer
+        self.key: Final = key
+        self.id: Final[i64] = id
+        self.name: Final = name
+        self.priority: Final = priority
+        self.epoch: int | None = epoch
+        self.metadata: Final[dict[str, str]] = metadata or {}
+        self.connected_ms: Final = connected_ms
+        self.permits: i64 = 0
+        self.unacked: i64 = 0
+        self.unacked_max: i64 = 0
+        self.blocked: bool = False
+        self.closed: bool = False
+        # Not yet to be served: its subscribe has not been answered.
+        self.held: bool = True
+        self.pending: Final[dict[int, int]] = {}
+        self.out: Final = Traffic()
+        self.redelivered: Final = Traffic()
+        self.acked: Final = Traffic()
+        self.messages_per_entry: float = 0.0
+        self.chunks: i64 = 0
+        self.last_flow_ms: int = 0
+        self.last_sent_ms: int = 0
+        self.last_acked_ms: int = 0
+        self.first_sent_ms: int = 0
+
+    @property
+    def available(self) -> bool:
+        """Whether it may be sent a message now."""
+        return self.permits > 0 and not self.blocked and not self.held and self.peer.ready
+
+    # ---- Sending -------------------------------------------------------------
+
+    def deliver(
+        self,
+        entry: StoredEntry,
+        partition: i64,
+        *,
+        remaining: int | None,
+        redelivery_count: i64,
+        now_ms: int,
+    ) -> i64:
+        """Sends an entry of which `remaining` is unacked; returns how many messages that is."""
+        data = entry.data
+        assert data is not None
+        messages: i64 = entry.batch_size if remaining is None else remaining.bit_count()
+        command = CommandMessage(
+            self.id,
+            MessageIdData(entry.ledger_id, entry.entry_id, partition),
+            b"",
+            redelivery_count,
+            remaining,
+            self.epoch,
+        )
+        self.peer.send_with_entry(command, data)
+        self.permits -= messages
+        self.out.add(messages, len(data))
+        if redelivery_count > 0:
+            self.redelivered.add(messages, len(data))
+        size = float(entry.batch_size)
+        before = self.messages_per_entry
+        self.messages_per_entry = size if before == 0.0 else 0.9 * before + 0.1 * size
+        if self.first_sent_ms == 0:
+            self.first_sent_ms = now_ms
+        self.last_sent_ms = now_ms
+        return messages
+
+    # ---- What it holds -------------------------------------------------------
+
+    def hold(self, key: int, messages: i64, slot: int) -> None:
+        """It has got an entry that it is to ack."""
+        self.pending[key] = (int(messages) << SLOT_BITS) | slot
+        self.unacked += messages
+        self._judge()
+
+    def settle(self, key: int, left: i64) -> int:
+        """Of an entry that it holds, `left` messages are unacked now; its slot if none is."""
+        packed = self.pending[key]
+        before: i64 = packed >> SLOT_BITS
+        slot = packed & SLOT_MASK
+        if left >= before and left > 0:
+            return -1
+        self.unacked -= before - left
+        if left > 0:
+            self.pending[key] = (int(left) << SLOT_BITS) | slot
+            self._judge()
+            return -1
+        del self.pending[key]
+        self._judge()
+        return slot
+
+    def drop(self, key: int) -> int:
+        """It no longer holds the entry, though it did not ack it; the slot of its key."""
+        packed = self.pending.pop(key)
+        self.unacked -= packed >> SLOT_BITS
+        self._judge()
+        return packed & SLOT_MASK
+
+    def _judge(self) -> None:
+        """Too many unacked messages block it, until half of them are acked."""
+        if self.unacked_max <= 0:
+            self.blocked = False
+        elif self.unacked >= self.unacked_max:
+            self.blocked = True
+        elif self.unacked <= self.unacked_max // 2:
+            self.blocked = False
+
+    # ---- Telling it ----------------------------------------------------------
+
+    def tell_active(self, active: bool) -> None:
+        if self.peer.protocol_version >= 12:
+            self.peer.send(
+                pb.CommandActiveConsumerChange(consumer_id=unsigned(self.id), is_active=active)
+            )
+
+    def tell_end_of_topic(self) -> None:
+        if self.peer.protocol_version >= 9:
+            self.peer.send(pb.CommandReachedEndOfTopic(consumer_id=unsigned(self.id)))
+
+    def tell_closed(self) -> None:
+        """The broker closes it; the client will look it up and subscribe again."""
+        self.peer.send(
+            pb.CommandCloseConsumer(consumer_id=unsigned(self.id), request_id=unsigned(-1))
+        )

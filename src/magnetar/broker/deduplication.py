@@ -1,0 +1,160 @@
+"""Deduplication: what a producer has published already, by sequence id.
+
+Of each producer name the topic knows the highest sequence id that was *pushed* to the
+journal and the highest that is *stored*. An id that is not above the stored one is a
+duplicate; one that is not above the pushed one may become one, which nobody can say yet.
+
+It survives a crash exactly: from time to time the numbers are written to a cursor of the
+broker's own, whose mark-delete says up to which entry they count. A load takes them from
+there and reads the entries behind. That cursor also keeps those entries from being trimmed.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import Cursor, encode_delta, encode_snapshot
+from magnetar.broker.properties import pack_numbers, unpack_numbers
+from magnetar.errors import StorageError
+from magnetar.model import Position
+from magnetar.protocol import entry_facts, split_entry
+from magnetar.storage.cursor_load import load_cursor
+
+if TYPE_CHECKING:
+    from magnetar.broker.topic import Topic
+
+__all__ = ["DUPLICATE", "FRESH", "NAME", "UNDECIDED", "Deduplication"]
+
+NAME: Final = "pulsar.dedup"
+
+FRESH: Final = 0
+DUPLICATE: Final = 1
+UNDECIDED: Final = 2
+
+READ_ENTRIES: Final = 200
+READ_BYTES: Final = 1 << 22
+
+
+@final
+class Deduplication:
+    """See the module."""
+
+    def __init__(self, topic: "Topic", cursor: Cursor, cursor_id: int) -> None:
+        self._topic: Final = topic
+        self._cursor: Final = cursor
+        self._cursor_id: Final = cursor_id
+        self._stored: dict[str, int] = {}
+        self._pushed: dict[str, int] = {}
+        self._since_snapshot: i64 = 0
+        self._last: Position = cursor.mark_delete
+        self._writing: bool = False
+
+    @property
+    def position(self) -> Position:
+        """Entries behind this one are needed for the next load."""
+        return self._cursor.mark_delete
+
+    def highest(self, producer: str) -> int:
+        """The highest sequence id stored, or -1."""
+        return self._stored.get(producer, -1)
+
+    def judge(self, producer: str, first: i64, last: i64) -> int:
+        """What a publish of these sequence ids is; a fresh one counts as pushed."""
+        if last <= self._stored.get(producer, -1):
+            return DUPLICATE
+        if first <= self._pushed.get(producer, -1):
+            return UNDECIDED
+        self._pushed[producer] = last
+        return FRESH
+
+    def forget_pushed(self, producer: str) -> None:
+        """What was on its way failed."""
+        self._pushed[producer] = self._stored.get(producer, -1)
+
+    def stored(self, producer: str, sequence_id: i64, position: Position) -> None:
+        """An entry is durable."""
+        if sequence_id > self._stored.get(producer, -1):
+            # The one stored last goes to the end, and the first is forgotten first.
+            self._stored.pop(producer, None)
+            self._stored[producer] = sequence_id
+        self._last = position
+        self._since_snapshot += 1
+        if self._since_snapshot >= self._topic.settings.deduplication_snapshot_entries:
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """Writes down what is stored, so that a load need not read entries before here."""
+        if self._writing or self._since_snapshot == 0:
+            return
+        self._limit()
+        topic = self._topic
+        # The cursor knows no entry that its topic has not grown by yet.
+        position = min(self._last, topic.ledgers.last())
+        delta = self._cursor.plan_expire(position)
+        try:
+            topic.store.set_cursor_properties(self._cursor_id, pack_numbers(self._stored))
+            ticket = topic.store.append_delta(self._cursor_id, delta.epoch, encode_delta(delta))
+        except StorageError as error:
+            topic.host.warn(f"deduplication of {topic.name}: {error}")
+            return
+        self._writing = True
+        self._since_snapshot = 0
+        topic.host.kick()
+
+        def settled(error: Exception | None) -> None:
+            self._writing = False
+            if error is None:
+                self._cursor.apply(delta)
+
+        topic.commits.when(ticket, settled)
+
+    def _limit(self) -> None:
+        """Forgets the producers that stored nothing for longest, beyond the limit."""
+        excess = len(self._stored) - self._topic.settings.deduplication_max_producers
+        if excess > 0:
+            for producer in list(self._stored)[:excess]:
+                del self._stored[producer]
+                self._pushed.pop(producer, None)
+
+    def delete(self) -> None:
+        """It was switched off."""
+        self._topic.store.delete_cursor(self._cursor_id)
+        self._topic.host.kick()
+
+
+def load_deduplication(topic: "Topic") -> Deduplication:
+    """What the store has of it, or the beginning. Reads the entries behind the last snapshot."""
+    store = topic.store
+    if topic.stored:
+        for cursor_id in store.cursor_ids(topic.id):
+            image = store.cursor_image(cursor_id)
+            if image.name == NAME:
+                cursor = load_cursor(store, cursor_id, topic.ledgers)
+                found = Deduplication(topic, cursor, cursor_id)
+                found._stored = unpack_numbers(image.properties)
+                _replay(topic, found)
+                found._pushed = dict(found._stored)
+                return found
+    cursor = Cursor(topic.ledgers, topic.ledgers.last())
+    cursor_id = store.create_cursor(
+        topic.id, NAME, encode_snapshot(cursor), properties=pack_numbers({})
+    )
+    topic.host.kick()
+    return Deduplication(topic, cursor, cursor_id)
+
+
+def _replay(topic: "Topic", found: Deduplication) -> None:
+    following = topic.ledgers.next(found.position)
+    while following is not None:
+        entries = topic.store.read(
+            topic.id, following, entries_max=READ_ENTRIES, bytes_max=READ_BYTES
+        )
+        for entry in entries:
+            assert entry.data is not None
+            facts = entry_facts(split_entry(entry.data))
+            last_chunk = facts.chunk_id < 0 or facts.chunk_id + 1 >= facts.chunk_count
+            name = facts.producer_name.decode()
+            sequence_id = max(facts.highest_sequence_id, facts.sequence_id)
+            if last_chunk and sequence_id > found._stored.get(name, -1):
+                found._stored[name] = sequence_id
+            following = topic.ledgers.next(Position(entry.ledger_id, entry.entry_id))

@@ -1,0 +1,191 @@
+"""What all dispatchers share: consumers, and reading entries without getting in anyone's way.
+
+A dispatcher decides who gets which entry. It is told of consumers, permits, acks and new
+entries, and pumps: reads what may be delivered and hands it out, until there is nothing to
+read, nobody to read for, or enough was done for one event.
+
+| reading | pump                 | entries arrive                             |
+|---------|----------------------|--------------------------------------------|
+| no      | plan a read, begin   | -                                          |
+| yes     | nothing, it will be  | deliver, unless the plan is of another     |
+|         | pumped when they are | generation: a rewind came in between       |
+
+Nothing is changed by planning. An entry leaves the place that it waits in when it is
+delivered, so a read that is thrown away loses nothing.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from magnetar.ack import Cursor
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.host import Host
+from magnetar.errors import StorageError
+from magnetar.model import Position
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.store import Store
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+__all__ = ["Dispatcher"]
+
+# What one event may hand out before others have their turn.
+EVENT_BYTES_MAX: Final = 256 * 1024
+# A read that failed is tried again after so long.
+READ_RETRY_MS: Final = 1000
+
+
+class Dispatcher:
+    """Base of the dispatchers; see the module."""
+
+    def __init__(self, subscription: "Subscription") -> None:
+        self.subscription: Final = subscription
+        self.host: Final[Host] = subscription.topic.host
+        self.store: Final[Store] = subscription.topic.store
+        self.topic_id: Final[int] = subscription.topic.id
+        self.partition: Final[i64] = subscription.topic.name.partition
+        self.consumers: list[Consumer] = []
+        self.read_position: Position = Position(0, 0)
+        self.generation: int = 0
+        self.reading: bool = False
+        self._event_bytes: i64 = 0
+        self._scheduled: bool = False
+        self._closed: bool = False
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.subscription.cursor
+
+    # ---- What each type does -------------------------------------------------
+
+    @property
+    def type_name(self) -> str:
+        raise NotImplementedError
+
+    def add(self, consumer: Consumer) -> None:
+        raise NotImplementedError
+
+    def remove(self, consumer: Consumer) -> None:
+        raise NotImplementedError
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        """The consumer has room for so many more."""
+        consumer.permits += permits
+        consumer.last_flow_ms = self.host.now_ms()
+        self.pump()
+
+    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+        """The consumer wants these again, or everything that it holds if the list is empty."""
+        raise NotImplementedError
+
+    def acked(self, keys: list[int]) -> None:
+        """Something of these entries was acked, and is durable."""
+
+    def passed(self) -> None:
+        """The cursor moved by itself: skip, expire, clear. What is acked is let go of."""
+
+    def rewind(self) -> None:
+        """Begin anew behind mark-delete, forgetting what was to be delivered again."""
+        mark_delete = self.cursor.mark_delete
+        self.read_position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
+        self.generation += 1
+
+    def delayed_count(self) -> int:
+        return 0
+
+    def replay_count(self) -> int:
+        return 0
+
+    def unacked_count(self) -> int:
+        """Messages that consumers have and have not acked, where that is kept."""
+        return 0
+
+    def close(self) -> None:
+        """No more: the subscription goes."""
+        self._closed = True
+        self.generation += 1
+
+    # ---- The pump ------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Hands out what can be handed out now."""
+        while not self.reading and not self._closed and not self.subscription.fenced:
+            if self._event_bytes >= EVENT_BYTES_MAX:
+                self.pump_later()
+                return
+            plan = self._plan()
+            if plan is None:
+                return
+            if plan.complete:
+                self.store.finish_read(plan)
+                if not self._hand_out(plan.entries):
+                    return
+            else:
+                self._read(plan)
+
+    def pump_later(self) -> None:
+        """Others first."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.host.call_soon(self._pump_again)
+
+    def _pump_again(self) -> None:
+        self._scheduled = False
+        self._event_bytes = 0
+        self.pump()
+
+    def _plan(self) -> ReadPlan | None:
+        """What to read next; None if there is nothing, or nobody wants it."""
+        raise NotImplementedError
+
+    def _deliver(self, entries: list[StoredEntry]) -> bool:
+        """Hands entries out; False if it is no use to go on."""
+        raise NotImplementedError
+
+    def _hand_out(self, entries: list[StoredEntry]) -> bool:
+        """Delivers, and makes sure that what was spent in this event is forgotten after it."""
+        if self._event_bytes == 0 and not self._scheduled:
+            self.pump_later()
+        for entry in entries:
+            self._event_bytes += entry.length
+        return self._deliver(entries)
+
+    def _read(self, plan: ReadPlan) -> None:
+        self.reading = True
+        generation = self.generation
+
+        def done(error: Exception | None) -> None:
+            self._have_read(plan, generation, error)
+
+        self.host.read(plan, done)
+
+    def _have_read(self, plan: ReadPlan, generation: int, error: Exception | None) -> None:
+        self.reading = False
+        if not isinstance(error, StorageError):
+            assert error is None, error
+        self.store.finish_read(plan)
+        if self._closed:
+            return
+        if error is not None:
+            self.host.warn(f"{self.subscription.title}: {error}; trying again")
+            self.host.call_later(READ_RETRY_MS, self.pump)
+            return
+        if generation == self.generation and not self.subscription.fenced:
+            self._hand_out(plan.entries)
+        self.pump()
+
+    def _plan_run(self, entries_max: i64, bytes_max: int) -> ReadPlan | None:
+        """The next unacked entries from the read position on."""
+        run = self.cursor.next_run(self.read_position, entries_max)
+        if run is None:
+            return None
+        plan = self.store.plan_read(
+            self.topic_id,
+            Position(run.ledger_id, run.first),
+            entries_max=run.end - run.first,
+            bytes_max=bytes_max,
+        )
+        assert plan.entries, "the cursor knows entries that the log does not have"
+        return plan

@@ -1,0 +1,236 @@
+"""Entries to be delivered again, and how often they were.
+
+An entry is *to be replayed* when it was read but could not be handed over, when a consumer
+gave it back, or when its consumer is gone. It leaves this state when it is handed to a
+consumer, or acked. `Replay` holds these entries for a Shared subscription. `KeyReplay`
+holds them for Key_Shared, where an entry must not overtake an earlier one of its slot, and
+where a slot that nobody may have now is passed over as a whole.
+
+`Redeliveries` counts per entry how often a consumer gave it back. The counts live as long
+as the entries are neither acked nor skipped, or as the subscription has consumers.
+
+Entries are position keys (see `ack/delta.py`), which are never negative. All operations
+take a time that grows at most with the logarithm of the number of entries, and with the
+number of entries that they return or remove.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, final
+
+from pyroaring import BitMap64
+
+__all__ = ["KeyReplay", "Redeliveries", "Replay"]
+
+
+@final
+class Replay:
+    """A set of entries, in order of their positions."""
+
+    def __init__(self) -> None:
+        self._keys: Final = BitMap64()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._keys
+
+    def add(self, key: int) -> None:
+        self._keys.add(key)
+
+    def discard(self, key: int) -> None:
+        self._keys.discard(key)
+
+    def first(self, n: int, start: int = 0) -> list[int]:
+        """The first `n` entries, of those from `start` on; they stay."""
+        if start <= 0:
+            return list(islice(self._keys, max(n, 0)))
+        return list(islice(self._keys.iter_equal_or_larger(start), max(n, 0)))
+
+    def take(self, n: int) -> list[int]:
+        """Removes and returns the first `n` entries."""
+        keys = self.first(n)
+        if keys:
+            self._keys.remove_range(0, keys[-1] + 1)
+        return keys
+
+    def discard_through(self, key: int) -> None:
+        """Removes all entries up to `key`, and it too: mark-delete covers them."""
+        if key >= 0:
+            self._keys.remove_range(0, key + 1)
+
+    def clear(self) -> None:
+        self._keys.clear()
+
+
+@final
+class KeyReplay:
+    """A set of entries that each belong to a slot.
+
+    Most slots have one entry or a few: the first stands by itself, and only further ones
+    are in a bitmap, which takes half a kilobyte however little is in it.
+    """
+
+    def __init__(self) -> None:
+        self._keys: Final = BitMap64()
+        self._slot_of: Final[dict[int, int]] = {}
+        self._first: Final[dict[int, int]] = {}
+        self._others: Final[dict[int, BitMap64]] = {}
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._slot_of
+
+    def add(self, key: int, slot: int) -> None:
+        """Adds an entry; one that is there already moves if its slot is another one."""
+        before = self._slot_of.get(key, -1)
+        if before == slot:
+            return
+        if before >= 0:
+            self._leave(key, before)
+        self._keys.add(key)
+        self._slot_of[key] = slot
+        self._join(key, slot)
+
+    def discard(self, key: int) -> None:
+        slot = self._slot_of.pop(key, -1)
+        if slot >= 0:
+            self._keys.discard(key)
+            self._leave(key, slot)
+
+    def slot_of(self, key: int) -> int:
+        """The slot of an entry, or -1 if the entry is not here."""
+        return self._slot_of.get(key, -1)
+
+    def has_slot(self, slot: int) -> bool:
+        return slot in self._first
+
+    def slots(self) -> Iterator[int]:
+        """All slots that have entries, the one that got its first earliest at the front.
+
+        Nothing may be added or removed while this is iterated.
+        """
+        return iter(self._first)
+
+    def first_of(self, slot: int, n: int) -> list[int]:
+        """The first `n` entries of a slot; they stay."""
+        first = self._first.get(slot, -1)
+        if first < 0 or n <= 0:
+            return []
+        keys = [first]
+        others = self._others.get(slot)
+        if others is not None and n > 1:
+            keys.extend(islice(others, n - 1))
+        return keys
+
+    def first(self, n: int) -> list[int]:
+        """The first `n` entries of all slots; they stay."""
+        return list(islice(self._keys, max(n, 0)))
+
+    def take(self, n: int) -> list[int]:
+        """Removes and returns the first `n` entries of all slots."""
+        keys = self.first(n)
+        if keys:
+            self.discard_through(keys[-1])
+        return keys
+
+    def discard_through(self, key: int) -> list[int]:
+        """Removes all entries up to `key`, and it too: mark-delete covers them.
+
+        Returns the slots that have no entries any more.
+        """
+        emptied: list[int] = []
+        if key < 0:
+            return emptied
+        for covered in islice(self._keys, self._keys.rank(key)):
+            slot = self._slot_of.pop(covered)
+            self._leave(covered, slot)
+            if slot not in self._first:
+                emptied.append(slot)
+        self._keys.remove_range(0, key + 1)
+        return emptied
+
+    def clear(self) -> None:
+        self._keys.clear()
+        self._slot_of.clear()
+        self._first.clear()
+        self._others.clear()
+
+    def check(self) -> None:
+        """Asserts that the parts agree with each other."""
+        assert list(self._keys) == sorted(self._slot_of), "keys and slots differ"
+        slots: dict[int, list[int]] = {}
+        for key in self._keys:
+            slots.setdefault(self._slot_of[key], []).append(key)
+        assert set(slots) == set(self._first), "slots without entries, or the reverse"
+        for slot, keys in slots.items():
+            assert self.first_of(slot, len(keys) + 1) == keys, "a slot's entries differ"
+        assert set(self._others) == {s for s, keys in slots.items() if len(keys) > 1}
+
+    def _join(self, key: int, slot: int) -> None:
+        first = self._first.get(slot, -1)
+        if first < 0:
+            self._first[slot] = key
+            return
+        others = self._others.get(slot)
+        if others is None:
+            others = BitMap64()
+            self._others[slot] = others
+        others.add(max(first, key))
+        self._first[slot] = min(first, key)
+
+    def _leave(self, key: int, slot: int) -> None:
+        others = self._others.get(slot)
+        if others is None:
+            del self._first[slot]
+            return
+        if self._first[slot] == key:
+            self._first[slot] = others.min()
+            others.discard(self._first[slot])
+        else:
+            others.discard(key)
+        if not others:
+            del self._others[slot]
+
+
+@final
+class Redeliveries:
+    """How often each entry was given back. Entries that never were take no room."""
+
+    def __init__(self) -> None:
+        self._counts: Final[dict[int, int]] = {}
+        # The keys of `_counts`, in order: mark-delete moves often, and mostly past none.
+        self._keys: Final = BitMap64()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def count(self, key: int) -> int:
+        return self._counts.get(key, 0)
+
+    def bump(self, key: int) -> int:
+        """Counts one more, and returns how many there are now."""
+        count = self._counts.get(key, 0) + 1
+        self._counts[key] = count
+        if count == 1:
+            self._keys.add(key)
+        return count
+
+    def forget(self, key: int) -> None:
+        if self._counts.pop(key, 0) > 0:
+            self._keys.discard(key)
+
+    def forget_through(self, key: int) -> None:
+        """Forgets all entries up to `key`, and it too: mark-delete covers them."""
+        if key < 0:
+            return
+        for covered in islice(self._keys, self._keys.rank(key)):
+            del self._counts[covered]
+        self._keys.remove_range(0, key + 1)
+
+    def clear(self) -> None:
+        self._counts.clear()
+        self._keys.clear()

@@ -1,0 +1,417 @@
+"""Shared: every consumer gets what it has room for, in turn.
+
+Entries come from three places, in this order:
+
+    due     delayed messages whose time has come
+    replay  to be delivered again: nacked, or held by a consumer that left
+    new     from the read position on
+
+and go to one of these:
+
+    pending  a consumer has it (`owners` says which), until acked or given back
+    delayed  not before its time
+    replay   nobody could take it now
+
+An entry is in one place at a time, except that one which is delayed, due or in replay may
+come again as new after a rewind; `owners` and the cursor decide then, so it is delivered
+once. Chunks of one message go to one consumer, in order: a chunk whose consumer has no
+room waits in replay, and all chunks behind it wait too.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from magnetar.ack.delta import key_position, position_key
+from magnetar.broker.chunk_owners import ChunkOwners
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.delayed import DelayedMessages
+from magnetar.broker.dispatch.dispatcher import Dispatcher
+from magnetar.broker.dispatch.replay import Redeliveries, Replay
+from magnetar.broker.host import Timer
+from magnetar.model import Position
+from magnetar.protocol import EntryFacts, entry_facts, split_entry
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+__all__ = ["SharedDispatcher"]
+
+DUE: Final = 0
+REPLAY: Final = 1
+NEW: Final = 2
+
+# How many due messages are taken out of the tracker at once.
+DUE_MAX: Final = 1000
+
+
+class SharedDispatcher(Dispatcher):
+    """See the module; Key_Shared builds on it."""
+
+    def __init__(self, subscription: "Subscription") -> None:
+        super().__init__(subscription)
+        self.owners: Final[dict[int, Consumer]] = {}
+        self.redeliveries: Final = Redeliveries()
+        self.delayed: Final = DelayedMessages()
+        self._due: Final = Replay()
+        self._replay: Final = Replay()
+        self._chunks: Final = ChunkOwners()
+        self._alarm: Timer | None = None
+        self._alarm_ms: int = 0
+        self._source: int = NEW
+        self._turn: int = 0
+        self._turn_left: i64 = 0
+        self._full: bool = False
+        # Up to here replay was offered to everybody since the last change; nobody took it.
+        self._offered: int = 0
+        self.rewind()
+
+    @property
+    def type_name(self) -> str:
+        return "Shared"
+
+    # ---- Consumers -----------------------------------------------------------
+
+    def add(self, consumer: Consumer) -> None:
+        if not self.consumers:
+            self.rewind()
+        consumer.unacked_max = self.subscription.unacked_per_consumer
+        self.consumers.append(consumer)
+        self.consumers.sort(key=lambda c: c.priority)
+        self._changed()
+
+    def remove(self, consumer: Consumer) -> None:
+        if consumer not in self.consumers:
+            return
+        self.consumers.remove(consumer)
+        self._turn_left = 0
+        self._chunks.drop_consumer(consumer.key)
+        for key in sorted(consumer.pending):
+            slot = consumer.drop(key)
+            del self.owners[key]
+            self._give_back(key, slot, consumer)
+        if not self.consumers:
+            self.rewind()
+        self._changed()
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        consumer.permits += permits
+        consumer.last_flow_ms = self.host.now_ms()
+        self._changed()
+
+    def _changed(self) -> None:
+        """What could not be delivered before may be possible now."""
+        self._offered = 0
+        self._judge()
+        self.pump()
+
+    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+        for key in keys or sorted(consumer.pending):
+            if key in consumer.pending:
+                slot = consumer.drop(key)
+                del self.owners[key]
+                self.redeliveries.bump(key)
+                self._give_back(key, slot, consumer)
+        self._changed()
+
+    def _give_back(self, key: int, slot: int, consumer: Consumer) -> None:
+        """The entry is nobody's; it waits for its next delivery."""
+        self._wait(key, slot)
+
+    def _wait(self, key: int, slot: int) -> None:
+        self._replay.add(key)
+
+    # ---- Acks ----------------------------------------------------------------
+
+    def acked(self, keys: list[int]) -> None:
+        cursor = self.cursor
+        for key in keys:
+            remaining = cursor.remaining(key_position(key))
+            if remaining is None:
+                continue
+            left: i64 = remaining.bit_count()
+            owner = self.owners.get(key)
+            if owner is not None:
+                slot = owner.settle(key, left)
+                if left == 0:
+                    del self.owners[key]
+                    self._let_go(slot, owner)
+            if left == 0:
+                self._forget(key)
+        self._changed()
+
+    def _let_go(self, slot: int, consumer: Consumer) -> None:
+        """A consumer has acked the whole of an entry of this slot."""
+
+    def _forget(self, key: int) -> None:
+        """An entry is acked: nothing of it waits anywhere."""
+        self.redeliveries.forget(key)
+        self.delayed.discard(key)
+        self._due.discard(key)
+        self._leave_replay(key)
+
+    def _leave_replay(self, key: int) -> None:
+        self._replay.discard(key)
+
+    def passed(self) -> None:
+        cursor = self.cursor
+        floor = position_key(cursor.mark_delete.ledger_id, cursor.mark_delete.entry_id)
+        self.redeliveries.forget_through(floor)
+        self.delayed.discard_through(floor)
+        self._due.discard_through(floor)
+        self._discard_through(floor)
+        held = [key for key in self.owners if cursor.remaining(key_position(key)) is not None]
+        self.acked(held)
+        self._set_alarm()
+
+    def _discard_through(self, floor: int) -> None:
+        self._replay.discard_through(floor)
+
+    # ---- Limits --------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """Too many unacked messages stop the subscription, until half of them are acked."""
+        limit = self.subscription.unacked_max
+        unacked = self.unacked_count()
+        if limit <= 0 or unacked < max(limit // 2, 1):
+            self._full = False
+        elif unacked >= limit:
+            self._full = True
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit on unacked messages holds everything up."""
+        return self._full
+
+    def unacked_count(self) -> int:
+        total = 0
+        for consumer in self.consumers:
+            total += consumer.unacked
+        return total
+
+    def delayed_count(self) -> int:
+        return len(self.delayed)
+
+    def replay_count(self) -> int:
+        return len(self._replay)
+
+    # ---- Rewinding -----------------------------------------------------------
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._replay.clear()
+
+    def reset(self) -> None:
+        """The cursor was put somewhere else: all that was known of deliveries is void."""
+        self.delayed.clear()
+        self._due.clear()
+        self.redeliveries.clear()
+        self._set_alarm()
+        self.rewind()
+
+    def close(self) -> None:
+        super().close()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    # ---- The pump ------------------------------------------------------------
+
+    def _room(self) -> i64:
+        """How many messages could be delivered now."""
+        room: i64 = 0
+        for consumer in self.consumers:
+            if consumer.available:
+                room += consumer.permits
+        return room
+
+    def _plan(self) -> ReadPlan | None:
+        room = self._room()
+        if room <= 0 or self._full:
+            return None
+        settings = self.subscription.topic.settings
+        entries: i64 = min(room, settings.dispatch_read_entries)
+        if len(self._due) > 0:
+            plan = self._plan_keys(self._due.first(entries), DUE)
+            if plan is not None:
+                return plan
+        keys = self._replay_candidates(entries)
+        if keys:
+            plan = self._plan_keys(keys, REPLAY)
+            if plan is not None:
+                return plan
+        if not self._may_read_on():
+            return None
+        self._source = NEW
+        return self._plan_run(entries, settings.dispatch_read_bytes)
+
+    def _replay_candidates(self, entries_max: i64) -> list[int]:
+        return self._replay.first(entries_max, self._offered)
+
+    def _may_read_on(self) -> bool:
+        """Whether new entries may be read while others wait in replay."""
+        return len(self._replay) < self.subscription.look_ahead(len(self.consumers))
+
+    def _plan_keys(self, keys: list[int], source: int) -> ReadPlan | None:
+        """A plan for those of them that are still there."""
+        plan = self.store.plan_entries([key_position(key) for key in keys])
+        if len(plan.entries) < len(keys):
+            there = {position_key(e.ledger_id, e.entry_id) for e in plan.entries}
+            for key in keys:
+                if key not in there:
+                    self._forget(key)
+            if not plan.entries:
+                return None
+        self._source = source
+        return plan
+
+    def _deliver(self, entries: list[StoredEntry]) -> bool:
+        source = self._source
+        now_ms = self.host.now_ms()
+        for entry in entries:
+            if self._full or not self._any_available():
+                return False
+            key = position_key(entry.ledger_id, entry.entry_id)
+            position = Position(entry.ledger_id, entry.entry_id)
+            if source == NEW:
+                self.read_position = Position(entry.ledger_id, entry.entry_id + 1)
+            elif source == DUE:
+                self._due.discard(key)
+            remaining = self.cursor.remaining(position)
+            if remaining == 0:
+                self._forget(key)
+                continue
+            if key in self.owners:
+                continue
+            data = entry.data
+            assert data is not None
+            facts = entry_facts(split_entry(data))
+            if self._delay(key, facts, now_ms):
+                continue
+            if not self._offer(entry, key, facts, remaining, now_ms, source) and source == REPLAY:
+                self._offered = key + 1
+        return True
+
+    def _delay(self, key: int, facts: EntryFacts, now_ms: int) -> bool:
+        """Whether it is too early for the entry, which then waits for its time."""
+        due_ms = facts.deliver_at_ms
+        if due_ms <= now_ms or not self.subscription.delayed_delivery:
+            return False
+        self.delayed.add(key, due_ms)
+        self._leave_replay(key)
+        self._set_alarm()
+        return True
+
+    def _offer(
+        self,
+        entry: StoredEntry,
+        key: int,
+        facts: EntryFacts,
+        remaining: int | None,
+        now_ms: int,
+        source: int,
+    ) -> bool:
+        """Gives the entry to a consumer, or lets it wait."""
+        consumer = self._choose(facts, source)
+        if consumer is None:
+            if source != REPLAY:
+                self._replay.add(key)
+                if facts.chunk_id >= 0:
+                    self._chunks.park(facts.uuid)
+            return False
+        if source == REPLAY:
+            self._replay.discard(key)
+            if facts.chunk_id >= 0:
+                self._chunks.unpark(facts.uuid)
+        self._send(consumer, entry, key, remaining, 0, now_ms)
+        if facts.chunk_id >= 0:
+            consumer.chunks += 1
+            if facts.chunk_id + 1 >= facts.chunk_count:
+                self._chunks.finish(facts.uuid)
+            else:
+                self._chunks.assign(facts.uuid, consumer.key)
+        return True
+
+    def _send(
+        self,
+        consumer: Consumer,
+        entry: StoredEntry,
+        key: int,
+        remaining: int | None,
+        slot: int,
+        now_ms: int,
+    ) -> None:
+        count = self.redeliveries.count(key)
+        messages = consumer.deliver(
+            entry, self.partition, remaining=remaining, redelivery_count=count, now_ms=now_ms
+        )
+        consumer.hold(key, messages, slot)
+        self.owners[key] = consumer
+        if self.subscription.unacked_max > 0:
+            self._judge()
+
+    # ---- Who is next ---------------------------------------------------------
+
+    def _choose(self, facts: EntryFacts, source: int) -> Consumer | None:
+        if facts.chunk_id >= 0:
+            if source != REPLAY and self._chunks.parked(facts.uuid):
+                return None
+            owner = self._chunks.owner(facts.uuid)
+            if owner >= 0:
+                for consumer in self.consumers:
+                    if consumer.key == owner:
+                        return consumer if consumer.available else None
+        return self.next_consumer()
+
+    def next_consumer(self) -> Consumer | None:
+        """Round robin among the available ones of the best priority there is."""
+        consumers = self.consumers
+        count = len(consumers)
+        if self._turn_left > 0 and self._turn < count and consumers[self._turn].available:
+            best = self._best_priority()
+            if consumers[self._turn].priority == best:
+                self._turn_left -= 1
+                return consumers[self._turn]
+        best = self._best_priority()
+        for step in range(1, count + 1):
+            index = (self._turn + step) % count
+            consumer = consumers[index]
+            if consumer.priority == best and consumer.available:
+                self._turn = index
+                self._turn_left = self.subscription.topic.settings.dispatch_round_robin_entries - 1
+                return consumer
+        return None
+
+    def _any_available(self) -> bool:
+        for consumer in self.consumers:
+            if consumer.available:
+                return True
+        return False
+
+    def _best_priority(self) -> int:
+        for consumer in self.consumers:  # in order of priority
+            if consumer.available:
+                return consumer.priority
+        return -1
+
+    # ---- Delayed -------------------------------------------------------------
+
+    def _set_alarm(self) -> None:
+        """Wakes up when the first delayed message is due."""
+        next_ms = self.delayed.next_ms()
+        if self._alarm is not None:
+            if next_ms == self._alarm_ms:
+                return
+            self._alarm.cancel()
+            self._alarm = None
+        if next_ms is not None and not self._closed:
+            self._alarm_ms = next_ms
+            self._alarm = self.host.call_later(max(next_ms - self.host.now_ms(), 1), self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        for key in self.delayed.due(self.host.now_ms(), DUE_MAX):
+            self._due.add(key)
+        self._set_alarm()
+        self.pump()

@@ -1,0 +1,154 @@
+"""Exclusive and Failover: one consumer is active and gets everything, in order.
+
+A redelivery means all of it again from mark-delete, whoever and whatever was named; the
+consumer's epoch tells it which messages are from before. On Failover the active one is
+chosen by priority and name, and a change takes effect after a while, so that the one
+before can finish.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.dispatcher import Dispatcher
+from magnetar.broker.dispatch.failover import pick_active
+from magnetar.broker.host import Timer
+from magnetar.errors import BrokerError
+from magnetar.model import Position, ServerError
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+__all__ = ["SingleDispatcher"]
+
+
+@final
+class SingleDispatcher(Dispatcher):
+    """See the module."""
+
+    def __init__(self, subscription: "Subscription", *, failover: bool) -> None:
+        super().__init__(subscription)
+        self.failover: Final = failover
+        self.active: Consumer | None = None
+        self._switch: Timer | None = None
+        self.rewind()
+
+    @property
+    def type_name(self) -> str:
+        return "Failover" if self.failover else "Exclusive"
+
+    def add(self, consumer: Consumer) -> None:
+        if self.consumers and not self.failover:
+            raise BrokerError(
+                ServerError.ConsumerBusy,
+                f"{self.subscription.title} is Exclusive and has a consumer: close it, or "
+                "subscribe as Failover, Shared or Key_Shared",
+            )
+        self.consumers.append(consumer)
+        self._choose()
+        if self.failover and consumer is not self.active:
+            consumer.tell_active(False)
+
+    def remove(self, consumer: Consumer) -> None:
+        if consumer not in self.consumers:
+            return
+        self.consumers.remove(consumer)
+        if consumer is self.active:
+            self.active = None
+            self.rewind()
+        self._choose()
+
+    def _choose(self) -> None:
+        chosen = self._candidate()
+        if chosen is self.active:
+            return
+        waits = self.active is not None and self.subscription.failover_delay_ms > 0
+        before = self.active
+        self.active = chosen
+        self.generation += 1
+        if self._switch is not None:
+            self._switch.cancel()
+            self._switch = None
+        if self.failover:
+            if before is not None:
+                before.tell_active(False)
+            if chosen is not None:
+                chosen.tell_active(True)
+        if chosen is None:
+            return
+        if waits:
+            self._switch = self.host.call_later(self.subscription.failover_delay_ms, self._switched)
+        else:
+            self._begin()
+
+    def _switched(self) -> None:
+        self._switch = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rewind()
+        self.pump()
+
+    def _candidate(self) -> Consumer | None:
+        if not self.consumers:
+            return None
+        if not self.failover:
+            return self.consumers[0]
+        chosen = pick_active(
+            [(c.priority, c.name, c.key) for c in self.consumers],
+            self.partition,
+            str(self.subscription.topic.name),
+        )
+        for consumer in self.consumers:
+            if consumer.key == chosen:
+                return consumer
+        raise AssertionError("the active consumer is none of those there are")
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        consumer.permits += permits
+        consumer.last_flow_ms = self.host.now_ms()
+        if consumer is self.active:
+            self.pump()
+
+    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+        if consumer is not self.active:
+            return
+        if epoch is not None:
+            consumer.epoch = epoch
+        self.rewind()
+        self.pump()
+
+    def close(self) -> None:
+        super().close()
+        if self._switch is not None:
+            self._switch.cancel()
+            self._switch = None
+
+    # ---- The pump ------------------------------------------------------------
+
+    def _plan(self) -> ReadPlan | None:
+        consumer = self.active
+        if consumer is None or self._switch is not None or not consumer.available:
+            return None
+        settings = self.subscription.topic.settings
+        entries: i64 = min(consumer.permits, settings.dispatch_read_entries)
+        return self._plan_run(entries, settings.dispatch_read_bytes)
+
+    def _deliver(self, entries: list[StoredEntry]) -> bool:
+        consumer = self.active
+        if consumer is None or self._switch is not None:
+            return False
+        now_ms = self.host.now_ms()
+        for entry in entries:
+            if not consumer.available:
+                return False
+            position = Position(entry.ledger_id, entry.entry_id)
+            remaining = self.cursor.remaining(position)
+            if remaining != 0:
+                consumer.deliver(
+                    entry, self.partition, remaining=remaining, redelivery_count=0, now_ms=now_ms
+                )
+            self.read_position = Position(entry.ledger_id, entry.entry_id + 1)
+        return True

@@ -1,0 +1,48 @@
+"""What the broker cannot do by itself: time, timers, reading from disk. The shell's part.
+
+`server.py` carries it out on an event loop; tests and the simulation have their own.
+"""
+
+from collections.abc import Callable
+
+from mypy_extensions import mypyc_attr
+
+from magnetar.storage.read_plan import ReadPlan
+
+__all__ = ["Host", "Timer"]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Timer:
+    """Something that will be called, unless it is cancelled first."""
+
+    def cancel(self) -> None:
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Host:
+    """See the module. Everything runs on one thread, and no callback inside another."""
+
+    def now_ms(self) -> int:
+        """The time of day, in ms since 1970."""
+        raise NotImplementedError
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Calls back once the present event is dealt with."""
+        raise NotImplementedError
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        raise NotImplementedError
+
+    def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+        """Runs the plan on some thread, then calls back on this one."""
+        raise NotImplementedError
+
+    def kick(self) -> None:
+        """Something was queued in the store."""
+        raise NotImplementedError
+
+    def warn(self, text: str) -> None:
+        """Tells the operator something, once."""
+        raise NotImplementedError

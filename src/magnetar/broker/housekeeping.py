@@ -1,0 +1,124 @@
+"""What policies ask of topics from time to time: expiry, quotas, deletion."""
+
+from magnetar.broker.settings import DELETE_WHEN_CAUGHT_UP
+from magnetar.broker.topic import Topic
+from magnetar.errors import BrokerError
+from magnetar.model import Position, ServerError
+
+__all__ = ["check_quota", "expire_old", "is_inactive"]
+
+HOLD = "producer_request_hold"
+EVICT = "consumer_backlog_eviction"
+
+
+def expire_old(topic: Topic, now_ms: int) -> None:
+    """Acks what is older than the time to live, on every durable subscription."""
+    if topic.policies.ttl_ms <= 0 or not topic.name.persistent:
+        return
+    boundary = topic.position_at(now_ms - topic.policies.ttl_ms)
+    _expire_before(topic, boundary)
+
+
+def _expire_before(topic: Topic, boundary: Position) -> None:
+    for subscription in list(topic.subscriptions.values()):
+        if not subscription.durable or subscription.fenced or subscription.closed:
+            continue
+        target = topic.ledgers.previous(boundary)
+        following = topic.ledgers.next(subscription.cursor.mark_delete)
+        if following is not None and following <= target:
+            subscription.expire(target)
+
+
+def check_quota(topic: Topic, now_ms: int) -> None:
+    """Holds producers up, turns them away, or lets go of the oldest messages."""
+    too_big, policy = _exceeded(topic, now_ms)
+    if not too_big:
+        topic.blocked = None
+        return
+    if policy == EVICT:
+        topic.blocked = None
+        _evict(topic, now_ms)
+        return
+    holds = policy == HOLD
+    code = (
+        ServerError.ProducerBlockedQuotaExceededError
+        if holds
+        else ServerError.ProducerBlockedQuotaExceededException
+    )
+    topic.blocked = BrokerError(
+        code,
+        f"the backlog of {topic.name} exceeds its quota: consume or clear it, or raise the quota",
+    )
+    for producer in list(topic.producers.values()) + list(topic.waiting_producers):
+        topic.broker.dismiss_producer(producer)
+        topic.remove_producer(producer)
+
+
+def _exceeded(topic: Topic, now_ms: int) -> tuple[bool, str]:
+    slowest = _slowest(topic)
+    policies = topic.policies
+    if slowest is None:
+        return False, ""
+    limit = policies.backlog_quota_bytes
+    if limit >= 0 and topic.backlog_bytes(slowest) > limit:
+        return True, policies.backlog_size_policy
+    if policies.backlog_quota_ms >= 0:
+        oldest = topic.ledgers.next(slowest)
+        if oldest is not None:
+            published = topic.store.publish_time_ms(oldest.ledger_id, oldest.entry_id)
+            if now_ms - published > policies.backlog_quota_ms:
+                return True, policies.backlog_time_policy
+    return False, ""
+
+
+def _slowest(topic: Topic) -> Position | None:
+    """Of subscriptions only; the broker's own cursors are nobody's backlog."""
+    marks = [s.cursor.mark_delete for s in topic.subscriptions.values() if s.durable]
+    return min(marks) if marks else None
+
+
+def _evict(topic: Topic, now_ms: int) -> None:
+    """Moves the slowest cursors on until the quota is kept."""
+    policies = topic.policies
+    if policies.backlog_quota_ms >= 0:
+        _expire_before(topic, topic.position_at(now_ms - policies.backlog_quota_ms))
+    limit = policies.backlog_quota_bytes
+    if limit < 0:
+        return
+    for subscription in list(topic.subscriptions.values()):
+        if subscription.durable and topic.backlog_bytes(subscription.cursor.mark_delete) > limit:
+            subscription.expire(_fitting(topic, limit))
+
+
+def _fitting(topic: Topic, limit: int) -> Position:
+    """The first position behind which no more than `limit` bytes lie."""
+    left = 0
+    ledgers = list(reversed(topic.store.ledgers(topic.id)))
+    for ledger in ledgers:
+        if left + ledger.size_bytes > limit and ledger.entries > 0:
+            room = max(limit - left, 0)
+            kept = room * ledger.entries // max(ledger.size_bytes, 1)
+            return Position(ledger.id, ledger.entries - 1 - kept)
+        left += ledger.size_bytes
+    return Position(-1, -1)
+
+
+def is_inactive(topic: Topic, now_ms: int) -> bool:
+    """Whether a topic that nobody uses may go."""
+    policies = topic.policies
+    if not policies.delete_inactive or not topic.idle:
+        return False
+    last = max(topic.last_active_ms, topic.last_publish_ms)
+    if now_ms - last < policies.inactive_topic_ms:
+        return False
+    retained_ms = policies.retention_time_ms
+    if retained_ms < 0 or now_ms - last < retained_ms:
+        return False
+    if topic.name.partition >= 0 and topic.name.persistent:
+        return False  # partitions go with the whole, which an operator deletes
+    if policies.inactive_mode != DELETE_WHEN_CAUGHT_UP:
+        return not topic.subscriptions
+    for subscription in topic.subscriptions.values():
+        if subscription.cursor.unacked_entries() > 0:
+            return False
+    return True

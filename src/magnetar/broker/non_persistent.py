@@ -1,0 +1,145 @@
+"""Non-persistent topics: a message goes to whoever can take it now, and is gone.
+
+Nothing is stored, so there is nothing to ack, to seek or to keep. A subscription lives as
+long as it has consumers; a message that none of them has room for is dropped, and counted.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import Cursor, Ledgers
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.dispatch.single import SingleDispatcher
+from magnetar.broker.policy import EffectivePolicies
+from magnetar.broker.producer import Producer
+from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.subscription import NO_CURSOR, Subscription, answer_ack
+from magnetar.broker.topic import BEGINNING, SubscribeRequest, Topic
+from magnetar.errors import BrokerError
+from magnetar.model import Position, ServerError, TopicName
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandAck, CommandSend, EntryFacts, entry_facts, split_entry
+from magnetar.storage.read_plan import StoredEntry
+
+if TYPE_CHECKING:
+    from magnetar.broker.broker import Broker
+
+__all__ = ["NonPersistentTopic"]
+
+NO_TOPIC: Final = -1
+
+
+@final
+class NonPersistentSubscription(Subscription):
+    """Consumers of a non-persistent topic that share a name."""
+
+    def __init__(self, topic: Topic, name: str) -> None:
+        super().__init__(topic, name, Cursor(topic.ledgers, BEGINNING), NO_CURSOR, {})
+        self.dropped: i64 = 0
+
+    def ack(self, consumer: Consumer, ack: CommandAck) -> None:
+        answer_ack(consumer, ack.request_id)
+
+    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+        """What was delivered is gone."""
+
+    def skip(self, entry_count: int) -> Promise[None]:
+        return broken(self._nothing_stored())
+
+    def clear(self) -> Promise[None]:
+        return kept(None)
+
+    def reset(
+        self,
+        position: Position,
+        *,
+        batch_index: i64 = -1,
+        ack_set: int | None = None,
+        batch_size: i64 = 0,
+    ) -> Promise[None]:
+        return broken(self._nothing_stored())
+
+    def _nothing_stored(self) -> BrokerError:
+        return BrokerError(
+            ServerError.NotAllowedError, f"{self.topic.name} is not persistent: it stores nothing"
+        )
+
+    def hand_out(self, entry: StoredEntry, facts: EntryFacts, now_ms: int) -> None:
+        consumer = self._taker(facts)
+        if consumer is None:
+            self.dropped += entry.batch_size
+            return
+        consumer.deliver(
+            entry, self.topic.partition, remaining=None, redelivery_count=0, now_ms=now_ms
+        )
+
+    def _taker(self, facts: EntryFacts) -> Consumer | None:
+        dispatcher = self.dispatcher
+        if isinstance(dispatcher, SingleDispatcher):
+            active = dispatcher.active
+            return active if active is not None and active.available else None
+        if isinstance(dispatcher, KeySharedDispatcher):
+            return dispatcher.owner_of(facts)
+        if isinstance(dispatcher, SharedDispatcher):
+            return dispatcher.next_consumer()
+        return None
+
+
+@final
+class NonPersistentTopic(Topic):
+    """See the module."""
+
+    def __init__(self, broker: "Broker", name: TopicName, policies: EffectivePolicies) -> None:
+        super().__init__(broker, name, NO_TOPIC, Ledgers(), policies)
+
+    def publish(self, producer: Producer, send: CommandSend) -> None:
+        if not producer.ready:
+            self._turn_away(producer, send)
+            return
+        entry = split_entry(send.entry)
+        if not entry.intact():
+            producer.refuse(
+                send.sequence_id,
+                ServerError.ChecksumError,
+                "the entry arrived damaged: its checksum does not match, send it again",
+            )
+            return
+        facts = entry_facts(entry)
+        now_ms = self.host.now_ms()
+        data = entry.without_broker_metadata()
+        stored = StoredEntry(
+            0,
+            0,
+            address=0,
+            length=len(data),
+            batch_size=facts.batch_size,
+            publish_time_ms=facts.publish_time_ms,
+            data=data,
+        )
+        for subscription in list(self.subscriptions.values()):
+            if isinstance(subscription, NonPersistentSubscription):
+                subscription.hand_out(stored, facts, now_ms)
+        self.incoming.add(facts.batch_size, len(data))
+        producer.traffic.add(facts.batch_size, len(data))
+        self.last_publish_ms = now_ms
+        producer.receipt(
+            send.sequence_id, send.highest_sequence_id, MessageIdData(0, 0, self.partition)
+        )
+
+    def subscribe(self, request: SubscribeRequest, consumer: Consumer) -> Promise[Subscription]:
+        promise: Promise[Subscription] = Promise()
+        try:
+            self._check_subscribe(request)
+        except BrokerError as error:
+            return broken(error)
+        found = self.subscriptions.get(request.subscription)
+        if found is None:
+            found = NonPersistentSubscription(self, request.subscription)
+            self.subscriptions[request.subscription] = found
+        subscription = found
+        joined = subscription.join(consumer, request.type, request.key_shared)
+        joined.then(lambda done: promise.keep(subscription), promise.fail)
+        return promise

@@ -1,0 +1,91 @@
+"""A producer: someone who may publish to a topic.
+
+| state   | SEND              | becomes                                                     |
+|---------|-------------------|-------------------------------------------------------------|
+| waiting | refused           | ready, when the topic is its own (WaitForExclusive)         |
+| ready   | published         | broken, when a publish fails; closed                        |
+| broken  | refused, same way | closed: it must be created anew, so that order is kept      |
+| closed  | -                 |                                                             |
+
+After a publish that failed nothing behind it may succeed: the client sends all of it again
+in order, and what had passed would be there twice and too early.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.broker.counters import Traffic
+from magnetar.broker.peer import Peer, unsigned
+from magnetar.model import ProducerAccessMode
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandSendReceipt
+from magnetar.protocol import pulsar_pb2 as pb
+
+__all__ = ["Producer"]
+
+NOWHERE: Final = MessageIdData(-1, -1)
+
+
+@final
+class Producer:
+    """See the module."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        id: int,
+        name: str,
+        *,
+        epoch: int = 0,
+        access_mode: int = ProducerAccessMode.Shared,
+        generated_name: bool = False,
+        encrypted: bool = False,
+        metadata: dict[str, str] | None = None,
+        schema_version: bytes = b"",
+        connected_ms: int = 0,
+    ) -> None:
+        self.peer: Final = peer
+        self.id: Final[i64] = id
+        self.name: Final = name
+        self.epoch: Final = epoch
+        self.access_mode: Final = access_mode
+        self.generated_name: Final = generated_name
+        self.encrypted: Final = encrypted
+        self.metadata: Final[dict[str, str]] = metadata or {}
+        self.schema_version: bytes = schema_version
+        self.connected_ms: Final = connected_ms
+        self.ready: bool = True
+        self.closed: bool = False
+        self.broken: str = ""
+        # Publishes on their way to the disk.
+        self.pending: i64 = 0
+        self.traffic: Final = Traffic()
+        self.chunks: i64 = 0
+        self.last_sequence_id: i64 = -1
+
+    def receipt(self, sequence_id: i64, highest: i64, message_id: MessageIdData) -> None:
+        """Tells the client that a publish is safe."""
+        if not self.closed:
+            self.peer.send(CommandSendReceipt(self.id, sequence_id, message_id, highest))
+
+    def refuse(self, sequence_id: i64, code: int, reason: str) -> None:
+        """Tells the client that a publish failed."""
+        if not self.closed:
+            self.peer.send(
+                pb.CommandSendError(
+                    producer_id=unsigned(self.id),
+                    sequence_id=unsigned(sequence_id),
+                    error=code,
+                    message=reason,
+                )
+            )
+
+    def break_off(self, reason: str) -> None:
+        """A publish failed: what comes behind it fails too."""
+        if not self.broken:
+            self.broken = reason
+
+    def duplicate(self, sequence_id: i64, highest: i64) -> None:
+        """The broker had this one already."""
+        self.receipt(sequence_id, highest, NOWHERE)

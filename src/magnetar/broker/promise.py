@@ -1,0 +1,71 @@
+"""An answer that may come later, without a loop: kept or broken once, then told to all.
+
+Whoever decides is synchronous, but what is decided is answered when it is durable. A
+promise stands between: `then` is called at once if the answer is there, else when it comes.
+"""
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Promise", "broken", "kept"]
+
+T = TypeVar("T")
+
+
+class Promise(Generic[T]):
+    """One answer or one error, for any number of listeners."""
+
+    def __init__(self) -> None:
+        self.done: bool = False
+        self.error: Exception | None = None
+        self._value: T | None = None
+        self._then: Final[list[Callable[[T], None]]] = []
+        self._otherwise: Final[list[Callable[[Exception], None]]] = []
+
+    def keep(self, value: T) -> None:
+        """The answer; a promise that is done stays as it is."""
+        if self.done:
+            return
+        self.done = True
+        self._value = value
+        for listener in self._then:
+            listener(value)
+        self._forget()
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer, and this is why."""
+        if self.done:
+            return
+        self.done = True
+        self.error = error
+        for listener in self._otherwise:
+            listener(error)
+        self._forget()
+
+    def then(self, kept: Callable[[T], None], broken: Callable[[Exception], None]) -> None:
+        """Calls one of the two, now or later."""
+        if not self.done:
+            self._then.append(kept)
+            self._otherwise.append(broken)
+        elif self.error is not None:
+            broken(self.error)
+        else:
+            kept(self._value)  # type: ignore[arg-type]
+
+    def _forget(self) -> None:
+        self._then.clear()
+        self._otherwise.clear()
+
+
+def kept(value: T) -> Promise[T]:
+    """A promise that is kept already."""
+    promise: Promise[T] = Promise()
+    promise.keep(value)
+    return promise
+
+
+def broken(error: Exception) -> Promise[T]:
+    """A promise that will not be kept."""
+    promise: Promise[T] = Promise()
+    promise.fail(error)
+    return promise

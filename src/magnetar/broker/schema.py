@@ -1,0 +1,399 @@
+"""The schemas of topics: numbered versions, and who may use or add which.
+
+A topic has a list of versions, 0, 1, 2 and so on, and a version never changes. A producer's
+schema is looked up among them, and added as the next one if the strategy of the topic lets it
+follow those before (`schema_compatibility`). Deleting a schema adds a version that says so:
+what came before is then no longer compared with, but messages that were written with it can
+still be read, since `get` goes by number.
+
+    no schema --put--> live --delete--> deleted --put--> live
+        ^                |                 |
+        +-----purge------+-----------------+
+
+The partitions of a topic share its schemas. The store is a map from text to JSON text, one
+item for each version under `tenant/namespace/topic/version`, given as functions: a `Catalog`
+has them. Versions are read once and kept.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Final, final
+
+from magnetar.broker.schema_compatibility import (
+    ALWAYS_COMPATIBLE,
+    ALWAYS_INCOMPATIBLE,
+    BACKWARD,
+    BACKWARD_TRANSITIVE,
+    FULL,
+    FULL_TRANSITIVE,
+    TRANSITIVE,
+    UNDEFINED,
+    SchemaInfo,
+    compatibility_problem,
+    same_definition,
+    validate,
+)
+from magnetar.errors import BrokerError
+from magnetar.model.enums import SchemaType, ServerError
+from magnetar.model.topic_name import TopicName
+
+__all__ = [
+    "SchemaInfo",
+    "SchemaPolicy",
+    "SchemaRegistry",
+    "StoredSchema",
+    "schema_topic",
+    "version_bytes",
+]
+
+VERSION_SIZE: Final = 8
+# What a client has if it sends and takes bytes: no schema of its own to check.
+_NO_SCHEMA: Final = (int(SchemaType.NONE), int(SchemaType.AutoConsume))
+
+
+def schema_topic(name: TopicName) -> str:
+    """The name under which a topic's schemas are kept, and which GET_SCHEMA answers with.
+
+    As in Pulsar it lacks the domain, as the paths of the REST interface do.
+
+    >>> schema_topic(TopicName.parse("persistent://acme/shop/orders-partition-3"))
+    'acme/shop/orders'
+    """
+    whole = name.partitioned
+    return f"{whole.namespace}/{whole.local_name}"
+
+
+def version_bytes(version: int) -> bytes:
+    """A version as the wire has it.
+
+    >>> version_bytes(0).hex()
+    '0000000000000000'
+    """
+    return version.to_bytes(VERSION_SIZE, "big")
+
+
+@final
+class SchemaPolicy:
+    """What a topic's namespace and broker say about its schemas."""
+
+    def __init__(
+        self,
+        *,
+        strategy: str = UNDEFINED,
+        allow_auto_update: bool = True,
+        validation_enforced: bool = False,
+    ) -> None:
+        self.strategy: Final[str] = strategy
+        # Whether clients may add schemas, or only the administrator.
+        self.allow_auto_update: Final[bool] = allow_auto_update
+        # Whether producers without a schema are refused on a topic that has one.
+        self.validation_enforced: Final[bool] = validation_enforced
+
+
+@final
+class StoredSchema:
+    """A version of a topic's schema. `deleted` says that the schema ended with this version."""
+
+    def __init__(
+        self, info: SchemaInfo, *, version: int, timestamp_ms: int, deleted: bool = False
+    ) -> None:
+        self.info: Final[SchemaInfo] = info
+        self.version: Final[int] = version
+        self.timestamp_ms: Final[int] = timestamp_ms
+        self.deleted: Final[bool] = deleted
+
+    @property
+    def type(self) -> int:
+        return self.info.type
+
+    @property
+    def data(self) -> bytes:
+        return self.info.data
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.info.properties
+
+    @property
+    def version_bytes(self) -> bytes:
+        return version_bytes(self.version)
+
+    def __repr__(self) -> str:
+        state = "deleted" if self.deleted else SchemaType(self.type).name
+        return f"<schema version {self.version}: {state}>"
+
+
+@final
+class SchemaRegistry:
+    """All schemas of a broker, by `schema_topic`.
+
+    `load` gives the items whose keys begin with a text, in order; `save` sets one, and is
+    durable when it returns; `drop` removes one. UNDEFINED strategies mean `strategy`.
+
+    >>> items: dict[str, str] = {}
+    >>> registry = SchemaRegistry(
+    ...     lambda prefix: [(k, v) for k, v in sorted(items.items()) if k.startswith(prefix)],
+    ...     items.__setitem__,
+    ...     items.__delitem__,
+    ...     lambda: 1_700_000_000_000,
+    ... )
+    >>> registry.put("public/default/orders", SchemaInfo(SchemaType.String, b""))
+    <schema version 0: String>
+    >>> registry.put("public/default/orders", SchemaInfo(SchemaType.Int32, b""))
+    Traceback (most recent call last):
+    magnetar.errors.BrokerError: the schema does not fit version 0 of public/default/orders \
+(FULL): the type changes from String to Int32
+    """
+
+    def __init__(
+        self,
+        load: Callable[[str], list[tuple[str, str]]],
+        save: Callable[[str, str], None],
+        drop: Callable[[str], object],
+        clock_ms: Callable[[], int],
+        *,
+        strategy: str = FULL,
+    ) -> None:
+        self._load: Final = load
+        self._save: Final = save
+        self._drop: Final = drop
+        self._clock_ms: Final = clock_ms
+        self._strategy: Final[str] = strategy
+        self._topics: Final[dict[str, list[StoredSchema]]] = {}
+
+    # What is there.
+
+    def history(self, topic: str) -> list[StoredSchema]:
+        """Every version that there ever was, deletions too."""
+        found = self._topics.get(topic)
+        if found is None:
+            found = [_decode(key, text) for key, text in self._load(f"{topic}/")]
+            if found:
+                self._topics[topic] = found
+        return found
+
+    def versions(self, topic: str) -> list[StoredSchema]:
+        """The versions since the last deletion, oldest first."""
+        out: list[StoredSchema] = []
+        for stored in self.history(topic):
+            if stored.deleted:
+                out = []
+            else:
+                out.append(stored)
+        return out
+
+    def latest(self, topic: str) -> StoredSchema | None:
+        """The newest version; None if the topic has no schema, or no more."""
+        found = self.history(topic)
+        return found[-1] if found and not found[-1].deleted else None
+
+    def get(self, topic: str, version: int) -> StoredSchema | None:
+        """A version by its number, even if the schema was deleted since."""
+        for stored in self.history(topic):
+            if stored.version == version and not stored.deleted:
+                return stored
+        return None
+
+    def lookup(self, topic: str, version: bytes) -> StoredSchema:
+        """What GET_SCHEMA asks for: a version as on the wire, or the latest if it is empty."""
+        if not version:
+            found = self.latest(topic)
+        elif len(version) == VERSION_SIZE:
+            found = self.get(topic, int.from_bytes(version, "big"))
+        else:
+            raise BrokerError(
+                ServerError.MetadataError,
+                f"a schema version has {VERSION_SIZE} bytes, not {len(version)}",
+            )
+        if found is None:
+            raise BrokerError(ServerError.TopicNotFound, f"{topic} has no such schema")
+        return found
+
+    def find(self, topic: str, schema: SchemaInfo) -> int | None:
+        """The version that defines the same, None if none does."""
+        found = self._find(topic, schema)
+        return None if found is None else found.version
+
+    def _find(self, topic: str, schema: SchemaInfo) -> StoredSchema | None:
+        versions = self.versions(topic)
+        for stored in versions:  # as a rule a client repeats the very bytes
+            if stored.type == schema.type and stored.data == schema.data:
+                return stored
+        if versions:
+            validate(schema)
+        for stored in versions:
+            if same_definition(stored.info, schema):
+                return stored
+        return None
+
+    # What changes it.
+
+    def put(
+        self,
+        topic: str,
+        schema: SchemaInfo,
+        strategy: str = UNDEFINED,
+        *,
+        allow_auto_update: bool = True,
+    ) -> StoredSchema:
+        """The version that the schema has, as a new one if it must be and may be."""
+        found = self._find(topic, schema)
+        if found is not None:
+            return found
+        if not allow_auto_update:
+            raise _incompatible(
+                f"{topic} does not have this schema, and clients may not add any: have it added "
+                "by an administrator, or allow automatic updates"
+            )
+        self.check(topic, schema, strategy)
+        return self._append(topic, schema, deleted=False)
+
+    def check(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
+        """Raise BrokerError unless the schema may be the topic's next version."""
+        validate(schema)
+        if schema.type == SchemaType.NONE:
+            raise _incompatible("bytes have no schema that could be kept: leave it out")
+        strategy = self._resolve(strategy)
+        self._compare(topic, schema, strategy, every=strategy in TRANSITIVE)
+
+    def delete(self, topic: str) -> StoredSchema | None:
+        """Ends the topic's schema: the version that says so, None if there was no schema."""
+        if self.latest(topic) is None:
+            return None
+        return self._append(topic, SchemaInfo(SchemaType.NONE, b""), deleted=True)
+
+    def purge(self, topic: str) -> None:
+        """Forgets all versions, as for a topic that is no more. Numbers begin anew."""
+        for key, _ in self._load(f"{topic}/"):
+            self._drop(key)
+        self._topics.pop(topic, None)
+
+    def _append(self, topic: str, schema: SchemaInfo, *, deleted: bool) -> StoredSchema:
+        history = self.history(topic)
+        version = history[-1].version + 1 if history else 0
+        stored = StoredSchema(
+            schema, version=version, timestamp_ms=self._clock_ms(), deleted=deleted
+        )
+        # Keys are in the order of the versions.
+        self._save(f"{topic}/{version:020d}", _encode(stored))
+        self._topics[topic] = [*history, stored]
+        return stored
+
+    # What clients bring.
+
+    def add_producer_schema(
+        self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
+    ) -> bytes:
+        """For PRODUCER and GET_OR_CREATE_SCHEMA: the version to answer, empty without schema."""
+        if schema is not None and schema.type != SchemaType.NONE:
+            stored = self.put(
+                topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update
+            )
+            return stored.version_bytes
+        if policy.validation_enforced and self.latest(topic) is not None:
+            raise _incompatible(
+                f"{topic} has a schema, and its namespace enforces it: give the producer a schema"
+            )
+        return b""
+
+    def add_consumer_schema(
+        self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy, *, idle: bool
+    ) -> None:
+        """For SUBSCRIBE. `idle` says that the topic has no producer, no data and no consumer
+        with a schema: then the consumer may bring the first one."""
+        if schema is None or schema.type in _NO_SCHEMA:
+            return
+        if idle and self.latest(topic) is None:
+            self.put(topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update)
+        else:
+            self.check_consumer(topic, schema, policy.strategy)
+
+    def check_consumer(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
+        """Raise BrokerError unless a consumer can read the topic, as PIP-44 has it.
+
+        It must read the latest version, and with the strategies that promise so all of them.
+        """
+        strategy = self._resolve(strategy)
+        if strategy == ALWAYS_COMPATIBLE:
+            return
+        validate(schema)
+        if self.latest(topic) is None:
+            raise _incompatible(
+                f"{topic} is in use and has no schema, so its messages are bytes: subscribe "
+                "without a schema, or add one to the topic first"
+            )
+        every = strategy in (BACKWARD_TRANSITIVE, FULL_TRANSITIVE)
+        if strategy != ALWAYS_INCOMPATIBLE:
+            strategy = BACKWARD_TRANSITIVE if every else BACKWARD
+        self._compare(topic, schema, strategy, every=every)
+
+    def _resolve(self, strategy: str) -> str:
+        return self._strategy if strategy == UNDEFINED else strategy
+
+    def _compare(self, topic: str, schema: SchemaInfo, strategy: str, *, every: bool) -> None:
+        """Against every version or the latest only; newest first, so that texts name it."""
+        versions = self.versions(topic)
+        for stored in reversed(versions if every else versions[-1:]):
+            problem = compatibility_problem(schema, stored.info, strategy)
+            if problem is not None:
+                raise _incompatible(
+                    f"the schema does not fit version {stored.version} of {topic} "
+                    f"({strategy}): {problem}"
+                )
+
+
+def _incompatible(reason: str) -> BrokerError:
+    return BrokerError(ServerError.IncompatibleSchema, reason)
+
+
+# What the store holds. Definitions are texts as a rule, and are looked at by people.
+
+
+def _encode(stored: StoredSchema) -> str:
+    item: dict[str, object] = {
+        "version": stored.version,
+        "type": stored.type,
+        "properties": stored.properties,
+        "timestamp_ms": stored.timestamp_ms,
+        "deleted": stored.deleted,
+    }
+    try:
+        item["text"] = stored.data.decode()
+    except UnicodeDecodeError:
+        item["base64"] = base64.b64encode(stored.data).decode()
+    return json.dumps(item)
+
+
+def _decode(key: str, text: str) -> StoredSchema:
+    try:
+        found = _decode_item(json.loads(text))
+    except ValueError:  # no JSON, or no base64
+        found = None
+    if found is None:
+        raise BrokerError(
+            ServerError.MetadataError,
+            f"the stored schema {key} cannot be read: restore the catalog from a backup",
+        )
+    return found
+
+
+def _decode_item(item: object) -> StoredSchema | None:
+    if not isinstance(item, dict):
+        return None
+    data = _decode_data(item.get("text"), item.get("base64"))
+    type, version, timestamp_ms = item.get("type"), item.get("version"), item.get("timestamp_ms")
+    properties = item.get("properties")
+    if data is None or not isinstance(properties, dict):
+        return None
+    if not (isinstance(type, int) and isinstance(version, int) and isinstance(timestamp_ms, int)):
+        return None
+    info = SchemaInfo(type, data, {str(key): str(value) for key, value in properties.items()})
+    deleted = item.get("deleted") is True
+    return StoredSchema(info, version=version, timestamp_ms=timestamp_ms, deleted=deleted)
+
+
+def _decode_data(text: object, encoded: object) -> bytes | None:
+    if isinstance(text, str):
+        return text.encode()
+    return base64.b64decode(encoded, validate=True) if isinstance(encoded, str) else None

@@ -1,0 +1,363 @@
+"""The shell: sockets, timers and threads around the broker. It decides nothing.
+
+BrokerServer   opens the store, listens, and stops in order
+_Link          one connection: bytes to its session, the outbox to its socket
+_LoopHost      time, timers and reads, on an event loop
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Protocol, cast
+
+from magnetar.broker.broker import Broker
+from magnetar.broker.host import Host, Timer
+from magnetar.broker.peer import Port
+from magnetar.broker.session import Session
+from magnetar.broker.settings import BrokerSettings
+from magnetar.errors import StorageError
+from magnetar.model import ServerError
+from magnetar.protocol import encode
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.catalog import Catalog
+from magnetar.storage.disk import Disk
+from magnetar.storage.journal import Outcome
+from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.store import Store, open_store
+from magnetar.storage.writer import StoreWriter
+
+__all__ = ["BrokerServer", "Writer", "system_clock_ms"]
+
+log = logging.getLogger("magnetar.broker")
+
+# A socket takes about this much before whoever feeds it is told to wait.
+WRITE_BUFFER_BYTES = 1 << 20
+# What a peer has for reading our last words.
+HANG_UP_SECONDS = 2.0
+# What is on its way at a stop has this long.
+STOP_SECONDS = 4.0
+READ_THREADS = 4
+WILDCARDS = ("", "0.0.0.0", "::")
+
+
+def system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Writer(Protocol):
+    """What runs the jobs of a store: threads, or a simulation."""
+
+    def kick(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+WriterFactory = Callable[
+    [Store, Callable[[Callable[[], None]], object], Callable[[Outcome], None]], Writer
+]
+
+
+class BrokerServer:
+    """A broker that listens. `start` it, `stop` it; `url` and `broker` are there in between.
+
+    Clock, disk and writer can be replaced, which is how the simulation runs all of this.
+    """
+
+    broker: Broker
+    store: Store
+    _catalog: Catalog
+    _writer: Writer
+
+    def __init__(
+        self,
+        disk: Disk,
+        catalog: Callable[[], Catalog],
+        settings: BrokerSettings | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str = "",
+        version: str = "Magnetar",
+        clock_ms: Callable[[], int] = system_clock_ms,
+        writer: WriterFactory = StoreWriter,
+        reads: Executor | None = None,
+    ) -> None:
+        self.settings = settings or BrokerSettings()
+        self._disk = disk
+        self._open_catalog = catalog
+        self._host = host
+        self.port = port
+        self._advertised_host = advertised_host
+        self._version = version
+        self._clock_ms = clock_ms
+        self._make_writer = writer
+        self._reads = reads
+        self._links: set[_Link] = set()
+        self._by_ip: dict[str, int] = {}
+        self._server: asyncio.Server | None = None
+        self._keep_alive: asyncio.TimerHandle | None = None
+
+    @property
+    def url(self) -> str:
+        return self.service_url(self._host)
+
+    def service_url(self, host: str) -> str:
+        """What clients are told to connect to; one that listens everywhere says where they are."""
+        if self._advertised_host:
+            host = self._advertised_host
+        elif self._host not in WILDCARDS:
+            host = self._host
+        return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    async def start(self) -> None:
+        """Opens the store and listens. Raises StorageError, OSError."""
+        loop = asyncio.get_running_loop()
+        if self._reads is None:
+            self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="store-read")
+        self.store = open_store(self._disk, self._clock_ms, self.settings.store_options())
+        for cut in self.store.cuts:
+            log.warning("recovery cut the log: %s", cut)
+        try:
+            self.loop_host = _LoopHost(loop, self._clock_ms, self._disk, self._reads)
+            # Not before the directory is ours.
+            self._catalog = self._open_catalog()
+            self.broker = Broker(self.loop_host, self.store, self._catalog, self.settings)
+            self._writer = self._make_writer(
+                self.store, loop.call_soon_threadsafe, self.broker.take_outcome
+            )
+            self.loop_host.writer = self._writer
+            self.broker.start()
+            self._server = await loop.create_server(
+                lambda: _Link(self, loop), self._host, self.port, backlog=1024
+            )
+        except BaseException:
+            self.store.close()
+            raise
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._check_alive_later(loop)
+
+    def _check_alive_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        def check() -> None:
+            for link in list(self._links):
+                link.session.check_alive()
+            self._check_alive_later(loop)
+
+        self._keep_alive = loop.call_later(self.settings.keep_alive_ms / 1000, check)
+
+    async def stop(self) -> None:
+        """Closes connections, settles what is on its way, and seals the log."""
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        if self._server is not None:
+            self._server.close()
+        self.broker.stop()
+        await self._settle()
+        for link in list(self._links):
+            link.session.shut()
+        await asyncio.sleep(0)
+        for link in list(self._links):
+            link.abort()
+        self.loop_host.closed = True
+        self._writer.stop()
+        self.store.close()
+        self._catalog.close()
+        if isinstance(self._reads, ThreadPoolExecutor):
+            self._reads.shutdown(wait=True)
+
+    async def _settle(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + STOP_SECONDS
+        while len(self.broker.commits) and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+
+    # ---- Connections ---------------------------------------------------------
+
+    def admit(self, link: "_Link", ip: str) -> str:
+        """Why a connection may not be; empty if it may."""
+        if 0 < self.settings.max_connections <= len(self._links):
+            return f"the broker has {len(self._links)} connections, the most that it may have"
+        count = self._by_ip.get(ip, 0)
+        if 0 < self.settings.max_connections_per_ip <= count:
+            return f"{ip} has {count} connections, the most that it may have"
+        self._by_ip[ip] = count + 1
+        self._links.add(link)
+        self.broker.sessions = len(self._links)
+        return ""
+
+    def forget(self, link: "_Link", ip: str) -> None:
+        if link in self._links:
+            self._links.discard(link)
+            self._by_ip[ip] -= 1
+            if self._by_ip[ip] == 0:
+                del self._by_ip[ip]
+        self.broker.sessions = len(self._links)
+
+    def make_session(self, link: "_Link", address: str, local_host: str) -> Session:
+        return Session(self.broker, link, address, self.service_url(local_host), self._version)
+
+
+class _Link(asyncio.Protocol, Port):
+    """One connection. Reading stops while the session wants that, or the peer does not read."""
+
+    session: Session
+    _transport: asyncio.Transport
+
+    def __init__(self, server: BrokerServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._ip = ""
+        self._awake = False
+        self._paused = False
+        self._choked = False
+        self._reading = True
+        self._refused = False
+
+    # The socket's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        transport = self._transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        local = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
+        self._ip = str(peer[0])
+        address = f"{peer[0]}:{peer[1]}"
+        self.session = self._server.make_session(self, address, str(local[0]))
+        reason = self._server.admit(self, self._ip)
+        if reason:
+            self._refused = True
+            log.warning("refusing the connection of %s: %s", address, reason)
+            refusal = pb.CommandError(
+                request_id=(1 << 64) - 1, error=ServerError.TooManyRequests, message=reason
+            )
+            transport.write(encode(refusal))
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            self.session.receive(data)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.forget(self, self._ip)
+        self.session.lost()
+
+    def pause_writing(self) -> None:
+        self.session.writable = False
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._set_reading()
+        self.session.lag_ended()
+
+    # The session's side.
+
+    def wake(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._awake = False
+        frames = self.session.take_outbox()
+        if frames and not self._transport.is_closing():
+            self._transport.writelines(frames)
+            waiting = self._transport.get_write_buffer_size()
+            if waiting > self._server.settings.max_outbound_bytes_per_connection:
+                self._choked = True
+                self._set_reading()
+
+    def pause(self) -> None:
+        self._paused = True
+        self._set_reading()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        wanted = not self._paused and not self._choked
+        if wanted != self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def hang_up(self) -> None:
+        self._flush()
+        self._transport.close()
+        self._loop.call_later(HANG_UP_SECONDS, self.abort)
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+class _LoopTimer(Timer):
+    def __init__(self, handle: asyncio.TimerHandle) -> None:
+        self._handle = handle
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+
+class _LoopHost(Host):
+    """Time, timers and reads on an event loop."""
+
+    writer: Writer | None = None
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock_ms: Callable[[], int],
+        disk: Disk,
+        reads: Executor,
+    ) -> None:
+        self._loop = loop
+        self._clock_ms = clock_ms
+        self._disk = disk
+        self._reads = reads
+        self._kicked = False
+        self.closed = False
+
+    def now_ms(self) -> int:
+        return self._clock_ms()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        return _LoopTimer(self._loop.call_later(delay_ms / 1000, callback))
+
+    def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+        future = self._loop.run_in_executor(self._reads, self._run, plan)
+
+        def finished(result: "asyncio.Future[Exception | None]") -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                done(result.result())
+
+        future.add_done_callback(finished)
+
+    def _run(self, plan: ReadPlan) -> Exception | None:
+        try:
+            plan.run(self._disk)
+        except StorageError as error:
+            return error
+        return None
+
+    def kick(self) -> None:
+        if not self._kicked and not self.closed:
+            self._kicked = True
+            self._loop.call_soon(self._kick)
+
+    def _kick(self) -> None:
+        self._kicked = False
+        if self.writer is not None and not self.closed:
+            self.writer.kick()
+
+    def warn(self, text: str) -> None:
+        log.warning("%s", text)

@@ -1,0 +1,594 @@
+"""A subscription: a cursor, and a dispatcher for the consumers that are there.
+
+| state  | ack                   | consumers              | becomes                              |
+|--------|-----------------------|------------------------|--------------------------------------|
+| open   | planned, written, ... | served                 | fenced, when it is reset; closed     |
+| fenced | ServiceNotReady       | closed, subscribe waits| open, when the reset is settled      |
+| closed | ServiceNotReady       | refused                |                                      |
+
+An ack is planned against what is durable, written, and applied when it is durable; then it
+is answered. Whoever asked for an answer gets one in every case. What depends on acks that
+are on their way (redelivery, a consumer that comes or goes) waits until they are settled,
+so that nothing comes back that was acked before.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import AckDelta, Cursor, Delta, ResetDelta, encode_delta
+from magnetar.ack.delta import position_key
+from magnetar.broker.commits import Waiting
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.counters import Traffic
+from magnetar.broker.dispatch.dispatcher import Dispatcher
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatch.selector import (
+    AutoSplitSelector,
+    ConsistentHashSelector,
+    Selector,
+    StickySelector,
+)
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.dispatch.single import SingleDispatcher
+from magnetar.broker.promise import Promise, broken
+from magnetar.errors import BrokerError, StorageError, UsageError
+from magnetar.model import AckType, ConsumerType, KeySharedMode, Position, ServerError
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandAck, CommandAckResponse
+
+if TYPE_CHECKING:
+    from magnetar.broker.topic import Topic
+
+__all__ = ["KeySharedOptions", "Subscription"]
+
+# What the cursor of a subscription that is in memory only has for an id.
+NO_CURSOR: Final = -1
+
+
+@final
+class KeySharedOptions:
+    """What a Key_Shared consumer asks for: who chooses slots, and whether order matters."""
+
+    def __init__(
+        self,
+        mode: int = KeySharedMode.AutoSplit,
+        ranges: list[tuple[int, int]] | None = None,
+        *,
+        out_of_order: bool = False,
+    ) -> None:
+        self.mode: Final = mode
+        self.ranges: Final[list[tuple[int, int]]] = ranges or []
+        self.out_of_order: Final = out_of_order
+
+
+@final
+class _Ack(Waiting):
+    """An ack on its way to the disk."""
+
+    def __init__(
+        self,
+        ticket: int,
+        subscription: "Subscription",
+        delta: AckDelta,
+        consumer: Consumer,
+        request_id: int | None,
+        keys: list[int],
+        *,
+        moves: bool,
+    ) -> None:
+        super().__init__(ticket)
+        self._subscription: Final = subscription
+        self._delta: Final = delta
+        self._consumer: Final = consumer
+        self._request_id: Final = request_id
+        self._keys: Final = keys
+        self._moves: Final = moves
+
+    def settle(self, error: Exception | None) -> None:
+        if error is not None:
+            reason = f"the ack was not written: {error}"
+            refuse_ack(self._consumer, self._request_id, ServerError.PersistenceError, reason)
+        elif not self._subscription.cursor.apply(self._delta):
+            reason = f"{self._subscription.title} was reset while the ack was on its way"
+            refuse_ack(self._consumer, self._request_id, ServerError.ServiceNotReady, reason)
+        else:
+            self._subscription.have_acked(self._keys, self._consumer, moves=self._moves)
+            answer_ack(self._consumer, self._request_id)
+
+
+class Subscription:
+    """See the module."""
+
+    def __init__(
+        self,
+        topic: "Topic",
+        name: str,
+        cursor: Cursor,
+        cursor_id: int,
+        properties: dict[str, str],
+    ) -> None:
+        self.topic: Final = topic
+        self.name: Final = name
+        self.cursor: Final = cursor
+        self.cursor_id: Final = cursor_id
+        self.properties: dict[str, str] = properties
+        self.dispatcher: Dispatcher | None = None
+        self.fenced: bool = False
+        self.closed: bool = False
+        # The last ticket that an ack of this subscription waits for.
+        self._ack_ticket: int = -1
+        # Subscribes that are on their way, and those that wait for the end of a reset.
+        self._joining: int = 0
+        self._until_open: list[Callable[[], None]] = []
+        self._out_before: Final = Traffic()
+        self.expired: Final = Traffic()
+        self.created_ms: Final = topic.host.now_ms()
+        self.last_active_ms: int = self.created_ms
+        self.last_acked_ms: int = 0
+        self.last_flow_ms: int = 0
+        self.last_sent_ms: int = 0
+        self.last_expired_ms: int = 0
+        self.last_moved_ms: int = 0
+        self._told_end: bool = False
+
+    @property
+    def durable(self) -> bool:
+        return self.cursor_id != NO_CURSOR
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages to people."""
+        return f"subscription {self.name!r} of {self.topic.name}"
+
+    def created(self, ticket: int) -> None:
+        """It is being created: nobody joins before that is durable."""
+        self._ack_ticket = ticket
+
+        def settled(error: Exception | None) -> None:
+            if error is not None:
+                self.topic.drop(self)
+                self.close()
+
+        self.topic.commits.when(ticket, settled)
+
+    # ---- Limits and policies -------------------------------------------------
+
+    @property
+    def unacked_per_consumer(self) -> int:
+        return self.topic.policies.max_unacked_per_consumer if self.durable else 0
+
+    @property
+    def unacked_max(self) -> int:
+        return self.topic.policies.max_unacked_per_subscription if self.durable else 0
+
+    @property
+    def delayed_delivery(self) -> bool:
+        return self.topic.policies.delayed_delivery
+
+    @property
+    def failover_delay_ms(self) -> int:
+        return self.topic.settings.failover_delay_ms
+
+    def look_ahead(self, consumers: int) -> int:
+        """How many entries may wait in replay while new ones are read."""
+        settings = self.topic.settings
+        return min(
+            settings.key_shared_look_ahead_per_consumer * max(consumers, 1),
+            settings.key_shared_look_ahead_per_subscription,
+        )
+
+    # ---- Consumers -----------------------------------------------------------
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        return [] if self.dispatcher is None else self.dispatcher.consumers
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is connected, or about to be."""
+        return bool(self.consumers) or self._joining > 0
+
+    def join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> Promise[None]:
+        """Adds a consumer once nothing stands in its way; BrokerError if something does."""
+        promise: Promise[None] = Promise()
+        self._joining += 1
+
+        def go_on() -> None:
+            if self.fenced and not self.closed:
+                self._until_open.append(go_on)
+                return
+            self._joining -= 1
+            try:
+                self._join(consumer, type, options)
+            except BrokerError as error:
+                promise.fail(error)
+                return
+            promise.keep(None)
+
+        self._when_quiet(go_on)
+        return promise
+
+    def _join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> None:
+        if self.closed or consumer.closed:
+            raise BrokerError(ServerError.ServiceNotReady, f"{self.title} is closed: try again")
+        limit = self.topic.policies.max_consumers_per_subscription
+        if limit > 0 and len(self.consumers) >= limit:
+            raise BrokerError(
+                ServerError.ConsumerBusy,
+                f"{self.title} has {limit} consumers, the most that it may have",
+            )
+        dispatcher = self._dispatcher_for(type, options)
+        if isinstance(dispatcher, KeySharedDispatcher) and options.mode == KeySharedMode.Sticky:
+            dispatcher.add_with_ranges(consumer, options.ranges)
+        else:
+            dispatcher.add(consumer)
+        self.last_active_ms = self.topic.host.now_ms()
+        self._told_end = False
+
+    def _dispatcher_for(self, type: int, options: KeySharedOptions) -> Dispatcher:
+        """The present dispatcher if it suits, or a new one if nobody needs the present one."""
+        present = self.dispatcher
+        if present is not None and self._suits(present, type, options):
+            return present
+        if present is not None and present.consumers:
+            raise BrokerError(
+                ServerError.ConsumerBusy,
+                f"{self.title} has consumers of type {present.type_name}: close them first, or "
+                "subscribe in the same way",
+            )
+        if present is not None:
+            present.close()
+        self.dispatcher = self._make_dispatcher(type, options)
+        return self.dispatcher
+
+    def _suits(self, dispatcher: Dispatcher, type: int, options: KeySharedOptions) -> bool:
+        if isinstance(dispatcher, SingleDispatcher):
+            if type == ConsumerType.Failover:
+                return dispatcher.failover
+            return type == ConsumerType.Exclusive and not dispatcher.failover
+        if isinstance(dispatcher, KeySharedDispatcher):
+            sticky = isinstance(dispatcher.selector, StickySelector)
+            return (
+                type == ConsumerType.KeyShared
+                and sticky == (options.mode == KeySharedMode.Sticky)
+                and dispatcher.out_of_order == options.out_of_order
+            )
+        return type == ConsumerType.Shared
+
+    def _make_dispatcher(self, type: int, options: KeySharedOptions) -> Dispatcher:
+        if type == ConsumerType.Shared:
+            return SharedDispatcher(self)
+        if type == ConsumerType.KeyShared:
+            selector = self._make_selector(options)
+            return KeySharedDispatcher(self, selector, out_of_order=options.out_of_order)
+        return SingleDispatcher(self, failover=type == ConsumerType.Failover)
+
+    def _make_selector(self, options: KeySharedOptions) -> Selector:
+        settings = self.topic.settings
+        if options.mode == KeySharedMode.Sticky:
+            return StickySelector()
+        if settings.key_shared_consistent_hashing:
+            return ConsistentHashSelector(settings.key_shared_points)
+        return AutoSplitSelector()
+
+    def leave(self, consumer: Consumer) -> Promise[None]:
+        """Removes a consumer, when the acks that it sent are settled."""
+        promise: Promise[None] = Promise()
+        consumer.closed = True
+        consumer.held = True
+
+        def go_on() -> None:
+            dispatcher = self.dispatcher
+            if dispatcher is not None and consumer in dispatcher.consumers:
+                self._out_before.add(consumer.out.messages, consumer.out.bytes)
+                dispatcher.remove(consumer)
+            self.last_active_ms = self.topic.host.now_ms()
+            if not self.durable and not self.busy:
+                self.topic.drop(self)
+            promise.keep(None)
+
+        self._when_quiet(go_on)
+        return promise
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        self.last_flow_ms = self.topic.host.now_ms()
+        if self.dispatcher is not None and not consumer.closed:
+            self.dispatcher.flow(consumer, permits)
+
+    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+        """Delivers again what a consumer gives back, but for what it has acked before."""
+
+        def go_on() -> None:
+            if self.dispatcher is not None and not consumer.closed and not self.fenced:
+                self.dispatcher.redeliver(consumer, keys, epoch)
+
+        self._when_quiet(go_on)
+
+    def pump(self) -> None:
+        """There may be something new."""
+        if self.dispatcher is not None:
+            self.dispatcher.pump()
+            self._check_end()
+
+    def _when_quiet(self, callback: Callable[[], None]) -> None:
+        """Calls back when all acks that came so far are settled."""
+        self.topic.commits.when(self._ack_ticket, lambda error: callback())
+
+    # ---- Acks ----------------------------------------------------------------
+
+    def ack(self, consumer: Consumer, ack: CommandAck) -> None:
+        """What an ACK asks for, all of it or nothing."""
+        refusal = self._refusal(ack)
+        if refusal is not None:
+            refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
+            return
+        cumulative = ack.ack_type == AckType.Cumulative
+        try:
+            if cumulative:
+                delta = self.cursor.plan_cumulative(ack.message_ids[0])
+            else:
+                delta = self.cursor.plan_acks(ack.message_ids)
+        except UsageError as error:
+            refuse_ack(consumer, ack.request_id, ServerError.NotAllowedError, str(error))
+            return
+        now_ms = self.topic.host.now_ms()
+        consumer.last_acked_ms = now_ms
+        self.last_acked_ms = now_ms
+        keys = (
+            [] if cumulative else [position_key(i.ledger_id, i.entry_id) for i in ack.message_ids]
+        )
+        if delta.empty:
+            self._answer_in_turn(consumer, ack.request_id)
+            return
+        if not self.durable:
+            self.cursor.apply(delta)
+            self.have_acked(keys, consumer, moves=cumulative)
+            answer_ack(consumer, ack.request_id)
+            return
+        try:
+            ticket = self._write(delta)
+        except StorageError as error:
+            refuse_ack(consumer, ack.request_id, ServerError.PersistenceError, str(error))
+            return
+        self._ack_ticket = ticket
+        self.topic.commits.add(
+            _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
+        )
+
+    def _refusal(self, ack: CommandAck) -> BrokerError | None:
+        if self.closed or self.fenced:
+            doing = "closed" if self.closed else "being reset"
+            return BrokerError(ServerError.ServiceNotReady, f"{self.title} is {doing}: try again")
+        if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
+            return BrokerError(
+                ServerError.NotAllowedError,
+                "this broker has no transactions: acknowledge without one",
+            )
+        if ack.ack_type == AckType.Cumulative:
+            if len(ack.message_ids) != 1:
+                return BrokerError(
+                    ServerError.NotAllowedError,
+                    f"a cumulative ack names one message, not {len(ack.message_ids)}",
+                )
+            if not isinstance(self.dispatcher, SingleDispatcher):
+                return BrokerError(
+                    ServerError.NotAllowedError,
+                    "cumulative acks are for Exclusive and Failover: acknowledge each message",
+                )
+        if not self.topic.settings.batch_index_ack:
+            for id in ack.message_ids:
+                if id.ack_set is not None and id.ack_set != 0:
+                    return BrokerError(
+                        ServerError.NotAllowedError,
+                        "acknowledgmentAtBatchIndexLevelEnabled is false here: acknowledge "
+                        "whole batches, or switch it on",
+                    )
+        return None
+
+    def _answer_in_turn(self, consumer: Consumer, request_id: int | None) -> None:
+        """Everything asked for is acked already; but an answer waits for those before it."""
+        if request_id is not None:
+            self._when_quiet(lambda: answer_ack(consumer, request_id))
+
+    def _write(self, delta: Delta) -> int:
+        ticket = self.topic.store.append_delta(self.cursor_id, delta.epoch, encode_delta(delta))
+        self.topic.host.kick()
+        return ticket
+
+    def have_acked(self, keys: list[int], consumer: Consumer, *, moves: bool) -> None:
+        """An ack is durable and applied."""
+        consumer.acked.add(max(len(keys), 1), 0)
+        if moves:
+            self.last_moved_ms = self.topic.host.now_ms()
+        if self.dispatcher is not None and keys:
+            self.dispatcher.acked(keys)
+        self.topic.acks_moved()
+        self._check_end()
+
+    # ---- Moving the cursor ---------------------------------------------------
+
+    def skip(self, entry_count: int) -> Promise[None]:
+        """Acks the next entries that are not."""
+        return self._move(self.cursor.plan_skip(entry_count))
+
+    def clear(self) -> Promise[None]:
+        """Acks everything."""
+        return self._move(self.cursor.plan_clear())
+
+    def expire(self, position: Position) -> Promise[None]:
+        """Acks everything through a position."""
+        before = self.cursor.unacked_entries()
+
+        def count(error: Exception | None) -> None:
+            self.expired.add(before - self.cursor.unacked_entries(), 0)
+            self.last_expired_ms = self.topic.host.now_ms()
+
+        promise = self._move(self.cursor.plan_expire(position))
+        promise.then(lambda done: count(None), lambda error: None)
+        return promise
+
+    def skip_messages(self, ids: list[MessageIdData]) -> Promise[None]:
+        """Acks single messages by name, all or nothing."""
+        try:
+            return self._move(self.cursor.plan_messages(ids))
+        except UsageError as error:
+            return broken(error)
+
+    def _move(self, delta: AckDelta) -> Promise[None]:
+        promise: Promise[None] = Promise()
+        if self.closed or self.fenced:
+            promise.fail(
+                BrokerError(ServerError.ServiceNotReady, f"{self.title} is busy: try again")
+            )
+            return promise
+
+        def settled(error: Exception | None) -> None:
+            if error is None and not self.cursor.apply(delta):
+                error = BrokerError(
+                    ServerError.ServiceNotReady, f"{self.title} was reset meanwhile"
+                )
+            if error is not None:
+                promise.fail(error)
+                return
+            if self.dispatcher is not None:
+                self.dispatcher.passed()
+            self.last_moved_ms = self.topic.host.now_ms()
+            self.topic.acks_moved()
+            self._check_end()
+            promise.keep(None)
+
+        self._write_then(delta, settled)
+        return promise
+
+    def reset(
+        self,
+        position: Position,
+        *,
+        batch_index: i64 = -1,
+        ack_set: int | None = None,
+        batch_size: i64 = 0,
+    ) -> Promise[None]:
+        """Puts the cursor where `position` is next; consumers are closed and come back.
+
+        They are told before the promise is kept.
+        """
+        promise: Promise[None] = Promise()
+        if self.closed or self.fenced:
+            reason = f"{self.title} is being reset: try again when that is done"
+            promise.fail(BrokerError(ServerError.ServiceNotReady, reason))
+            return promise
+        try:
+            delta = self.cursor.plan_reset(
+                position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
+            )
+        except UsageError as error:
+            promise.fail(error)
+            return promise
+        self.fenced = True
+
+        def settled(error: Exception | None) -> None:
+            self.fenced = False
+            if error is None:
+                self._have_reset(delta)
+                promise.keep(None)
+            else:
+                promise.fail(error)
+            self._open_up()
+            self.pump()
+
+        self._write_then(delta, settled)
+        return promise
+
+    def _open_up(self) -> None:
+        """Lets those in who came while it was fenced."""
+        waiting = self._until_open
+        self._until_open = []
+        for go_on in waiting:
+            go_on()
+
+    def _have_reset(self, delta: ResetDelta) -> None:
+        self.cursor.apply(delta)
+        dispatcher = self.dispatcher
+        if dispatcher is None:
+            return
+        leaving = list(dispatcher.consumers)
+        if isinstance(dispatcher, SingleDispatcher) and dispatcher.failover:
+            leaving = [] if dispatcher.active is None else [dispatcher.active]
+        for consumer in leaving:
+            self.dismiss(consumer)
+        if isinstance(dispatcher, SharedDispatcher):
+            dispatcher.reset()
+        else:
+            dispatcher.rewind()
+
+    def dismiss(self, consumer: Consumer) -> None:
+        """Closes a consumer from this side; its client will come back."""
+        consumer.closed = True
+        consumer.held = True
+        if self.dispatcher is not None and consumer in self.dispatcher.consumers:
+            self._out_before.add(consumer.out.messages, consumer.out.bytes)
+            self.dispatcher.remove(consumer)
+        consumer.tell_closed()
+
+    def _write_then(self, delta: Delta, settled: Callable[[Exception | None], None]) -> None:
+        if not self.durable or delta.empty:
+            self._when_quiet(lambda: settled(None))
+            return
+        try:
+            ticket = self._write(delta)
+        except StorageError as error:
+            settled(error)
+            return
+        self._ack_ticket = ticket
+        self.topic.commits.when(ticket, settled)
+
+    # ---- The end -------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        """Tells consumers, once, that a terminated topic has nothing more for them."""
+        if not self.topic.terminated or self._told_end or not self.consumers:
+            return
+        if self.cursor.unacked_entries() == 0:
+            self._told_end = True
+            for consumer in self.consumers:
+                consumer.tell_end_of_topic()
+
+    def close(self) -> None:
+        """Closes it and its consumers: unload, delete, unsubscribe."""
+        if self.closed:
+            return
+        self.closed = True
+        for consumer in list(self.consumers):
+            self.dismiss(consumer)
+        if self.dispatcher is not None:
+            self.dispatcher.close()
+        self._open_up()
+
+    # ---- Figures -------------------------------------------------------------
+
+    def out_totals(self) -> tuple[int, int]:
+        """Messages and bytes that went out, to all consumers that ever were here."""
+        messages: i64 = self._out_before.messages
+        size: i64 = self._out_before.bytes
+        for consumer in self.consumers:
+            messages += consumer.out.messages
+            size += consumer.out.bytes
+        return messages, size
+
+    @property
+    def type_name(self) -> str:
+        return "None" if self.dispatcher is None else self.dispatcher.type_name
+
+
+def answer_ack(consumer: Consumer, request_id: int | None) -> None:
+    """The ack is kept."""
+    if request_id is not None:
+        consumer.peer.send(CommandAckResponse(consumer.id, request_id))
+
+
+def refuse_ack(consumer: Consumer, request_id: int | None, code: int, reason: str) -> None:
+    """The ack is not kept, and this is why."""
+    if request_id is not None:
+        consumer.peer.send(CommandAckResponse(consumer.id, request_id, int(code), reason))

@@ -1,0 +1,700 @@
+"""A topic: producers put entries in, subscriptions take them out.
+
+| state      | publish              | subscribe | becomes                                      |
+|------------|----------------------|-----------|----------------------------------------------|
+| open       | stored, receipted    | yes       | terminated; closed, by unload or deletion    |
+| terminated | TopicTerminatedError | yes       | closed                                       |
+| closed     | -                    | -         | loaded anew when somebody asks for it        |
+
+An entry is queued in the store and becomes part of the topic when it is durable; then the
+receipt goes out, and subscriptions hear of it. Nothing is delivered before.
+
+Access of producers: any number of Shared ones, or one that is alone. Who must be alone
+(Exclusive) is refused while others are there, waits for its turn (WaitForExclusive), or
+turns the others out (ExclusiveWithFencing). Each that gets the topic for itself begins an
+epoch; one of an older epoch is fenced.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack import Cursor, Ledgers, encode_snapshot
+from magnetar.broker.commits import Commits, Waiting
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.counters import Traffic
+from magnetar.broker.deduplication import DUPLICATE, UNDECIDED, Deduplication
+from magnetar.broker.host import Host
+from magnetar.broker.policy import EffectivePolicies
+from magnetar.broker.producer import Producer
+from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.properties import pack_properties, unpack_properties
+from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.subscription import NO_CURSOR, KeySharedOptions, Subscription
+from magnetar.errors import BrokerError, StorageError
+from magnetar.model import (
+    ConsumerType,
+    InitialPosition,
+    Position,
+    ProducerAccessMode,
+    ServerError,
+    TopicName,
+)
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandSend, EntryFacts, entry_facts, split_entry
+from magnetar.storage.cursor_load import load_cursor
+from magnetar.storage.retention import Retention
+from magnetar.storage.store import Store
+
+if TYPE_CHECKING:
+    from magnetar.broker.broker import Broker
+
+__all__ = ["SubscribeRequest", "Topic"]
+
+PERSISTENCE: Final = int(ServerError.PersistenceError)
+
+
+@final
+class SubscribeRequest:
+    """What a SUBSCRIBE asks for."""
+
+    def __init__(
+        self,
+        subscription: str,
+        type: int,
+        *,
+        durable: bool = True,
+        initial_position: int = InitialPosition.Latest,
+        start: MessageIdData | None = None,
+        rollback_seconds: int = 0,
+        properties: dict[str, str] | None = None,
+        key_shared: KeySharedOptions | None = None,
+        may_create: bool = True,
+    ) -> None:
+        self.subscription: Final = subscription
+        self.type: Final = type
+        self.durable: Final = durable
+        self.initial_position: Final = initial_position
+        self.start: Final = start
+        self.rollback_seconds: Final = rollback_seconds
+        self.properties: Final[dict[str, str]] = properties or {}
+        self.key_shared: Final[KeySharedOptions] = key_shared or KeySharedOptions()
+        self.may_create: Final = may_create
+
+
+@final
+class _Publish(Waiting):
+    """An entry on its way to the disk."""
+
+    def __init__(
+        self,
+        ticket: int,
+        topic: "Topic",
+        producer: Producer,
+        position: Position,
+        sequence_id: i64,
+        highest_sequence_id: i64,
+        messages: i64,
+        size: i64,
+    ) -> None:
+        super().__init__(ticket)
+        self._topic: Final = topic
+        self._producer: Final = producer
+        self._position: Final = position
+        self._sequence_id: Final[i64] = sequence_id
+        self._highest_sequence_id: Final[i64] = highest_sequence_id
+        self._messages: Final[i64] = messages
+        self._size: Final[i64] = size
+
+    def settle(self, error: Exception | None) -> None:
+        producer = self._producer
+        topic = self._topic
+        producer.pending -= 1
+        topic.broker.publish_settled(producer.peer, self._size)
+        if error is not None:
+            reason = f"the message was not stored: {error}"
+            topic.publish_failed(producer, reason)
+            producer.refuse(self._sequence_id, PERSISTENCE, reason)
+            return
+        position = self._position
+        topic.have_stored(position, self._messages, self._size)
+        producer.traffic.add(self._messages, self._size)
+        if topic.deduplication is not None:
+            topic.deduplication.stored(
+                producer.name, max(self._highest_sequence_id, self._sequence_id), position
+            )
+        producer.receipt(
+            self._sequence_id,
+            self._highest_sequence_id,
+            MessageIdData(position.ledger_id, position.entry_id, topic.partition),
+        )
+
+
+class Topic:
+    """A persistent topic, or one partition of it; see the module."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        name: TopicName,
+        id: int,
+        ledgers: Ledgers,
+        policies: EffectivePolicies,
+        *,
+        terminated: bool = False,
+        epoch: int = -1,
+    ) -> None:
+        self.broker: Final = broker
+        self.host: Final[Host] = broker.host
+        self.store: Final[Store] = broker.store
+        self.commits: Final[Commits] = broker.commits
+        self.settings: Final[BrokerSettings] = broker.settings
+        self.name: Final = name
+        self.id: Final = id
+        self.partition: Final[i64] = name.partition
+        self.ledgers: Final = ledgers
+        self.policies: EffectivePolicies = policies
+        self.terminated: bool = terminated
+        self.closed: bool = False
+        self.deleted: bool = False
+        # Set while the quota of its backlog is exceeded: why producers are turned away.
+        self.blocked: BrokerError | None = None
+        self.producers: Final[dict[str, Producer]] = {}
+        self.waiting_producers: Final[list[Producer]] = []
+        self.exclusive: Producer | None = None
+        self.epoch: int = epoch
+        self.subscriptions: Final[dict[str, Subscription]] = {}
+        self.deduplication: Deduplication | None = None
+        self.incoming: Final = Traffic()
+        self.chunks: i64 = 0
+        self.created_ms: Final = broker.host.now_ms()
+        self.last_active_ms: int = self.created_ms
+        self.last_publish_ms: int = 0
+        self._open_ledger: i64 = -1
+        self._open_entries: i64 = 0
+        self._fresh: bool = False
+        self._trim_wanted: bool = False
+
+    # ---- Publishing ----------------------------------------------------------
+
+    def publish(self, producer: Producer, send: CommandSend) -> None:
+        """Stores an entry; the receipt or the refusal goes to the producer's peer."""
+        if producer.broken or not producer.ready or self.terminated or self.blocked is not None:
+            self._turn_away(producer, send)
+            return
+        entry = split_entry(send.entry)
+        if not entry.intact():
+            producer.refuse(
+                send.sequence_id,
+                ServerError.ChecksumError,
+                "the entry arrived damaged: its checksum does not match, send it again",
+            )
+            return
+        facts = entry_facts(entry)
+        now_ms = self.host.now_ms()
+        if self._refuse_entry(producer, send, facts, now_ms):
+            return
+        if self.deduplication is not None and self._is_duplicate(producer, send, facts):
+            return
+        data = entry.without_broker_metadata()
+        size: i64 = len(data)
+        try:
+            position = self.store.append(
+                self.id,
+                data,
+                batch_size=facts.batch_size,
+                publish_time_ms=facts.publish_time_ms,
+            )
+        except StorageError as error:
+            self.publish_failed(producer, str(error))
+            producer.refuse(send.sequence_id, PERSISTENCE, str(error))
+            return
+        producer.pending += 1
+        self.last_publish_ms = now_ms
+        if facts.chunk_id >= 0:
+            self.chunks += 1
+            producer.chunks += 1
+        self.commits.add(
+            _Publish(
+                self.store.ticket_last,
+                self,
+                producer,
+                position,
+                send.sequence_id,
+                send.highest_sequence_id,
+                facts.batch_size,
+                size,
+            )
+        )
+        self.broker.publish_queued(producer.peer, size)
+
+    def _turn_away(self, producer: Producer, send: CommandSend) -> None:
+        if self.terminated:
+            code, reason = ServerError.TopicTerminatedError, f"{self.name} is terminated"
+        elif self.blocked is not None:
+            code, reason = ServerError(self.blocked.code), self.blocked.reason
+        elif producer.broken:
+            code, reason = ServerError.PersistenceError, producer.broken
+        else:
+            code = ServerError.ProducerFenced
+            reason = f"the producer waits for {self.name} to be its own"
+        self._after_pending(producer, send, code, reason)
+
+    def _after_pending(self, producer: Producer, send: CommandSend, code: int, why: str) -> None:
+        """Refuses, in turn: answers of one producer keep their order."""
+        sequence_id = send.sequence_id
+        if producer.pending == 0:
+            producer.refuse(sequence_id, code, why)
+            return
+        self.commits.when(
+            self.store.ticket_last, lambda error: producer.refuse(sequence_id, code, why)
+        )
+
+    def _refuse_entry(
+        self, producer: Producer, send: CommandSend, facts: EntryFacts, now_ms: int
+    ) -> bool:
+        reason = ""
+        limit = self.policies.message_size_max
+        delay_max = self.policies.delayed_delivery_max_ms
+        if limit > 0 and facts.chunk_id < 0 and len(send.entry) > limit + 10240:
+            reason = f"the entry has {len(send.entry)} bytes, {self.name} takes {limit}"
+        elif delay_max > 0 and facts.deliver_at_ms > now_ms + delay_max:
+            reason = f"Exceeds max allowed delivery delay of {delay_max} milliseconds"
+        elif send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
+            reason = "this broker has no transactions: publish without one"
+        if not reason:
+            return False
+        self._after_pending(producer, send, ServerError.NotAllowedError, reason)
+        return True
+
+    def _is_duplicate(self, producer: Producer, send: CommandSend, facts: EntryFacts) -> bool:
+        """Answers a publish that was stored before, or that may have been."""
+        assert self.deduplication is not None
+        if facts.chunk_id >= 0 and facts.chunk_id + 1 < facts.chunk_count:
+            return False
+        first, last = send.sequence_id, max(send.highest_sequence_id, send.sequence_id)
+        verdict = self.deduplication.judge(producer.name, first, last)
+        if verdict == DUPLICATE:
+            if producer.pending == 0:
+                producer.duplicate(send.sequence_id, send.highest_sequence_id)
+            else:
+                sequence_id, highest = send.sequence_id, send.highest_sequence_id
+                self.commits.when(
+                    self.store.ticket_last,
+                    lambda error: producer.duplicate(sequence_id, highest),
+                )
+        elif verdict == UNDECIDED:
+            reason = "an entry with this sequence id is on its way: connect again and resend"
+            self._after_pending(producer, send, PERSISTENCE, reason)
+        return verdict in (DUPLICATE, UNDECIDED)
+
+    def publish_failed(self, producer: Producer, reason: str) -> None:
+        """What is behind the entry that failed must fail too."""
+        producer.break_off(reason)
+        if self.deduplication is not None:
+            self.deduplication.forget_pushed(producer.name)
+
+    def have_stored(self, position: Position, messages: i64, size: i64) -> None:
+        """An entry is durable."""
+        if position.ledger_id != self._open_ledger:
+            self._grow()
+            self._open_ledger = position.ledger_id
+            if self.ledgers.entry_count(position.ledger_id) < 0:
+                self.ledgers.add(position.ledger_id)
+        self._open_entries = position.entry_id + 1
+        self.incoming.add(messages, size)
+        if not self._fresh:
+            self._fresh = True
+            self.broker.refresh_later(self)
+
+    def _grow(self) -> None:
+        if self._open_ledger >= 0 and self.ledgers.entry_count(self._open_ledger) >= 0:
+            self.ledgers.grow(self._open_ledger, self._open_entries)
+
+    def refresh(self) -> None:
+        """Tells subscriptions of the entries that became durable."""
+        self._fresh = False
+        self._grow()
+        for subscription in list(self.subscriptions.values()):
+            subscription.pump()
+        if not self.subscriptions:
+            self.acks_moved()
+
+    # ---- Producers -----------------------------------------------------------
+
+    def add_producer(self, producer: Producer, topic_epoch: int | None) -> Promise[int]:
+        """Lets a producer in; the promise is the topic's epoch, -1 if it has none.
+
+        Kept at once, or when the topic is its own. Raises BrokerError.
+        """
+        if self.closed:
+            raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
+        if self.terminated:
+            raise BrokerError(ServerError.TopicTerminatedError, f"{self.name} is terminated")
+        if self.blocked is not None:
+            raise self.blocked
+        limit = self.policies.max_producers
+        if limit > 0 and len(self.producers) >= limit and producer.name not in self.producers:
+            raise BrokerError(
+                ServerError.ProducerBusy,
+                f"{self.name} has {limit} producers, the most that it may have",
+            )
+        self._replace(producer)
+        mode = producer.access_mode
+        if topic_epoch is not None and topic_epoch < self.epoch:
+            raise BrokerError(
+                ServerError.ProducerFenced,
+                f"another producer has {self.name} for itself since (epoch {self.epoch})",
+            )
+        if mode == ProducerAccessMode.Shared:
+            self._require_nobody_alone()
+        elif mode == ProducerAccessMode.ExclusiveWithFencing:
+            for other in list(self.producers.values()) + list(self.waiting_producers):
+                self.broker.dismiss_producer(other)
+            self._fence_all()
+        elif self.producers or self.exclusive is not None:
+            if mode == ProducerAccessMode.Exclusive:
+                raise BrokerError(
+                    ServerError.ProducerFenced,
+                    f"{self.name} has other producers: close them, or use WaitForExclusive",
+                )
+            producer.ready = False
+            self.waiting_producers.append(producer)
+            return Promise()
+        self._admit(producer)
+        return kept(self.epoch)
+
+    def _replace(self, producer: Producer) -> None:
+        """A producer that comes back takes the place of its old self."""
+        old = self.producers.get(producer.name)
+        if old is None:
+            return
+        same = old.peer is producer.peer and old.id == producer.id
+        if old.peer.closed or (same and producer.epoch > old.epoch):
+            self.remove_producer(old)
+            return
+        raise BrokerError(
+            ServerError.ProducerBusy,
+            f"{self.name} has a producer named {producer.name!r}: choose another name",
+        )
+
+    def _require_nobody_alone(self) -> None:
+        if self.exclusive is not None:
+            raise BrokerError(
+                ServerError.ProducerFenced,
+                f"producer {self.exclusive.name!r} has {self.name} for itself",
+            )
+
+    def _fence_all(self) -> None:
+        self.producers.clear()
+        self.waiting_producers.clear()
+        self.exclusive = None
+
+    def _admit(self, producer: Producer) -> None:
+        producer.ready = True
+        self.producers[producer.name] = producer
+        self.last_active_ms = self.host.now_ms()
+        if producer.access_mode != ProducerAccessMode.Shared:
+            self.exclusive = producer
+            self.epoch += 1
+            self.broker.save_topic(self)
+
+    def remove_producer(self, producer: Producer) -> None:
+        """The producer is gone; the next in line may have the topic."""
+        producer.closed = True
+        if producer in self.waiting_producers:
+            self.waiting_producers.remove(producer)
+            return
+        if self.producers.get(producer.name) is not producer:
+            return
+        del self.producers[producer.name]
+        self.last_active_ms = self.host.now_ms()
+        if self.exclusive is producer:
+            self.exclusive = None
+        if self.waiting_producers and not self.producers:
+            following = self.waiting_producers.pop(0)
+            self._admit(following)
+            self.broker.producer_ready(self, following)
+
+    # ---- Subscriptions -------------------------------------------------------
+
+    def subscribe(self, request: SubscribeRequest, consumer: Consumer) -> Promise[Subscription]:
+        """Adds a consumer, creating its subscription if need be."""
+        promise: Promise[Subscription] = Promise()
+        try:
+            self._check_subscribe(request)
+            subscription = self.subscriptions.get(request.subscription)
+            if subscription is None:
+                subscription = self._create_for(request)
+            elif subscription.durable != request.durable:
+                kind = "durable" if subscription.durable else "not durable"
+                raise BrokerError(
+                    ServerError.NotAllowedError,
+                    f"{subscription.title} is {kind}: use another name",
+                )
+        except BrokerError as error:
+            return broken(error)
+        except StorageError as error:
+            return broken(BrokerError(ServerError.PersistenceError, str(error)))
+        found = subscription
+        # A subscription that is being created is durable when its ticket is.
+        joined = found.join(consumer, request.type, request.key_shared)
+        joined.then(lambda done: promise.keep(found), promise.fail)
+        return promise
+
+    def _check_subscribe(self, request: SubscribeRequest) -> None:
+        if self.closed:
+            raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
+        type_name = TYPE_NAMES[request.type]
+        if type_name not in self.policies.subscription_types:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"{self.name} does not allow {type_name} subscriptions",
+            )
+        limit = self.policies.max_consumers
+        if limit > 0 and self.consumer_count() >= limit:
+            raise BrokerError(
+                ServerError.ConsumerBusy,
+                f"{self.name} has {limit} consumers, the most that it may have",
+            )
+        known = request.subscription in self.subscriptions
+        if not known and request.durable and not request.may_create:
+            raise BrokerError(
+                ServerError.SubscriptionNotFound,
+                f"{self.name} has no subscription {request.subscription!r}, and it may not be "
+                "created by subscribing: create it first",
+            )
+
+    def _create_for(self, request: SubscribeRequest) -> Subscription:
+        if not request.durable:
+            return self._create_in_memory(request)
+        if request.rollback_seconds > 0:
+            since = self.host.now_ms() - request.rollback_seconds * 1000
+            start = self.ledgers.previous(self.position_at(since))
+        elif request.initial_position == InitialPosition.Earliest:
+            start = BEGINNING
+        else:
+            start = self.ledgers.last()
+        return self.create_subscription(request.subscription, start, request.properties)
+
+    def create_subscription(
+        self, name: str, mark_delete: Position, properties: dict[str, str]
+    ) -> Subscription:
+        """A new durable subscription; it exists once `ticket_last` is durable."""
+        limit = self.policies.max_subscriptions
+        if limit > 0 and len(self.subscriptions) >= limit:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"{self.name} has {limit} subscriptions, the most that it may have",
+            )
+        if not name or name.startswith(INTERNAL):
+            raise BrokerError(ServerError.NotAllowedError, f"no subscription is called {name!r}")
+        cursor = Cursor(self.ledgers, mark_delete)
+        cursor_id = self.store.create_cursor(
+            self.id, name, encode_snapshot(cursor), properties=pack_properties(properties)
+        )
+        self.host.kick()
+        subscription = Subscription(self, name, cursor, cursor_id, properties)
+        subscription.created(self.store.ticket_last)
+        self.subscriptions[name] = subscription
+        self.last_active_ms = self.host.now_ms()
+        return subscription
+
+    def _create_in_memory(self, request: SubscribeRequest) -> Subscription:
+        start = request.start
+        if request.rollback_seconds > 0:
+            since = self.host.now_ms() - request.rollback_seconds * 1000
+            mark_delete = self.ledgers.previous(self.position_at(since))
+        elif start is None:
+            earliest = request.initial_position == InitialPosition.Earliest
+            mark_delete = BEGINNING if earliest else self.ledgers.last()
+        elif start.ledger_id < 0:
+            mark_delete = BEGINNING
+        else:
+            # One back: the entry may be a batch, and the client drops what it does not want.
+            mark_delete = min(Position(start.ledger_id, start.entry_id - 1), self.ledgers.last())
+        cursor = Cursor(self.ledgers, mark_delete)
+        subscription = Subscription(
+            self, request.subscription, cursor, NO_CURSOR, request.properties
+        )
+        self.subscriptions[request.subscription] = subscription
+        return subscription
+
+    def load_subscriptions(self) -> None:
+        """Brings back the cursors that the store has."""
+        for cursor_id in self.store.cursor_ids(self.id):
+            image = self.store.cursor_image(cursor_id)
+            if image.name.startswith(INTERNAL):
+                continue
+            cursor = load_cursor(self.store, cursor_id, self.ledgers)
+            self.subscriptions[image.name] = Subscription(
+                self, image.name, cursor, cursor_id, unpack_properties(image.properties)
+            )
+
+    def unsubscribe(self, subscription: Subscription) -> Promise[None]:
+        """Deletes a subscription; its consumers are closed."""
+        promise: Promise[None] = Promise()
+        self.drop(subscription)
+        subscription.close()
+        if not subscription.durable:
+            promise.keep(None)
+            return promise
+        try:
+            ticket = self.store.delete_cursor(subscription.cursor_id)
+        except StorageError as error:
+            promise.fail(error)
+            return promise
+        self.host.kick()
+
+        def settled(error: Exception | None) -> None:
+            if error is not None:
+                promise.fail(error)
+            else:
+                self.acks_moved()
+                promise.keep(None)
+
+        self.commits.when(ticket, settled)
+        return promise
+
+    def drop(self, subscription: Subscription) -> None:
+        """The subscription is gone."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            self.last_active_ms = self.host.now_ms()
+
+    def consumer_count(self) -> int:
+        return sum([len(s.consumers) for s in self.subscriptions.values()])
+
+    # ---- Positions -----------------------------------------------------------
+
+    def position_at(self, time_ms: int) -> Position:
+        """The first entry that was not published before `time_ms`.
+
+        Publish times are the producers' and need not ascend; as in Pulsar the search
+        takes them as if they did.
+        """
+        store = self.store
+        for ledger in store.ledgers(self.id) if self.stored else []:
+            if ledger.entries == 0:
+                continue
+            if store.publish_time_ms(ledger.id, ledger.entries - 1) < time_ms:
+                continue
+            low, high = 0, ledger.entries - 1
+            while low < high:
+                middle = (low + high) // 2
+                if store.publish_time_ms(ledger.id, middle) < time_ms:
+                    low = middle + 1
+                else:
+                    high = middle
+            return Position(ledger.id, low)
+        last = self.ledgers.last()
+        return Position(last.ledger_id, last.entry_id + 1)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the store knows the topic; a new one it knows when it is durable."""
+        return self.id in self.store.log.state.topics
+
+    def size_bytes(self) -> int:
+        if not self.stored:
+            return 0
+        return sum([ledger.size_bytes for ledger in self.store.ledgers(self.id)])
+
+    def backlog_bytes(self, position: Position) -> int:
+        """What lies behind a position; of the ledger that it is in, a share."""
+        total = 0
+        for ledger in self.store.ledgers(self.id) if self.stored else []:
+            if ledger.id > position.ledger_id:
+                total += ledger.size_bytes
+            elif ledger.id == position.ledger_id and ledger.entries > 0:
+                left = max(ledger.entries - position.entry_id - 1, 0)
+                total += ledger.size_bytes * left // ledger.entries
+        return total
+
+    def slowest(self) -> Position | None:
+        """The mark-delete position that everything before may go by; None without cursors."""
+        marks = [s.cursor.mark_delete for s in self.subscriptions.values() if s.durable]
+        if self.deduplication is not None:
+            marks.append(self.deduplication.position)
+        return min(marks) if marks else None
+
+    # ---- Trimming ------------------------------------------------------------
+
+    def acks_moved(self) -> None:
+        """Ledgers may have become free."""
+        if not self._trim_wanted and len(self.ledgers_ids()) > 1:
+            self._trim_wanted = True
+            self.broker.trim_later(self)
+
+    def ledgers_ids(self) -> list[int]:
+        return self.store.log.state.topics[self.id].ledger_ids if self.stored else []
+
+    def trim(self) -> None:
+        """Deletes ledgers that are acked and not retained."""
+        self._trim_wanted = False
+        if self.closed or not self.stored:
+            return
+        retention = Retention(
+            time_ms=self.policies.retention_time_ms, size_bytes=self.policies.retention_size_bytes
+        )
+        trimmed = self.store.trim(self.id, self.slowest(), retention)
+        if not trimmed:
+            return
+        self.host.kick()
+        self.commits.when(
+            self.store.ticket_last, lambda error: self._trimmed(trimmed) if error is None else None
+        )
+
+    def _trimmed(self, ledger_ids: list[int]) -> None:
+        for ledger_id in ledger_ids:
+            if self.ledgers.entry_count(ledger_id) >= 0:
+                self.ledgers.remove(ledger_id)
+        for subscription in self.subscriptions.values():
+            subscription.cursor.trim()
+
+    # ---- The end -------------------------------------------------------------
+
+    def terminate(self) -> Position:
+        """No more entries; the last one."""
+        if not self.terminated:
+            self.terminated = True
+            self.broker.save_topic(self)
+            for producer in list(self.producers.values()) + list(self.waiting_producers):
+                self.broker.dismiss_producer(producer)
+            self.refresh()
+        return self.ledgers.last()
+
+    def close(self) -> Promise[None]:
+        """Closes producers and subscriptions; done when all that is on its way is settled."""
+        promise: Promise[None] = Promise()
+        self.closed = True
+        for producer in list(self.producers.values()) + list(self.waiting_producers):
+            self.broker.dismiss_producer(producer)
+        for subscription in list(self.subscriptions.values()):
+            subscription.close()
+        if self.deduplication is not None and not self.deleted:
+            self.deduplication.snapshot()
+        self.commits.when(self.store.ticket_last, lambda error: promise.keep(None))
+        self.host.kick()
+        return promise
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is connected."""
+        if self.producers or self.waiting_producers:
+            return False
+        for subscription in self.subscriptions.values():
+            if subscription.busy:
+                return False
+        return True
+
+
+BEGINNING: Final = Position(-1, -1)
+# Cursors of the broker's own begin so; no subscription may.
+INTERNAL: Final = "pulsar."
+TYPE_NAMES: Final[dict[int, str]] = {
+    ConsumerType.Exclusive: "Exclusive",
+    ConsumerType.Shared: "Shared",
+    ConsumerType.Failover: "Failover",
+    ConsumerType.KeyShared: "Key_Shared",
+}

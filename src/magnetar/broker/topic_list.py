@@ -1,0 +1,73 @@
+"""Lists of topics for clients that subscribe by a pattern: filtered, hashed, watched.
+
+A pattern is matched by RE2, whose time grows with the text alone: nobody can hold the
+broker up with an expression. It is matched against names without their domain, as clients
+do when they filter themselves.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+import re2
+
+from magnetar.errors import BrokerError
+from magnetar.model import ServerError
+from magnetar.protocol import topics_hash
+
+__all__ = ["TopicFilter", "TopicWatcher", "topics_hash"]
+
+
+@final
+class TopicFilter:
+    """A topics pattern, compiled. Raises BrokerError for one that cannot be."""
+
+    def __init__(self, pattern: str, length_max: int) -> None:
+        if length_max > 0 and len(pattern) > length_max:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"the topics pattern has {len(pattern)} characters, {length_max} are allowed",
+            )
+        try:
+            self._matches: Final[Callable[[str], object]] = re2.compile(
+                without_domain(pattern)
+            ).fullmatch
+        except re2.error as error:
+            raise BrokerError(
+                ServerError.NotAllowedError, f"no topics pattern: {pattern!r}: {error}"
+            ) from error
+
+    def matches(self, topic: str) -> bool:
+        return self._matches(without_domain(topic)) is not None
+
+    def keep(self, topics: list[str]) -> list[str]:
+        return [topic for topic in topics if self.matches(topic)]
+
+
+@final
+class TopicWatcher:
+    """A client that wants to be told when topics that match come and go."""
+
+    def __init__(self, namespace: str, pattern: TopicFilter, topics: list[str]) -> None:
+        self.namespace: Final = namespace
+        self._pattern: Final = pattern
+        self._topics: Final = set(topics)
+
+    def take(self, namespace: str, topic: str, created: bool) -> bool:
+        """Whether the client is to be told of this."""
+        if namespace != self.namespace or not self._pattern.matches(topic):
+            return False
+        if created == (topic in self._topics):
+            return False
+        if created:
+            self._topics.add(topic)
+        else:
+            self._topics.discard(topic)
+        return True
+
+    def hash(self) -> str:
+        return topics_hash(sorted(self._topics))
+
+
+def without_domain(name: str) -> str:
+    """The name as people write it, without `persistent://`."""
+    return name.partition("://")[2] or name

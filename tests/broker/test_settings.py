@@ -1,0 +1,316 @@
+"""What a broker can be told, and from where: settings, their sources and their manual."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.broker.broker_conf import HONOURED
+from magnetar.broker.settings import (
+    BOOL,
+    COUNT,
+    NAMES,
+    SETTINGS,
+    TEXT,
+    BrokerSettings,
+)
+from magnetar.broker.settings_load import (
+    BROKER_CONF,
+    COMMAND_LINE,
+    ENVIRONMENT,
+    RESERVED,
+    TOML,
+    LoadedSettings,
+    load_settings,
+    reserved_values,
+)
+from magnetar.errors import SettingsError
+from magnetar.storage import StoreOptions
+
+MANUAL = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+
+
+def load(
+    toml: str | None = None,
+    environ: dict[str, str] | None = None,
+    conf: str | None = None,
+    options: dict[str, str] | None = None,
+) -> LoadedSettings:
+    return load_settings(toml, environ or {}, conf, options or {})
+
+
+def refusal(
+    toml: str | None = None,
+    environ: dict[str, str] | None = None,
+    options: dict[str, str] | None = None,
+) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        load(toml=toml, environ=environ, options=options)
+    return caught.value
+
+
+# ---- The settings themselves ------------------------------------------------------------
+
+
+def test_every_attribute_has_an_entry_in_the_table_of_its_kind() -> None:
+    settings = BrokerSettings()
+    public = {name for name in dir(settings) if not name.startswith("_")}
+    assert public - {"value_of", "store_options"} == set(SETTINGS)
+    kinds: dict[str, type] = {BOOL: bool, TEXT: str, NAMES: tuple}
+    for name, setting in SETTINGS.items():
+        assert type(settings.value_of(name)) is kinds.get(setting.kind, int), name
+
+
+def test_the_defaults_of_storage_are_those_of_the_store() -> None:
+    ours, theirs = BrokerSettings().store_options(), StoreOptions()
+    for name in ("fsync", "fsync_interval_ms", "cache_bytes", "segment_bytes", "watermark_bytes"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    for name in ("ledger_entries_max", "ledger_bytes_max", "ledger_age_ms_max"):
+        assert getattr(ours, name) == getattr(theirs, name)
+
+
+def test_what_is_said_of_storage_reaches_the_store() -> None:
+    options = BrokerSettings(
+        fsync="never",
+        fsync_interval_ms=7,
+        cache_bytes=8,
+        segment_bytes=1 << 21,
+        ledger_entries_max=9,
+        ledger_bytes_max=10,
+        ledger_age_ms_max=11,
+        watermark_bytes=12,
+    ).store_options()
+    assert (options.fsync, options.fsync_interval_ms, options.cache_bytes) == ("never", 7, 8)
+    assert (options.segment_bytes, options.ledger_entries_max) == (1 << 21, 9)
+    assert (options.ledger_bytes_max, options.ledger_age_ms_max) == (10, 11)
+    assert options.watermark_bytes == 12
+
+
+def test_a_value_out_of_range_is_refused_as_the_settings_are_made() -> None:
+    with pytest.raises(SettingsError, match="keep_alive_ms: 0 is too little: give 1 or more"):
+        BrokerSettings(keep_alive_ms=0)
+    with pytest.raises(SettingsError, match="ttl_seconds: 2147483648 is too much"):
+        BrokerSettings(ttl_seconds=1 << 31)
+    with pytest.raises(SettingsError, match="cluster_name: the text is empty"):
+        BrokerSettings(cluster_name="")
+    with pytest.raises(SettingsError, match="fsync: 'maybe' is not one of always, interval, never"):
+        BrokerSettings(fsync="maybe")
+    with pytest.raises(SettingsError, match="subscription_types: the list is empty"):
+        BrokerSettings(subscription_types=())
+    with pytest.raises(SettingsError, match="subscription_types: 'Solo' is not one of Exclusive"):
+        BrokerSettings(subscription_types=("Shared", "Solo"))
+
+
+# ---- Where they come from ---------------------------------------------------------------
+
+
+def test_nothing_said_gives_the_defaults() -> None:
+    loaded = load()
+    assert loaded.notices == []
+    assert loaded.sources == {}
+    for name in SETTINGS:
+        assert loaded.settings.value_of(name) == BrokerSettings().value_of(name)
+
+
+@given(st.sets(st.sampled_from([BROKER_CONF, TOML, ENVIRONMENT, COMMAND_LINE])))
+def test_the_nearest_source_wins(present: set[str]) -> None:
+    loaded = load(
+        conf="maxProducersPerTopic=1" if BROKER_CONF in present else None,
+        toml="max_producers_per_topic = 2" if TOML in present else None,
+        environ={"MAGNETAR_MAX_PRODUCERS_PER_TOPIC": "3"} if ENVIRONMENT in present else None,
+        options={"max-producers-per-topic": "4"} if COMMAND_LINE in present else None,
+    )
+    order = [BROKER_CONF, TOML, ENVIRONMENT, COMMAND_LINE]
+    weight, source = max([(order.index(one) + 1, one) for one in present], default=(0, None))
+    assert loaded.settings.max_producers_per_topic == weight
+    assert loaded.sources.get("max_producers_per_topic") == source
+
+
+def test_a_slip_is_reported_even_where_another_source_wins() -> None:
+    error = refusal(toml="keep_alive_ms = 'soon'", options={"keep_alive_ms": "1 s"})
+    assert error.key == "magnetar.toml: keep_alive_ms"
+
+
+def test_notices_of_a_broker_conf_are_passed_on() -> None:
+    loaded = load(conf="numIOThreads=8\nclusterName=mine")
+    assert loaded.settings.cluster_name == "mine"
+    assert loaded.sources == {"cluster_name": BROKER_CONF}
+    assert len(loaded.notices) == 1
+    assert "numIOThreads" in loaded.notices[0]
+
+
+def test_tables_of_toml_are_headings() -> None:
+    loaded = load(
+        toml="""
+            cluster_name = "mine"
+            port = 6650
+            subscription_types = ["Shared", "Exclusive"]
+            [limits]
+            max_connections = 7
+            max_pending_publish_bytes = "1 GiB"
+            [whatever]
+            deduplication = true
+            retention_minutes = "7 d"
+            retention_mb = "2 GiB"
+            backlog_quota_seconds = -1
+            memory = true
+            """
+    )
+    settings = loaded.settings
+    assert (settings.cluster_name, settings.max_connections) == ("mine", 7)
+    assert settings.subscription_types == ("Shared", "Exclusive")
+    assert settings.max_pending_publish_bytes == 1 << 30
+    assert settings.deduplication
+    assert (settings.retention_minutes, settings.retention_mb) == (7 * 24 * 60, 2048)
+    assert settings.backlog_quota_seconds == -1
+    assert set(loaded.sources.values()) == {TOML}
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("a = ", "this is not TOML"),
+        ("max_connectons = 1", "did you mean max_connections?"),
+        ("zzz = 1", "there is no such setting: see the reference"),
+        ("max_connections = 1\n[t]\nmax_connections = 2", "it is given twice"),
+        ("[a.b]\nmax_connections = 2", "there is no such setting"),
+        ("deduplication = 1", "1 is neither true nor false"),
+        ("max_connections = true", "True has the wrong type: give a whole number"),
+        ("max_connections = '7'", "'7' has the wrong type: give a whole number"),
+        ("max_connections = 1.5", "1.5 has the wrong type"),
+        ("cluster_name = 7", "7 has the wrong type: give a text"),
+        ("keep_alive_ms = 1.5", "give a whole number of ms, or one with a unit (ms, s, min, h, d)"),
+        ("keep_alive_ms = '30 apples'", "'30 apples' has no unit that fits"),
+        ("message_size_max = '64 MB'", "(B, KiB, MiB, GiB, TiB)"),
+        ("message_size_max = 'MiB'", "'MiB' is no amount"),
+        ("ttl_seconds = '1500 ms'", "'1500 ms' is not whole"),
+        ("subscription_types = 'Shared'", "'Shared' is no list of names"),
+        ("subscription_types = [1]", "[1] is no list of names"),
+        ("subscription_types = []", "the list is empty"),
+        ("keep_alive_ms = 0", "0 is too little"),
+    ],
+)
+def test_a_slip_in_toml_is_named(toml: str, said: str) -> None:
+    error = refusal(toml=toml)
+    assert str(error).startswith("magnetar.toml")
+    assert said in error.reason
+
+
+def test_variables_are_read_as_text() -> None:
+    loaded = load(
+        environ={
+            "MAGNETAR_CLUSTER_NAME": "mine",
+            "MAGNETAR_KEEP_ALIVE_MS": " 2 min ",
+            "MAGNETAR_TTL_SECONDS": "90s",
+            "MAGNETAR_BACKLOG_QUOTA_BYTES": "-1",
+            "MAGNETAR_BATCH_INDEX_ACK": "Off",
+            "MAGNETAR_DEDUPLICATION": "yes",
+            "MAGNETAR_SUBSCRIPTION_TYPES": "Shared, Key_Shared,",
+            "MAGNETAR_DATA": "/somewhere",
+            "HOME": "/home",
+        }
+    )
+    settings = loaded.settings
+    assert (settings.cluster_name, settings.keep_alive_ms, settings.ttl_seconds) == (
+        "mine",
+        120_000,
+        90,
+    )
+    assert settings.backlog_quota_bytes == -1
+    assert not settings.batch_index_ack
+    assert settings.deduplication
+    assert settings.subscription_types == ("Shared", "Key_Shared")
+    assert loaded.notices == []
+
+
+def test_a_variable_of_another_program_is_passed_over_with_a_notice() -> None:
+    loaded = load(environ={"MAGNETAR_BUILD": "compiled", "MAGNETAR_PORT": "1"})
+    assert loaded.notices == ["the variable MAGNETAR_BUILD is no setting, and has no effect"]
+
+
+def test_a_slip_in_a_variable_is_named() -> None:
+    error = refusal(environ={"MAGNETAR_DEDUPLICATION": "perhaps"})
+    assert str(error) == (
+        "MAGNETAR_DEDUPLICATION: 'perhaps' is neither true nor false: give one of them"
+    )
+    error = refusal(environ={"MAGNETAR_MAX_CONNECTIONS": "5 apples"})
+    assert error.reason == "'5 apples' has no unit that fits: give a whole number"
+
+
+def test_a_slip_in_an_option_is_named() -> None:
+    assert str(refusal(options={"--keep-alive": "1"})) == (
+        "--keep-alive: there is no such setting: did you mean keep_alive_ms?"
+    )
+    assert refusal(options={"keep_alive_ms": "-5"}).key == "--keep-alive-ms"
+
+
+def test_names_of_the_command_line_are_no_settings() -> None:
+    assert not set(RESERVED) & set(SETTINGS)
+    loaded = load(options=dict.fromkeys(RESERVED, "x"))
+    assert loaded.sources == {}
+
+
+def test_names_of_the_command_line_weigh_as_settings_do() -> None:
+    toml = "port = 1\nmemory = true\n[serve]\nhost = 'a'\ndata = 'd'\nkeep_alive_ms = 5"
+    environ = {"MAGNETAR_PORT": "2", "MAGNETAR_HOST": "b"}
+    options = {"--http-port": "3", "host": "c", "keep_alive_ms": "6"}
+    assert reserved_values(toml, environ, options) == {
+        "port": "2",
+        "memory": "true",
+        "host": "c",
+        "data": "d",
+        "http_port": "3",
+    }
+    assert reserved_values(None, {}, {}) == {}
+
+
+@given(st.integers(-50_000, 50_000), st.sampled_from(["", " "]), st.sampled_from(["ms", "s", "d"]))
+def test_a_time_with_a_unit_is_that_many_milliseconds(number: int, space: str, unit: str) -> None:
+    factor = {"ms": 1, "s": 1000, "d": 86_400_000}[unit]
+    text = f"{number}{space}{unit}"
+    if number < 0:
+        assert "too little" in refusal(options={"failover_delay_ms": text}).reason
+    else:
+        loaded = load(options={"failover_delay_ms": text})
+        assert loaded.settings.failover_delay_ms == number * factor
+
+
+@given(st.text(max_size=8))
+def test_any_text_is_a_value_or_a_settings_error(text: str) -> None:
+    for name in SETTINGS:
+        try:
+            loaded = load(options={name: text})
+        except SettingsError as error:
+            assert error.key == f"--{name.replace('_', '-')}"
+        else:
+            assert loaded.sources == {name: COMMAND_LINE}
+
+
+# ---- The manual -------------------------------------------------------------------------
+
+
+def shown(name: str) -> str:
+    value = BrokerSettings().value_of(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def manual_rows() -> dict[str, list[str]]:
+    """The rows of the tables of settings, by the name in the first cell."""
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", MANUAL.read_text(), re.MULTILINE)
+    return {name: [cell.strip() for cell in rest.split("|")] for name, rest in rows}
+
+
+def test_the_manual_lists_every_setting_with_its_default_unit_and_keys() -> None:
+    rows = manual_rows()
+    assert list(rows) == list(SETTINGS)
+    for name, (default, unit, keys, meaning) in rows.items():
+        assert default == f"`{shown(name)}`", name
+        kind = SETTINGS[name].kind
+        assert unit == ("" if kind in (BOOL, COUNT, TEXT, NAMES) else kind), name
+        honoured = [key for key, (attribute, _) in HONOURED.items() if attribute == name]
+        assert re.findall(r"`(\w+)`", keys) == honoured, name
+        assert meaning, name
