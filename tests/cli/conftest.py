@@ -8,7 +8,7 @@ from storage.workload import Clock, small_options
 from typer.testing import CliRunner
 
 from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
-from magnetar.cli.main import app
+from magnetar.cli.app import app
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import FileDisk, Store, open_store

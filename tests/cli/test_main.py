@@ -35,7 +35,7 @@ def test_the_script_runs_the_command(
 
 
 def test_help_needs_no_storage() -> None:
-    program = "import sys, magnetar.cli.main; print('magnetar.storage' in sys.modules)"
+    program = "import sys, magnetar.cli.app; print('magnetar.storage' in sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -166,6 +166,7 @@ class Topic:
         self.subscriptions: Final[dict[str, Subscription]] = {}
         self.deduplication: Deduplication | None = None
         self.incoming: Final = Traffic()
+        self._out_before: Final = Traffic()
         self.chunks: i64 = 0
         self.created_ms: Final = broker.host.now_ms()
         self.last_active_ms: int = self.created_ms
@@ -379,10 +380,13 @@ class Topic:
         )
 
     def _require_nobody_alone(self) -> None:
-        if self.exclusive is not None:
+        holder = self.exclusive
+        if holder is None and self.waiting_producers:
+            holder = self.waiting_producers[0]
+        if holder is not None:
             raise BrokerError(
-                ServerError.ProducerFenced,
-                f"producer {self.exclusive.name!r} has {self.name} for itself",
+                ServerError.ProducerBusy,
+                f"producer {holder.name!r} has {self.name} for itself, or waits for that",
             )
 
     def _fence_all(self) -> None:
@@ -561,6 +565,18 @@ class Topic:
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             self.last_active_ms = self.host.now_ms()
+            messages, size = subscription.out_totals()
+            self._out_before.add(messages, size)
+
+    def out_totals(self) -> tuple[int, int]:
+        """Messages and bytes that went out, to all subscriptions that ever were here."""
+        messages: i64 = self._out_before.messages
+        size: i64 = self._out_before.bytes
+        for subscription in self.subscriptions.values():
+            more, bytes_more = subscription.out_totals()
+            messages += more
+            size += bytes_more
+        return messages, size
 
     def consumer_count(self) -> int:
         return sum([len(s.consumers) for s in self.subscriptions.values()])
@@ -629,14 +645,16 @@ class Topic:
     def ledgers_ids(self) -> list[int]:
         return self.store.log.state.topics[self.id].ledger_ids if self.stored else []
 
-    def trim(self) -> None:
-        """Deletes ledgers that are acked and not retained."""
+    def trim(self, retention: Retention | None = None) -> None:
+        """Deletes ledgers that are acked and not retained, as policies say unless told."""
         self._trim_wanted = False
         if self.closed or not self.stored:
             return
-        retention = Retention(
-            time_ms=self.policies.retention_time_ms, size_bytes=self.policies.retention_size_bytes
-        )
+        if retention is None:
+            retention = Retention(
+                time_ms=self.policies.retention_time_ms,
+                size_bytes=self.policies.retention_size_bytes,
+            )
         trimmed = self.store.trim(self.id, self.slowest(), retention)
         if not trimmed:
             return

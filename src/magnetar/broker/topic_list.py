@@ -8,11 +8,11 @@ do when they filter themselves.
 from collections.abc import Callable
 from typing import Final, final
 
-import re2
+import re2  # type: ignore[import-untyped]
 
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
-from magnetar.protocol import topics_hash
+from magnetar.protocol.topics_hash import topics_hash
 
 __all__ = ["TopicFilter", "TopicWatcher", "topics_hash"]
 

@@ -1,5 +1,6 @@
 """`magnetar serve`: a broker in the foreground, until it is told to stop."""
 
+import argparse
 import asyncio
 import contextlib
 import logging
@@ -8,87 +9,81 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 import magnetar
-from magnetar.cli.console import refusals
+from magnetar.errors import MagnetarError, SettingsError
 
 if TYPE_CHECKING:
     from magnetar.broker.settings import BrokerSettings
 
-__all__ = ["serve"]
+__all__ = ["run"]
 
 log = logging.getLogger("magnetar.serve")
 
-CANNOT_SERVE = 2
+DONE = 0
+REFUSED = 2
 DEFAULT_CONFIG = "magnetar.toml"
 
 
-def serve(
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Where everything is kept. [default: ./magnetar-data]"),
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="For clients; 0 picks a free one. [default: 6650]"),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="For admin REST; 0 picks a free one. [default: 8080]"),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Settings as TOML. [default: ./magnetar.toml, if it is there]"
-        ),
-    ] = None,
-    broker_conf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings as Apache Pulsar's broker.conf.")
-    ] = None,
-    memory: Annotated[
-        bool | None, typer.Option("--memory", help="Keep nothing on disk: for tests.")
-    ] = None,
-    set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. --set ttl_seconds=60."),
-    ] = None,
-) -> None:
-    """Serve topics to Pulsar clients, until SIGTERM or Ctrl-C.
-
-    Every option can be given as a variable MAGNETAR_<OPTION> too, and every setting in
-    magnetar.toml, in a broker.conf or as MAGNETAR_<SETTING>; docs/reference/configuration.md
-    lists them. One line on stdout says when it serves, and where.
-    """
-    given = {
-        "data": data,
-        "host": host,
-        "port": None if port is None else str(port),
-        "http_port": None if http_port is None else str(http_port),
-        "memory": None if memory is None else str(memory).lower(),
-    }
-    options = {name: value for name, value in given.items() if value is not None}
-    for item in set or []:
-        name, equals, value = item.partition("=")
-        if not equals:
-            refuse(f"--set {item}: write it as NAME=VALUE")
-        options[name] = value
+def run(arguments: list[str]) -> int:
+    """Serves until told to stop; the exit code."""
+    given = _parser().parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
-    with refusals():
-        plan = _Plan(options, config, broker_conf)
-    _run(_serve(plan))
+    try:
+        plan = _Plan(_options(given), given.config, given.broker_conf)
+    except MagnetarError as error:
+        return _refuse(str(error))
+    return _run(_serve(plan))
 
 
-def refuse(reason: str) -> NoReturn:
-    typer.echo(f"magnetar: {reason}", err=True)
-    raise typer.Exit(CANNOT_SERVE)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="magnetar serve",
+        description="Serve topics to Pulsar clients, until SIGTERM or Ctrl-C. One line on "
+        "standard output says when, and where.",
+        epilog="Every option can be given as a variable MAGNETAR_<OPTION> too, and every setting "
+        "in magnetar.toml, in a broker.conf or as MAGNETAR_<SETTING>; "
+        "docs/reference/configuration.md lists them.",
+    )
+    add = parser.add_argument
+    add("--data", metavar="DIR", help="where everything is kept (default: ./magnetar-data)")
+    add("--host", help="the address to listen on (default: 127.0.0.1)")
+    add("--port", help="for clients; 0 picks a free one (default: 6650)")
+    add("--http-port", metavar="PORT", help="for admin REST; 0 picks a free one (default: 8080)")
+    add("--config", type=Path, metavar="FILE", help="settings (default: ./magnetar.toml, if any)")
+    add("--broker-conf", type=Path, metavar="FILE", help="settings as Apache Pulsar's broker.conf")
+    add("--memory", action="store_true", help="keep nothing on disk: for tests")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any setting, as in --set ttl_seconds=60; may be repeated",
+    )
+    return parser
+
+
+def _options(given: argparse.Namespace) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for item in given.set:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise SettingsError("--set", f"{item!r} is no setting: write it as NAME=VALUE")
+        options[name] = value
+    for name in ("data", "host", "port", "http_port"):
+        if getattr(given, name) is not None:
+            options[name] = getattr(given, name)
+    if given.memory:
+        options["memory"] = "true"
+    return options
+
+
+def _refuse(reason: str) -> int:
+    print(f"magnetar: {reason}", file=sys.stderr)
+    return REFUSED
 
 
 class _Plan:
@@ -119,8 +114,6 @@ class _Plan:
 
 
 def _read(path: Path, option: str) -> str:
-    from magnetar.errors import SettingsError
-
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -128,34 +121,28 @@ def _read(path: Path, option: str) -> str:
 
 
 def _port(name: str, text: str) -> int:
-    from magnetar.errors import SettingsError
-
     if not text.isdecimal() or int(text) > 65535:
         raise SettingsError(name, f"{text!r} is no port: give 0 to 65535")
     return int(text)
 
 
 def _flag(name: str, text: str) -> bool:
-    from magnetar.errors import SettingsError
-
     if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
         raise SettingsError(name, f"{text!r} is neither true nor false")
     return text.lower() in ("true", "1", "yes")
 
 
-def _run(serving: Coroutine[Any, Any, None]) -> None:
+def _run(serving: Coroutine[Any, Any, int]) -> int:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(serving)
-    else:
-        uvloop.run(serving)
+        return asyncio.run(serving)
+    return uvloop.run(serving)
 
 
-async def _serve(plan: _Plan) -> None:
+async def _serve(plan: _Plan) -> int:
     from magnetar.admin.http import HttpServer
     from magnetar.broker.server import BrokerServer
-    from magnetar.errors import MagnetarError
     from magnetar.storage import Catalog, FileDisk, MemoryDisk
 
     for notice in plan.notices:
@@ -167,9 +154,8 @@ async def _serve(plan: _Plan) -> None:
     # Threads that write must not wait long for this one: see docs/internals/storage.md.
     sys.setswitchinterval(0.0005)
     try:
-        disk = MemoryDisk() if plan.memory else FileDisk(plan.data)
         broker = BrokerServer(
-            disk,
+            MemoryDisk() if plan.memory else FileDisk(plan.data),
             lambda: Catalog(None if plan.memory else plan.data),
             plan.settings,
             host=plan.host,
@@ -177,18 +163,20 @@ async def _serve(plan: _Plan) -> None:
             version=f"Magnetar {magnetar.__version__}",
         )
         await broker.start()
-    except (MagnetarError, OSError) as error:
-        refuse(str(error))
+    except MagnetarError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"cannot listen on {plan.host}:{plan.port}: {error.strerror or error}")
+    http = HttpServer(broker, plan.host, plan.http_port)
     try:
-        http = HttpServer(broker, plan.host, plan.http_port)
         await http.start()
     except OSError as error:
         await broker.stop()
-        refuse(f"cannot listen on {plan.host}:{plan.http_port} for HTTP: {error}")
+        reason = error.strerror or error
+        return _refuse(f"cannot listen on {plan.host}:{plan.http_port} for HTTP: {reason}")
     print(f"ready {broker.url} {http.url}", flush=True)
     await stop.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
     with contextlib.suppress(asyncio.CancelledError):
         await http.stop()
         await broker.stop()
+    return DONE

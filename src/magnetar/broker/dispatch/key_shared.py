@@ -130,8 +130,8 @@ class KeySharedDispatcher(SharedDispatcher):
             self._ready[owner].pop(slot, None)
 
     def _discard_through(self, floor: int) -> None:
-        self._waiting.discard_through(floor)
-        self._reindex()
+        for slot in self._waiting.discard_through(floor):
+            self._unindex(slot)
 
     def replay_count(self) -> int:
         return len(self._waiting)

@@ -43,7 +43,7 @@ REPLAY: Final = 1
 NEW: Final = 2
 
 # How many due messages are taken out of the tracker at once.
-DUE_MAX: Final = 1000
+DUE_MAX: Final = 200
 
 
 class SharedDispatcher(Dispatcher):
@@ -57,6 +57,8 @@ class SharedDispatcher(Dispatcher):
         self._due: Final = Replay()
         self._replay: Final = Replay()
         self._chunks: Final = ChunkOwners()
+        # Chunks that wait in replay because their consumer had no room, by entry.
+        self._parked: Final[dict[int, str]] = {}
         self._alarm: Timer | None = None
         self._alarm_ms: int = 0
         self._source: int = NEW
@@ -153,6 +155,12 @@ class SharedDispatcher(Dispatcher):
 
     def _leave_replay(self, key: int) -> None:
         self._replay.discard(key)
+        self._unpark(key)
+
+    def _unpark(self, key: int) -> None:
+        uuid = self._parked.pop(key, None)
+        if uuid is not None:
+            self._chunks.unpark(uuid)
 
     def passed(self) -> None:
         cursor = self.cursor
@@ -167,6 +175,8 @@ class SharedDispatcher(Dispatcher):
 
     def _discard_through(self, floor: int) -> None:
         self._replay.discard_through(floor)
+        for key in [key for key in self._parked if key <= floor]:
+            self._unpark(key)
 
     # ---- Limits --------------------------------------------------------------
 
@@ -201,6 +211,8 @@ class SharedDispatcher(Dispatcher):
     def rewind(self) -> None:
         super().rewind()
         self._replay.clear()
+        for key in list(self._parked):
+            self._unpark(key)
 
     def reset(self) -> None:
         """The cursor was put somewhere else: all that was known of deliveries is void."""
@@ -318,12 +330,11 @@ class SharedDispatcher(Dispatcher):
             if source != REPLAY:
                 self._replay.add(key)
                 if facts.chunk_id >= 0:
+                    self._parked[key] = facts.uuid
                     self._chunks.park(facts.uuid)
             return False
         if source == REPLAY:
-            self._replay.discard(key)
-            if facts.chunk_id >= 0:
-                self._chunks.unpark(facts.uuid)
+            self._leave_replay(key)
         self._send(consumer, entry, key, remaining, 0, now_ms)
         if facts.chunk_id >= 0:
             consumer.chunks += 1
