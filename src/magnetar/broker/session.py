@@ -13,7 +13,7 @@ are answered in the order in which their work is done, which need not be that of
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from google.protobuf.message import Message
 from mypy_extensions import i64
@@ -58,7 +58,8 @@ from magnetar.storage.read_plan import ReadPlan
 
 __all__ = ["Session"]
 
-Handler: TypeAlias = Callable[[Any], None]
+# Each takes the class of its command.
+Handler: TypeAlias = Callable[..., None]
 
 # So many producer ids are remembered after they were closed: SENDs may still be under way.
 CLOSED_PRODUCERS_MAX: Final = 1000
@@ -200,7 +201,6 @@ class Session(Peer):
         if self.closed:
             return
         self.closed = True
-        self._answer_probes(False)
         for watcher in self._watchers.values():
             self.broker.watchers.remove(watcher)
         self._watchers.clear()
@@ -213,6 +213,8 @@ class Session(Peer):
             if link.subscription is not None:
                 link.subscription.leave(link.consumer)
         self._links.clear()
+        # Last, when what it held is free.
+        self._answer_probes(False)
 
     def lag_ended(self) -> None:
         """The peer reads again: its consumers may be served."""
@@ -345,6 +347,10 @@ class Session(Peer):
             if old is not None and not old.closed and command.epoch <= old.epoch:
                 self._send_producer_success(command.request_id, old, -1)
                 return
+            if command.producer_access_mode not in ACCESS_MODES:
+                raise BrokerError(
+                    ServerError.NotAllowedError, f"no access mode {command.producer_access_mode}"
+                )
             topic = self.broker.topic(name, may_create=True)
             holder = topic.producers.get(command.producer_name)
             if holder is not None and holder.peer is not self and not holder.peer.closed:
@@ -377,7 +383,7 @@ class Session(Peer):
                 schema_version=version,
                 connected_ms=self.broker.host.now_ms(),
             )
-            self._create_initial(command, topic)
+            created = self._create_initial(command, topic)
             epoch = command.topic_epoch if command.HasField("topic_epoch") else None
             admitted = topic.add_producer(producer, epoch)
         except (MagnetarError, ValueError) as error:
@@ -389,24 +395,35 @@ class Session(Peer):
         if admitted.done:
             # Not before the topic, and a subscription that was asked for, are safe.
             request_id = command.request_id
+            waits = created or not topic.stored
             self.broker.commits.when(
-                self.broker.store.ticket_last if not topic.stored else -1,
-                lambda error: self._producer_admitted(request_id, producer, topic),
+                self.broker.store.ticket_last if waits else -1,
+                lambda error: self._producer_admitted(request_id, producer, topic, error),
             )
         else:
             self._waiting_producers[id] = command.request_id
             self._send_producer_success(command.request_id, producer, topic.epoch)
 
-    def _create_initial(self, command: pb.CommandProducer, topic: Topic) -> None:
+    def _create_initial(self, command: pb.CommandProducer, topic: Topic) -> bool:
+        """Whether a subscription had to be created for the producer."""
         name = command.initial_subscription_name
-        if name and name not in topic.subscriptions and topic.name.persistent:
-            topic.create_subscription(name, topic.ledgers.last(), {})
+        if not name or name in topic.subscriptions or not topic.name.persistent:
+            return False
+        topic.create_subscription(name, topic.ledgers.last(), {})
+        return True
 
-    def _producer_admitted(self, request_id: int, producer: Producer, topic: Topic) -> None:
+    def _producer_admitted(
+        self, request_id: int, producer: Producer, topic: Topic, error: Exception | None
+    ) -> None:
         if producer.closed:
             if not self.closed:
                 reason = f"{topic.name} was closed meanwhile: try again"
                 self._refuse(request_id, BrokerError(ServerError.ServiceNotReady, reason))
+            return
+        if error is not None:
+            self._drop_producer(int(producer.id))
+            topic.remove_producer(producer)
+            self._refuse(request_id, error)
             return
         self._send_producer_success(request_id, producer, topic.epoch)
 
@@ -945,6 +962,7 @@ class Session(Peer):
 
 
 VALID_TYPES: Final = (0, 1, 2, 3)
+ACCESS_MODES: Final = (0, 1, 2, 3)
 
 
 def wire_error(error: Exception) -> tuple[int, str]:
