@@ -31,7 +31,7 @@ from magnetar.storage.writer import StoreWriter
 
 __all__ = ["BrokerServer", "Writer", "system_clock_ms"]
 
-log = logging.getLogger("magnetar.broker")
+log: logging.Logger = logging.getLogger("magnetar.broker")
 
 # A socket takes about this much before whoever feeds it is told to wait.
 WRITE_BUFFER_BYTES = 1 << 20
@@ -94,7 +94,8 @@ class BrokerServer:
         self._clock_ms = clock_ms
         self._make_writer = writer
         self._reads = reads
-        self._links: set[_Link] = set()
+        # In order of arrival, for a set would have an order of its own.
+        self._links: dict[_Link, None] = {}
         self._by_ip: dict[str, int] = {}
         self._server: asyncio.Server | None = None
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -182,13 +183,13 @@ class BrokerServer:
         if 0 < self.settings.max_connections_per_ip <= count:
             return f"{ip} has {count} connections, the most that it may have"
         self._by_ip[ip] = count + 1
-        self._links.add(link)
+        self._links[link] = None
         self.broker.sessions = len(self._links)
         return ""
 
     def forget(self, link: "_Link", ip: str) -> None:
         if link in self._links:
-            self._links.discard(link)
+            del self._links[link]
             self._by_ip[ip] -= 1
             if self._by_ip[ip] == 0:
                 del self._by_ip[ip]
@@ -259,7 +260,14 @@ class _Link(asyncio.Protocol, Port):
     def wake(self) -> None:
         if not self._awake:
             self._awake = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._feed)
+
+    def _feed(self) -> None:
+        """Empties the outbox; if that was full and the socket takes more, there is room again."""
+        full = not self.session.ready
+        self._flush()
+        if full and self.session.writable:
+            self.session.lag_ended()
 
     def _flush(self) -> None:
         self._awake = False
