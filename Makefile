@@ -54,7 +54,7 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: more examples, compiled'
 	@if [ -d $(COMPILED) ]; then \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
-	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 \
+	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_APACHE_LONG=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: fuzzing'

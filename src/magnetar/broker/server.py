@@ -271,13 +271,17 @@ class _Link(asyncio.Protocol, Port):
 
     def _flush(self) -> None:
         self._awake = False
-        frames = self.session.take_outbox()
+        session = self.session
+        full = not session.ready
+        frames = session.take_outbox()
         if frames and not self._transport.is_closing():
             self._transport.writelines(frames)
             waiting = self._transport.get_write_buffer_size()
             if waiting > self._server.settings.max_outbound_bytes_per_connection:
                 self._choked = True
                 self._set_reading()
+        if full and session.ready:
+            session.lag_ended()  # there is room again for those who found none
 
     def pause(self) -> None:
         self._paused = True

@@ -1,0 +1,103 @@
+"""A broker with its admin REST, on a loop of its own, for tests that speak HTTP to it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeVar
+
+import httpx
+import pulsar
+
+from magnetar.admin.http import HttpServer
+from magnetar.broker.broker import Broker
+from magnetar.broker.server import BrokerServer
+from magnetar.broker.settings import BrokerSettings
+from magnetar.storage import Catalog, MemoryDisk
+
+T = TypeVar("T")
+_numbers = count()
+
+
+class Served:
+    """A broker that serves; `http` speaks to its REST, from /admin/v2 on."""
+
+    url: str
+    http_url: str
+    http: httpx.Client
+    broker: Broker
+    server: BrokerServer
+
+    def __init__(self, settings: BrokerSettings | None = None) -> None:
+        self._settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def start(self) -> None:
+        self._thread.start()
+        self.run(self._start())
+        self.http = httpx.Client(base_url=f"{self.http_url}/admin/v2", timeout=30)
+
+    async def _start(self) -> None:
+        self.server = BrokerServer(MemoryDisk(), Catalog, self._settings)
+        await self.server.start()
+        self._http = HttpServer(self.server, "127.0.0.1", 0)
+        await self._http.start()
+        self.url, self.http_url = self.server.url, self._http.url
+        self.broker = self.server.broker
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs on the broker's loop, and waits."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Calls on the broker's thread, where its state may be looked at."""
+
+        async def work() -> T:
+            return function()
+
+        return self.run(work())
+
+    def stop(self) -> None:
+        self.http.close()
+        self.run(self._http.stop())
+        self.run(self.server.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def namespace(self) -> str:
+        """A namespace that no other test has."""
+        name = f"public/ns-{next(_numbers)}"
+        assert self.http.put(f"/namespaces/{name}").status_code == 204
+        return name
+
+    @contextmanager
+    def client(self, url: str = "") -> Iterator[pulsar.Client]:
+        """The official client."""
+        client = pulsar.Client(
+            url or self.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def publish(self, topic: str, count: int, *, batch: int = 1, **options: object) -> list[Any]:
+        """Publishes `count` messages in batches of `batch`, and returns their ids."""
+        ids: list[Any] = []
+        with self.client() as client:
+            producer = client.create_producer(
+                topic,
+                batching_enabled=batch > 1,
+                batching_max_messages=max(batch, 2),
+                batching_max_publish_delay_ms=60_000,
+                **options,
+            )
+            for i in range(count):
+                producer.send_async(b"message %d" % i, lambda result, id: ids.append(id))
+            producer.flush()
+            producer.close()
+        assert len(ids) == count
+        return ids
