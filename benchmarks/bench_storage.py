@@ -16,8 +16,10 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 from timing import fastest, print_table
 
@@ -26,6 +28,8 @@ from magnetar.model import Position
 from magnetar.storage import FileDisk, Outcome, Store, StoreOptions, open_store
 from magnetar.storage.ledger_index import HeapIndex, decode_index
 from magnetar.storage.writer import StoreWriter
+
+T = TypeVar("T")
 
 ENTRY = bytes(range(256)) * 4
 START = Position(0, 0)
@@ -253,18 +257,44 @@ def catch_up(store: Store, topic: int) -> int:
 def gather(store: Store, topics: list[int]) -> tuple[float, float]:
     """Seals the topics, as their age would, and lets the store gather them.
 
-    Returns how long that took, and the longest step on the owner's thread.
+    Returns how long that took, and the longest call on the owner's thread.
     """
     for topic in topics:
         store.seal_topic(topic)
     append(store, [store.create_topic("behind")], 150, 1000)
-    longest, waits, start = 0.0, 0, time.perf_counter()
+    owner, waits, start = Owner(store), 0, time.perf_counter()
     while waits < 5:
-        begin = time.perf_counter()
-        busy = store.maintain()
-        longest = max(longest, time.perf_counter() - begin)
-        waits = 0 if store.flush() or busy else waits + 1
-    return time.perf_counter() - start, longest
+        busy = owner.call(store.maintain)
+        waits = 0 if owner.run_jobs() or busy else waits + 1
+    return time.perf_counter() - start, owner.longest
+
+
+class Owner:
+    """What a store costs the thread that it lives on, jobs apart, which others run."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.longest = 0.0
+
+    def call(self, work: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = work()
+        self.longest = max(self.longest, time.perf_counter() - start)
+        return result
+
+    def run_jobs(self) -> bool:
+        """Whether a group was among them."""
+        store, wrote = self.store, False
+        while True:
+            if (group := self.call(store.next_write)) is not None:
+                group.run(store.log.disk)
+                self.call(partial(store.finish_write, group, None))
+                wrote = True
+            elif (chore := self.call(store.next_chore)) is not None:
+                chore.run(store.log.disk)
+                self.call(partial(store.finish_chore, chore, None))
+            else:
+                return wrote
 
 
 def catch_up_rates(scratch: Path, store: Store, topics: list[int]) -> tuple[float, float]:
@@ -302,8 +332,9 @@ def bench_catch_up(scratch: Path) -> None:
         )
     header = ("1 KiB entries", "lone topic", "one of 1000", "gathered", "ratios", "target")
     print_table("Catching up, nothing in the store's own cache", header, rows)
-    rows = [(f"{1000 * each:,} x 1 KiB", f"{seconds:.1f} s", f"{longest * 1e3:.1f} ms")]
-    print_table("Gathering them", ("work", "took", "longest step"), rows)
+    took = f"{seconds:.1f} s", f"{longest * 1e3:.1f} ms", f"{PAUSE_TARGET_MS} ms"
+    columns = ("work", "took", "longest call", "target")
+    print_table("Gathering them", columns, [(f"{1000 * each:,} x 1 KiB", *took)])
     for store in (lone, many):
         abandon(store)
 

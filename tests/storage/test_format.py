@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import HeapIndex, MappedIndex, decode_index
+from magnetar.storage.ledger_index import HeapIndex, MappedIndex, Moves, decode_index
 from magnetar.storage.record import ENTRY, HEAD_BYTES, Record, address_of
 from magnetar.storage.scan import Scan
 from magnetar.storage.segment import (
@@ -195,7 +195,10 @@ def test_moved_entries_are_found_where_they_went(
     moves = data.draw(st.dictionaries(ids, st.integers(9 << 32, (9 << 32) + 99)))
     mapped = decode_index(memoryview(index.encode(7, SALT)), 7, SALT)
     assert mapped is not None
-    moved = decode_index(memoryview(mapped.encode_moved(moves, 7, SALT)), 7, SALT)
+    went = Moves()
+    for i, address in moves.items():
+        went.add(i, address)
+    moved = decode_index(memoryview(mapped.encode_moved(went, 7, SALT)), 7, SALT)
     assert isinstance(moved, MappedIndex)
     for i, (address, length, batch_size, time_ms) in enumerate(facts_of):
         before = index.put(

@@ -132,6 +132,18 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() in ("true", "1", "yes")
 
 
+def _raise_file_limit() -> None:
+    """As many descriptors as we may have: connections take one each, and so do large ledgers."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such limit
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _run(serving: Coroutine[Any, Any, int]) -> int:
     try:
         import uvloop
@@ -153,6 +165,7 @@ async def _serve(plan: _Plan) -> int:
         loop.add_signal_handler(number, stop.set)
     # Threads that write must not wait long for this one: see docs/internals/storage.md.
     sys.setswitchinterval(0.0005)
+    _raise_file_limit()
     try:
         broker = BrokerServer(
             MemoryDisk() if plan.memory else FileDisk(plan.data),
@@ -164,7 +177,9 @@ async def _serve(plan: _Plan) -> int:
         )
         await broker.start()
     except MagnetarError as error:
-        return _refuse(str(error))
+        reason = str(error)
+        known = plan.memory or str(plan.data) in reason
+        return _refuse(reason if known else f"{plan.data}: {reason}")
     except OSError as error:
         return _refuse(f"cannot listen on {plan.host}:{plan.port}: {error.strerror or error}")
     http = HttpServer(broker, plan.host, plan.http_port)
@@ -172,8 +187,8 @@ async def _serve(plan: _Plan) -> int:
         await http.start()
     except OSError as error:
         await broker.stop()
-        reason = error.strerror or error
-        return _refuse(f"cannot listen on {plan.host}:{plan.http_port} for HTTP: {reason}")
+        why = error.strerror or error
+        return _refuse(f"cannot listen on {plan.host}:{plan.http_port} for HTTP: {why}")
     print(f"ready {broker.url} {http.url}", flush=True)
     await stop.wait()
     with contextlib.suppress(asyncio.CancelledError):

@@ -18,7 +18,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError
 
@@ -27,6 +27,18 @@ __all__ = ["Disk", "FileDisk"]
 LOCK = "LOCK"
 # Open files kept at hand for reading. Segments are few; a broker may have 1024 files.
 OPEN_FILES_MAX = 128
+# Linux can be told what will be read, and asked for what it has in memory.
+CAN_TELL_AHEAD = hasattr(os, "posix_fadvise") and hasattr(os, "RWF_NOWAIT")
+# Of places read together one in this many is looked for in memory, before the disk is told of
+# the others. A wrong guess costs as many reads one after the other, about a millisecond.
+LOOK_EVERY = 16
+# Of larger ones the disk is told at once.
+LOOK_BYTES_MAX = 16 * 1024
+# Linux by default fetches no more than this when it is told of more.
+TELL_BYTES_MAX = 128 * 1024
+
+
+PAGE_BYTES: Final = 4096
 
 
 class Disk(ABC):
@@ -79,6 +91,14 @@ class Disk(ABC):
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
         """The bytes at each (path, offset, size), read as much at once as the disk allows."""
         return [self.read(path, offset, size) for path, offset, size in places]
+
+    def stream(self, places: list[tuple[str, int, int]], ahead: int = 0) -> Iterator[bytes]:
+        """As `read_many`, but one by one: what follows is fetched while the first is used.
+
+        `ahead` bytes behind the last place will be asked for next; that is a hint.
+        """
+        for path, offset, size in places:
+            yield self.read(path, offset, size)
 
     @abstractmethod
     def map(self, path: str) -> memoryview:
@@ -225,25 +245,30 @@ class FileDisk(Disk):
             _refuse("read", path, error)
 
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
+        return list(self.stream(places))
+
+    def stream(self, places: list[tuple[str, int, int]], ahead: int = 0) -> Iterator[bytes]:
         """What is not in the kernel's memory is fetched in parallel."""
         # A single one is mostly the next of many in sequence, which the kernel foresees.
-        if not hasattr(os, "posix_fadvise") or len(places) < 2:
-            return super().read_many(places)
+        if len(places) < 2 or not CAN_TELL_AHEAD:
+            yield from super().stream(places)
+            return
         path = ""
         try:
             with contextlib.ExitStack() as stack:
                 files: dict[str, int] = {}
                 for path in {place[0] for place in places}:
                     files[path] = stack.enter_context(self._files.use(path))
-                return _read_parallel([(files[p], offset, size) for p, offset, size in places])
+                yield from _stream([(files[p], offset, size) for p, offset, size in places], ahead)
         except OSError as error:
             _refuse("read", path, error)
 
     def map(self, path: str) -> memoryview:
         try:
             with open(self.directory / path, "rb") as file:
-                if not os.fstat(file.fileno()).st_size:
-                    return memoryview(b"")  # which mmap refuses
+                # A page in memory is a page, mapped or not; and a map keeps a descriptor.
+                if os.fstat(file.fileno()).st_size <= PAGE_BYTES:
+                    return memoryview(file.read())
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except OSError as error:
             _refuse("map", path, error)
@@ -368,14 +393,41 @@ def _read_all(descriptor: int, offset: int, size: int) -> bytes:
     return data
 
 
-def _read_parallel(places: list[tuple[int, int, int]]) -> list[bytes]:
-    """The disk is told of all of them before the first one is waited for.
+def _stream(places: list[tuple[int, int, int]], ahead: int) -> Iterator[bytes]:
+    """Once one is not in memory, the disk is told of all that follow before it is waited for.
 
-    Telling it of what is in memory already costs 0.6 us, finding out first costs more.
+    Telling it of what is in memory already costs 0.6 us, looking first 2 us, and 60 us if it
+    is not there; so of small places one in a few is looked at, of large ones none.
     """
-    for descriptor, offset, size in places:
-        os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
-    return [_read_all(descriptor, offset, size) for descriptor, offset, size in places]
+    told = False
+    for i, (descriptor, offset, size) in enumerate(places):
+        if not told and i % LOOK_EVERY == 0 and not _known_in_memory(descriptor, offset, size):
+            told = True
+            for place in places[i:]:
+                os.posix_fadvise(*place, os.POSIX_FADV_WILLNEED)
+        if i == 0 and ahead:
+            _tell_ahead(places[-1], ahead)
+        yield _read_all(descriptor, offset, size)
+
+
+def _tell_ahead(place: tuple[int, int, int], ahead: int) -> None:
+    descriptor, offset, size = place
+    end = offset + size + ahead
+    for first in range(offset + size, end, TELL_BYTES_MAX):
+        count = min(TELL_BYTES_MAX, end - first)
+        os.posix_fadvise(descriptor, first, count, os.POSIX_FADV_WILLNEED)
+
+
+def _known_in_memory(descriptor: int, offset: int, size: int) -> bool:
+    """Whether the kernel says that it has the first byte there at hand."""
+    if size > LOOK_BYTES_MAX:
+        return False
+    try:
+        os.preadv(descriptor, [bytearray(1)], offset, os.RWF_NOWAIT)
+    except OSError:
+        # It has not, or the file system cannot tell. Reading shows whatever else it may be.
+        return False
+    return True
 
 
 def _sync_file(descriptor: int) -> None:

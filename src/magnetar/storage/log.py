@@ -27,21 +27,12 @@ from magnetar.storage.job import (
     RemoveFiles,
     SyncTail,
     WriteIndex,
+    read_bodies,
 )
 from magnetar.storage.journal import Journal, Outcome
 from magnetar.storage.ledger_index import HeapIndex, decode_index, index_path
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.record import (
-    CURSOR,
-    DELETE,
-    DELTA,
-    HEAD_BYTES,
-    LEDGER,
-    Record,
-    offset_of,
-    record_intact,
-    segment_of,
-)
+from magnetar.storage.record import CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
 from magnetar.storage.segment import segment_path
 from magnetar.storage.state import LogState
@@ -84,6 +75,9 @@ class Log:
         self._used_half: bool = False
         self._chores: Final[list[Job]] = []
         self._chore: Job | None = None
+        self.stopping: bool = False
+        # What reclaiming waits for: there is always more of it, so it comes last.
+        self._reading: Job | None = None
         # Chores that found no space, to be tried again when there is some.
         self._put_off: list[Job] = []
         # Sealed ledgers that have no index file yet.
@@ -251,15 +245,23 @@ class Log:
     def add_chore(self, job: Job) -> None:
         self._chores.append(job)
 
+    def read_later(self, job: Job) -> None:
+        """A chore for when there is no other; one that is still waiting is given up for it."""
+        self._reading = job
+
     def next_chore(self) -> Job | None:
         """The next chore, or None if there is none or one is under way."""
         if self._chore is not None or self.journal.state == "read-only":
             return None
         job = self._next_queued()
-        if job is None:
+        # At a stop only what must be done is: indexes of many ledgers would take long, and
+        # the next run writes those that are missing.
+        if job is None and not self.stopping:
             job = self._next_index()
-        if job is None:
+        if job is None and not self.stopping:
             job = self._next_for_space()
+        if job is None and not self.stopping:
+            job, self._reading = self._reading, None
         self._chore = job
         return job
 
@@ -355,17 +357,7 @@ class Log:
 
     def read_body(self, address: int, size: int) -> bytes:
         """The body of the record there, from disk and checked."""
-        return self.read_bodies([(address, size)])[0]
-
-    def read_bodies(self, records: list[tuple[int, int]]) -> list[bytes]:
-        """The bodies of the records of these addresses and sizes, from disk and checked."""
-        places = [(segment_path(segment_of(at)), int(offset_of(at)), size) for at, size in records]
-        out: list[bytes] = []
-        for (path, offset, size), data in zip(places, self.disk.read_many(places), strict=True):
-            if len(data) != size or not record_intact(data, self.salt):
-                raise CorruptionError(path, offset, "the record is damaged")
-            out.append(data[HEAD_BYTES:])
-        return out
+        return read_bodies(self.disk, [(address, size)], self.salt)[0]
 
     def pin(self, segment_ids: set[int]) -> None:
         for segment_id in segment_ids:

@@ -7,15 +7,21 @@ worked on at a time:
     state       does                                            then
     IDLE        picks the segment with the least live bytes      SCANNING, or stays
                 or some scattered ledgers (see scatter.py)       COPYING
-    SCANNING    finds its live entries, some records a step      COPYING, or SEALING
+    SCANNING    waits for what it holds to be read, then finds   COPYING, or SEALING
+                its live entries, some records a step
     SEALING     waits for ledgers that had no index file yet     SCANNING
     COPYING     copies them sorted by ledger, some bytes a step  SETTLING
+                which are read in between
     SETTLING    waits until the copies are on the disk           INDEXING
-    INDEXING    waits for the index files with new addresses     FORGETTING, or IDLE
+    INDEXING    has index files written with the new addresses,  FORGETTING, or IDLE
+                some bytes a step, and waits for them
     FORGETTING  waits until the log no longer lists the segment  IDLE, file removed
 
 Dead segments come first, then ledgers to gather: emptying a segment writes the index files
 of all ledgers in it anew, and gathering them first leaves less to empty.
+
+Only the images of cursors are read on the caller's thread. Entries come by way of chores, and
+copying goes on whenever one comes back, without being asked for the next step (`resume`).
 
 Invariants: entries are copied out of sealed ledgers that have an index file, so an open
 ledger's entries are in order in the log. A segment's file goes after all that replaces it
@@ -23,15 +29,15 @@ is durable, in every fsync mode. A failed group sends the work back to IDLE, and
 was copied by then is dead weight and no more.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
 
 from magnetar.storage.cursor_log import SnapshotWriter
-from magnetar.storage.heads import decode_heads, heads_length
-from magnetar.storage.job import RemoveFiles, WriteIndex
-from magnetar.storage.ledger_index import LedgerIndex, MappedIndex
+from magnetar.storage.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
+from magnetar.storage.ledger_index import LedgerIndex, MappedIndex, Moves
 from magnetar.storage.log import Log
 from magnetar.storage.record import (
     COPY,
@@ -59,7 +65,11 @@ INDEXING: Final = "indexing"
 FORGETTING: Final = "forgetting"
 
 # A step of a scan looks at about this many records, in whole groups.
-SCAN_RECORDS: Final = 4096
+SCAN_RECORDS: Final = 2048
+# A step takes in the addresses of at most this many copies.
+SETTLE_RECORDS: Final = 4096
+# Index files are encoded ahead of the chores that write them up to this much.
+INDEX_BYTES_MAX: Final = 4 << 20
 # The segment that is worked on when ledgers are gathered: all of them, so none goes.
 NO_SEGMENT: Final = 0
 # Small ledgers are gathered together, up to about this many entries.
@@ -78,19 +88,31 @@ class Reclaimer:
         self.scattered: Final = Scattered(log)
         self.state: str = IDLE
         self.segment_id: int = 0
+        self._opening: OpenScan | None = None
         self._scan: Scan | None = None
-        # Live entries as (ledger, entry, address), and how many of them are copied.
-        self._live: list[tuple[int, int, int]] = []
-        self._copied: int = 0
-        self._copies: list[Record] = []
+        # The live entries of each ledger, the ledgers in order, and the next one to copy.
+        self._live: dict[int, list[int]] = {}
+        self._order: list[int] = []
+        self._ledger_next: int = 0
+        self._entry_next: int = 0
+        # Entries that are being read, as (ledger, entry).
+        self._moving: list[tuple[int, int]] = []
+        self._reading: ReadBodies | None = None
+        # Copies on their way, and where those went that arrived.
+        self._copies: Final[deque[Record]] = deque()
+        self._moves: dict[int, Moves] = {}
         self._unsealed: set[int] = set()
+        # The indexes that are being replaced, and the bytes of those that replace them.
         self._indexing: dict[int, LedgerIndex] = {}
+        self._indexing_bytes: int = 0
         # Wait until this ticket is durable, then until its address is on the disk.
         self._ticket: int = -1
         self._address: i64 = 0
+        self._bytes_max: int = 0
 
     def step(self, bytes_max: int) -> bool:
         """Does a little; True if there is more to do at once."""
+        self._bytes_max = bytes_max
         if self.state == IDLE:
             return self._pick()
         if self.state == SCANNING:
@@ -102,8 +124,14 @@ class Reclaimer:
         if self.state == SETTLING:
             return self._await_copies()
         if self.state == INDEXING:
-            return self._await_indexes()
+            return self._index_some(bytes_max)
         return self._await_forgetting()
+
+    def resume(self, job: Job) -> None:
+        """A chore is done: if it was the reading that copying waits for, that goes on."""
+        # What went wrong is for whoever asks for the next step.
+        if job is self._reading and self._reading.error is None:
+            self._copied_all(self._bytes_max)
 
     def abandon(self) -> None:
         """A group failed: what was on its way is lost, so begin again."""
@@ -112,10 +140,15 @@ class Reclaimer:
     def _go(self, state: str) -> bool:
         self.state = state
         if state == IDLE:
+            self._opening = None
             self._scan = None
-            self._live = []
-            self._copies = []
+            self._live = {}
+            self._moving = []
+            self._reading = None
+            self._copies.clear()
+            self._moves = {}
             self._indexing = {}
+            self._indexing_bytes = 0
             self._unsealed = set()
             self._address = 0
         return True
@@ -146,14 +179,14 @@ class Reclaimer:
 
     def _gather(self) -> bool:
         """Begins to copy scattered ledgers together, if there are any."""
-        live: list[tuple[int, int, int]] = []
-        while len(live) < GATHER_ENTRIES:
+        live: dict[int, list[int]] = {}
+        entries = 0
+        while entries < GATHER_ENTRIES:
             ledger_id = self.scattered.next()
             if not ledger_id:
                 break
-            index = self._log.state.ledgers[ledger_id].index
-            for entry_id in range(index.count()):
-                live.append((ledger_id, entry_id, index.address(entry_id)))
+            live[ledger_id] = list(range(self._log.state.ledgers[ledger_id].index.count()))
+            entries += len(live[ledger_id])
         if not live:
             return False
         self.segment_id = NO_SEGMENT
@@ -163,28 +196,31 @@ class Reclaimer:
     # ---- What lives in it ----------------------------------------------------
 
     def _begin_scan(self) -> bool:
-        self._live = []
+        self._live = {}
         self._unsealed = set()
+        self._scan = None
         use = self._log.state.segments.get(self.segment_id)
         if use is None or use.live_bytes == 0:
-            self._scan = None
             return self._begin_copying()
-        self._scan = self._open_scan()
+        length = self._log.lengths[self.segment_id]
+        self._opening = OpenScan(self.segment_id, length, self._log.salt)
+        self._log.read_later(self._opening)
         return self._go(SCANNING)
 
-    def _open_scan(self) -> Scan:
-        disk, salt = self._log.disk, self._log.salt
-        path = heads_path(self.segment_id)
-        if disk.size(path) >= 0:
-            heads = disk.read(path, 0, disk.size(path))
-            if heads_length(heads, salt) == self._log.lengths[self.segment_id]:
-                return decode_heads(heads, self.segment_id, salt)
-        path = segment_path(self.segment_id)
-        return Scan(disk.read(path, 0, disk.size(path)), self.segment_id, salt)
+    def _opened(self) -> Scan | None:
+        """The scan, once what it goes over was read."""
+        opening = self._opening
+        if self._scan is None and opening is not None:
+            if opening.error is not None:
+                raise opening.error
+            if opening.done:
+                self._scan = opening.scan
+        return self._scan
 
     def _scan_some(self) -> bool:
-        scan = self._scan
-        assert scan is not None
+        scan = self._opened()
+        if scan is None:
+            return False
         seen = 0
         while seen < SCAN_RECORDS:
             records = scan.next_group()
@@ -203,11 +239,13 @@ class Reclaimer:
         if ledger.index.address(record.sub_id) != record.address:
             return
         if isinstance(ledger.index, MappedIndex):
-            self._live.append((record.id, record.sub_id, record.address))
+            self._live.setdefault(record.id, []).append(record.sub_id)
         else:
             self._unsealed.add(record.id)
 
     def _scanned(self) -> bool:
+        self._opening = None
+        self._scan = None
         if not self._unsealed:
             return self._begin_copying()
         for ledger_id in self._unsealed:
@@ -226,34 +264,71 @@ class Reclaimer:
     # ---- Copies --------------------------------------------------------------
 
     def _begin_copying(self) -> bool:
-        self._live.sort()
-        self._copied = 0
-        self._copies = []
+        for entry_ids in self._live.values():
+            entry_ids.sort()
+        self._order = sorted(self._live)
+        self._ledger_next = 0
+        self._entry_next = 0
+        self._moving = []
+        self._reading = None
+        self._copies.clear()
+        self._moves = {}
         self._ticket = -1
         return self._go(COPYING)
 
     def _copy_some(self, bytes_max: int) -> bool:
+        return self._copied_all(bytes_max) and self._rewrite_objects() and self._go(SETTLING)
+
+    def _copied_all(self, bytes_max: int) -> bool:
+        """Copies what was read and has some more read; True if there is no more."""
         if self.segment_id == NO_SEGMENT and not self._log.quiet():
             return False
+        self._note_moves()
+        if self._reading is not None and not self._copy_read():
+            return False
+        if self._ledger_next == len(self._order):
+            return True
+        self._read_some(bytes_max)
+        return False
+
+    def _read_some(self, bytes_max: int) -> None:
         budget = bytes_max
-        moving: list[tuple[int, int]] = []
         places: list[tuple[int, int]] = []
-        while self._copied < len(self._live) and budget > 0:
-            ledger_id, entry_id, address = self._live[self._copied]
-            self._copied += 1
+        while self._ledger_next < len(self._order) and budget > 0:
+            ledger_id = self._order[self._ledger_next]
+            entry_id = self._next_of(ledger_id)
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None:
                 size = HEAD_BYTES + ledger.index.length(entry_id)
                 budget -= size
-                moving.append((ledger_id, entry_id))
-                places.append((address, size))
-        for (ledger_id, entry_id), body in zip(moving, self._log.read_bodies(places), strict=True):
-            self._copy(ledger_id, entry_id, body)
-        if self._copied < len(self._live):
-            return True
-        if not self._rewrite_objects():
+                self._moving.append((ledger_id, entry_id))
+                places.append((ledger.index.address(entry_id), size))
+        self._reading = ReadBodies(places, self._log.salt)
+        self._log.read_later(self._reading)
+
+    def _copy_read(self) -> bool:
+        """Copies what was read; False if it is not there yet."""
+        reading = self._reading
+        assert reading is not None
+        if not reading.done:
             return False
-        return self._go(SETTLING)
+        if reading.error is not None:
+            raise reading.error
+        for (ledger_id, entry_id), body in zip(self._moving, reading.bodies, strict=True):
+            if ledger_id in self._log.state.ledgers:
+                self._copy(ledger_id, entry_id, body)
+        self._moving = []
+        self._reading = None
+        return True
+
+    def _next_of(self, ledger_id: int) -> int:
+        entry_ids = self._live[ledger_id]
+        entry_id = entry_ids[self._entry_next]
+        self._entry_next += 1
+        if self._entry_next == len(entry_ids):
+            self._ledger_next += 1
+            self._entry_next = 0
+        return entry_id
 
     def _copy(self, ledger_id: int, entry_id: int, body: bytes) -> None:
         index = self._log.state.ledgers[ledger_id].index
@@ -360,29 +435,56 @@ class Reclaimer:
     def _await_copies(self) -> bool:
         if self._ticket >= 0 and not self._durable():
             return False
-        moves: dict[int, dict[int, int]] = {}
-        for record in self._copies:
-            moves.setdefault(record.id, {})[record.sub_id] = record.address
-        self._copies = []
-        for ledger_id, moved in moves.items():
-            self._write_index(ledger_id, moved)
+        self._ticket = -1
+        self._note_moves()
+        if self._copies:
+            return True
         return self._go(INDEXING)
 
-    def _write_index(self, ledger_id: int, moved: dict[int, int]) -> None:
+    def _note_moves(self) -> None:
+        """Takes in where copies went, and lets go of their bodies."""
+        for _ in range(min(SETTLE_RECORDS, len(self._copies))):
+            if self._copies[0].address < 0:
+                return
+            record = self._copies.popleft()
+            moves = self._moves.get(record.id)
+            if moves is None:
+                moves = self._moves[record.id] = Moves()
+            moves.add(record.sub_id, record.address)
+
+    def _index_some(self, bytes_max: int) -> bool:
+        if not self._moves or self._indexing_bytes >= INDEX_BYTES_MAX:
+            return self._await_indexes()
+        budget = bytes_max
+        while self._moves and budget > 0:
+            ledger_id, moves = self._moves.popitem()
+            budget -= self._write_index(ledger_id, moves)
+        return True
+
+    def _write_index(self, ledger_id: int, moves: Moves) -> int:
+        """Has the index written; returns its size."""
         ledger = self._log.state.ledgers.get(ledger_id)
         if ledger is None:
-            return
+            return 0
         index = ledger.index
         assert isinstance(index, MappedIndex)
-        data = index.encode_moved(moved, ledger_id, self._log.salt)
+        data = index.encode_moved(moves, ledger_id, self._log.salt)
         self._log.add_chore(WriteIndex(ledger_id, data))
         self._indexing[ledger_id] = index
+        self._indexing_bytes += len(data)
+        return len(data)
 
     def _await_indexes(self) -> bool:
         for ledger_id, before in self._indexing.items():
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None and ledger.index is before:
                 return False
+        if self._indexing:
+            self._log.add_chore(LetGo(list(self._indexing.values())))
+        self._indexing = {}
+        self._indexing_bytes = 0
+        if self._moves:
+            return True
         if self.segment_id == NO_SEGMENT:
             return self._go(IDLE)
         left = sorted(self._log.alive - {self.segment_id})

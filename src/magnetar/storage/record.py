@@ -144,6 +144,12 @@ def record_intact(data: bytes, salt: int) -> bool:
     return intact
 
 
+def record_crc(checked: bytes, salt: int) -> i64:
+    """The checksum that belongs in front of `checked`, a record from its kind to its end."""
+    length = len(checked) - HEAD_BYTES + HEAD_FRONT_BYTES
+    return crc32c(checked, (salt + length) & CRC_MASK)
+
+
 def crc_bytes(data: bytes, salt: int) -> bytes:
     """The checksum of `data` as it is written to files."""
     return CRC.pack(crc32c(data, salt))

@@ -369,7 +369,7 @@ class Store:
         outcome = self.log.finish_chore(job, error)
         if outcome is not None:
             self._abandon()
-        elif self.log.journal.state == "open":
+        elif self.log.journal.state == "open" and not self.log.stopping:
             self.reclaimer.resume(job)
         return outcome
 
@@ -395,6 +395,7 @@ class Store:
 
     def close(self) -> None:
         """Stops in order: everything queued is written, and the log is sealed."""
+        self.log.stopping = True
         if self.log.journal.state == "open":
             for topic_id in self._writer.open_topics():
                 self._writer.seal_topic(topic_id)
