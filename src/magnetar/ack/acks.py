@@ -128,6 +128,14 @@ class Acks:
                 yield Run(ledger_id, first, end)
                 first = next_set(entries, end, -1)
 
+    def run_count(self) -> int:
+        """How many `runs` there are, without walking them."""
+        count = 0
+        for acks in self._ledgers.values():
+            entries = acks.entries
+            count += len(entries) - entries.shift(1).intersection_cardinality(entries)
+        return count
+
     def partial(self) -> Iterator[tuple[Position, int]]:
         """The partly acked batches in order, each with its record."""
         for ledger_id in self.ledger_ids():

@@ -312,6 +312,10 @@ class Cursor:
         """
         return self._acks.runs()
 
+    def acked_run_count(self) -> int:
+        """How many `acked_runs` there are: the holes between them are one fewer."""
+        return self._acks.run_count()
+
     def partly_acked(self) -> Iterator[tuple[Position, int, int]]:
         """Partly acked batches in order: position, remaining indexes, batch size."""
         for position, record in self._acks.partial():

@@ -1,22 +1,45 @@
-"""Pulsar's admin REST over a broker."""
+"""Pulsar's admin REST over a broker: all paths, noun by noun."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from magnetar.admin import (
+    brokers,
+    clusters,
+    lookup,
+    messages,
+    metrics,
+    namespaces,
+    policies,
+    schemas,
+    stats,
+    subscriptions,
+    tenants,
+    topics,
+)
+from magnetar.admin.call import Admin, Route
+from magnetar.admin.router import AdminApp
 
 if TYPE_CHECKING:
     from magnetar.broker.server import BrokerServer
 
-__all__ = ["create_app"]
+__all__ = ["ROUTES", "create_app"]
+
+ROUTES: Final[list[Route]] = [
+    *brokers.ROUTES,
+    *clusters.ROUTES,
+    *lookup.ROUTES,
+    *messages.ROUTES,
+    *metrics.ROUTES,
+    *namespaces.ROUTES,
+    *policies.ROUTES,
+    *schemas.ROUTES,
+    *stats.ROUTES,
+    *subscriptions.ROUTES,
+    *tenants.ROUTES,
+    *topics.ROUTES,
+]
 
 
-def create_app(broker: "BrokerServer", http_url: str) -> Starlette:
+def create_app(broker: "BrokerServer", http_url: str) -> AdminApp:
     """The application that serves REST for a broker."""
-
-    async def health(request: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    return Starlette(routes=[Route("/admin/v2/brokers/health", health)])
+    return AdminApp(Admin(broker, http_url), ROUTES)

@@ -32,6 +32,7 @@ from magnetar.errors import SettingsError
 __all__ = [
     "DESTINATION_STORAGE",
     "MESSAGE_AGE",
+    "NO_EFFECT",
     "POLICY_NAMES",
     "AutoTopicCreation",
     "BacklogQuota",
@@ -83,7 +84,7 @@ POLICY_NAMES: Final[dict[str, str]] = {
 _NO_RATES: Final = "rates are not limited here; a slow peer stops the reads of its own socket"
 
 # Policies that Pulsar has and this broker does not honour. It says so, and stores nothing.
-_REFUSED: Final[dict[str, str]] = {
+NO_EFFECT: Final[dict[str, str]] = {
     "dispatchRate": _NO_RATES,
     "publishRate": _NO_RATES,
     "subscribeRate": _NO_RATES,
@@ -462,7 +463,7 @@ def _policy_name(name: str) -> str:
     policy = POLICY_NAMES.get(name)
     if policy is not None:
         return policy
-    reason = _REFUSED.get(name)
+    reason = NO_EFFECT.get(name)
     if reason is not None:
         raise SettingsError(name, f"this policy has no effect here: {reason}")
     raise SettingsError(name, f"there is no such policy; there are {', '.join(POLICY_NAMES)}")

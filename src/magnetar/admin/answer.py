@@ -1,0 +1,118 @@
+"""Answers of admin REST, and what becomes of errors.
+
+A refusal is JSON, `{"reason": ...}`, with the status that Pulsar's own clients turn into
+the right exception. `status_of` is the one place that says which error is which status;
+whoever knows better raises `Refusal`.
+"""
+
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from magnetar.errors import (
+    BrokerError,
+    InvalidTopicNameError,
+    MagnetarError,
+    NoSuchEntryError,
+    SettingsError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StoreClosedError,
+    UnknownObjectError,
+    UsageError,
+)
+from magnetar.model import ServerError
+
+__all__ = [
+    "Refusal",
+    "json_answer",
+    "no_content",
+    "optional_answer",
+    "reason_answer",
+    "status_of",
+    "text_answer",
+]
+
+JSON: Final = "application/json"
+
+BAD_REQUEST: Final = 400
+NOT_FOUND: Final = 404
+NOT_ALLOWED: Final = 405
+NOT_ACCEPTABLE: Final = 406
+CONFLICT: Final = 409
+PRECONDITION: Final = 412
+TOO_LARGE: Final = 413
+UNPROCESSABLE: Final = 422
+TOO_MANY: Final = 429
+INTERNAL: Final = 500
+UNAVAILABLE: Final = 503
+
+_BY_CODE: Final[dict[int, int]] = {
+    ServerError.MetadataError: INTERNAL,
+    ServerError.PersistenceError: INTERNAL,
+    ServerError.ConsumerBusy: PRECONDITION,
+    ServerError.ServiceNotReady: UNAVAILABLE,
+    ServerError.TopicNotFound: NOT_FOUND,
+    ServerError.SubscriptionNotFound: NOT_FOUND,
+    ServerError.ConsumerNotFound: NOT_FOUND,
+    ServerError.TooManyRequests: TOO_MANY,
+    ServerError.TopicTerminatedError: PRECONDITION,
+    ServerError.ProducerBusy: PRECONDITION,
+    ServerError.InvalidTopicName: PRECONDITION,
+    ServerError.IncompatibleSchema: CONFLICT,
+    ServerError.NotAllowedError: PRECONDITION,
+}
+
+
+class Refusal(MagnetarError):
+    """A request that is not done, and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def status_of(error: MagnetarError) -> int:
+    """The status that tells a client what kind of error it is."""
+    if isinstance(error, Refusal):
+        return error.status
+    if isinstance(error, BrokerError):
+        return _BY_CODE.get(error.code, INTERNAL)
+    if isinstance(error, InvalidTopicNameError):
+        return PRECONDITION
+    if isinstance(error, SettingsError | NoSuchEntryError):
+        return PRECONDITION
+    if isinstance(error, UsageError):
+        return BAD_REQUEST
+    if isinstance(error, UnknownObjectError):
+        return NOT_FOUND
+    if isinstance(error, StorageFullError | StorageReadOnlyError | StoreClosedError):
+        return UNAVAILABLE
+    return INTERNAL
+
+
+def json_answer(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type=JSON)
+
+
+def optional_answer(value: object | None) -> Response:
+    """What may not be there: Pulsar's servers say null by saying nothing."""
+    return no_content() if value is None else json_answer(value)
+
+
+def text_answer(text: str) -> Response:
+    return Response(text, media_type="text/plain")
+
+
+def no_content() -> Response:
+    return Response(status_code=204)
+
+
+def reason_answer(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    body = msgspec.json.encode({"reason": reason})
+    return Response(body, status, headers=headers, media_type=JSON)

@@ -1,0 +1,68 @@
+"""From the broker's way of waiting to the loop's: promises and reads become awaitables.
+
+The broker decides at once and answers when things are durable; a handler of a request may
+simply await that. This is the only place where the two meet.
+"""
+
+import asyncio
+from typing import TypeVar
+
+from magnetar.broker.broker import Broker
+from magnetar.broker.promise import Promise
+from magnetar.model import Position
+from magnetar.storage.read_plan import StoredEntry
+
+__all__ = ["durable", "read_entry", "settle"]
+
+T = TypeVar("T")
+
+
+async def settle(promise: Promise[T]) -> T:
+    """What was promised. Raises what it was broken with."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def keep(value: T) -> None:
+        if not future.done():  # the client may have gone
+            future.set_result(value)
+
+    def fail(error: Exception) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    promise.then(keep, fail)
+    return await future
+
+
+async def durable(broker: Broker, ticket: int | None = None) -> None:
+    """Waits until a ticket, or all that was queued until now, is durable. Raises what failed."""
+    promise: Promise[None] = Promise()
+
+    def settled(error: Exception | None) -> None:
+        if error is None:
+            promise.keep(None)
+        else:
+            promise.fail(error)
+
+    broker.commits.when(broker.store.ticket_last if ticket is None else ticket, settled)
+    broker.host.kick()
+    await settle(promise)
+
+
+async def read_entry(broker: Broker, position: Position) -> StoredEntry | None:
+    """An entry with its bytes, read without holding the loop up; None if it is not there."""
+    plan = broker.store.plan_entries([position])
+    promise: Promise[None] = Promise()
+
+    def done(error: Exception | None) -> None:
+        broker.store.finish_read(plan)
+        if error is None:
+            promise.keep(None)
+        else:
+            promise.fail(error)
+
+    if plan.complete:
+        done(None)
+    else:
+        broker.host.read(plan, done)
+    await settle(promise)
+    return plan.entries[0] if plan.entries else None

@@ -1,0 +1,130 @@
+"""Brokers: there is one. Whether it is well, and what it was told."""
+
+import asyncio
+from typing import Final
+
+from starlette.responses import Response
+
+import magnetar
+from magnetar.admin.answer import (
+    NOT_ALLOWED,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Refusal,
+    json_answer,
+    text_answer,
+)
+from magnetar.admin.bridge import durable
+from magnetar.admin.call import Call, Route
+from magnetar.broker.broker_conf import HONOURED
+from magnetar.broker.settings import SETTINGS, Value
+from magnetar.errors import StorageError
+
+__all__ = ["ROUTES"]
+
+# A disk that takes longer than this for what is on its way is not well.
+HEALTH_SECONDS: Final = 5.0
+
+
+async def list_brokers(call: Call) -> Response:
+    cluster = call.path.get("cluster", call.admin.cluster)
+    if cluster != call.admin.cluster:
+        raise Refusal(NOT_FOUND, f"there is one cluster, {call.admin.cluster!r}")
+    return json_answer([call.admin.broker_id])
+
+
+async def health(call: Call) -> Response:
+    """Whether messages can be stored, and what was queued so far has been."""
+    store = call.broker.store
+    if store.read_only_reason:
+        raise Refusal(
+            UNAVAILABLE,
+            f"the store is read-only since a write failed ({store.read_only_reason}): check the "
+            "disk, then restart the broker",
+        )
+    if store.full:
+        raise Refusal(
+            UNAVAILABLE, "the disk is full: free some space, or acknowledge what is stored"
+        )
+    try:
+        await asyncio.wait_for(durable(call.broker), HEALTH_SECONDS)
+    except TimeoutError:
+        raise Refusal(
+            UNAVAILABLE, f"the disk has not written anything for {HEALTH_SECONDS:.0f} seconds"
+        ) from None
+    except StorageError as error:
+        raise Refusal(UNAVAILABLE, str(error)) from error
+    return text_answer("ok")
+
+
+async def ready(call: Call) -> Response:
+    return text_answer("ok")
+
+
+async def version(call: Call) -> Response:
+    return text_answer(magnetar.__version__)
+
+
+async def leader(call: Call) -> Response:
+    return json_answer({"brokerId": call.admin.broker_id, "serviceUrl": call.admin.http_url})
+
+
+async def runtime_configuration(call: Call) -> Response:
+    """All settings: under Pulsar's names those that it has, under ours all of them."""
+    settings = call.broker.settings
+    found = {
+        key: _text(_in_units(settings.value_of(name), factor))
+        for key, (name, factor) in HONOURED.items()
+    }
+    partitioned = settings.auto_create_partitions > 0
+    found["allowAutoTopicCreationType"] = "partitioned" if partitioned else "non-partitioned"
+    found.update({name: _text(settings.value_of(name)) for name in SETTINGS})
+    return json_answer(found)
+
+
+def _in_units(value: Value, factor: int) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int) or factor <= 1 or value < 0:
+        return value
+    return value // factor
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+async def dynamic_names(call: Call) -> Response:
+    return json_answer([])
+
+
+async def dynamic_values(call: Call) -> Response:
+    return json_answer({})
+
+
+async def change_configuration(call: Call) -> Response:
+    raise Refusal(
+        NOT_ALLOWED, "settings are read at the start: change them there, and start the broker anew"
+    )
+
+
+async def internal_configuration(call: Call) -> Response:
+    return json_answer({"metadataStoreUrl": "", "configurationMetadataStoreUrl": ""})
+
+
+BROKERS: Final = "/admin/v2/brokers"
+ROUTES: Final[list[Route]] = [
+    ("GET", BROKERS, list_brokers),
+    ("GET", f"{BROKERS}/{{cluster}}", list_brokers),
+    ("GET", f"{BROKERS}/health", health),
+    ("GET", f"{BROKERS}/ready", ready),
+    ("GET", f"{BROKERS}/version", version),
+    ("GET", f"{BROKERS}/leaderBroker", leader),
+    ("GET", f"{BROKERS}/configuration", dynamic_names),
+    ("GET", f"{BROKERS}/configuration/values", dynamic_values),
+    ("GET", f"{BROKERS}/configuration/runtime", runtime_configuration),
+    ("POST", f"{BROKERS}/configuration/{{name}}/{{value}}", change_configuration),
+    ("DELETE", f"{BROKERS}/configuration/{{name}}", change_configuration),
+    ("GET", f"{BROKERS}/internal-configuration", internal_configuration),
+    ("GET", "/status.html", ready),
+]

@@ -1,0 +1,245 @@
+"""A request, as handlers see it: what the path names, the query, the body as JSON.
+
+`Admin` is what all requests share: the broker, and where it is reached.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    BAD_REQUEST,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION,
+    TOO_LARGE,
+    Refusal,
+)
+from magnetar.broker.broker import Broker
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import Topic
+from magnetar.errors import BrokerError
+from magnetar.model import ServerError, TopicName
+
+if TYPE_CHECKING:
+    from magnetar.broker.server import BrokerServer
+
+__all__ = [
+    "SUBSCRIPTION",
+    "TOPIC",
+    "Admin",
+    "Call",
+    "Handler",
+    "Route",
+    "check_name",
+    "shown",
+    "text_map",
+    "whole_number",
+]
+
+# Ids of a hundred thousand messages fit, and so does any schema.
+BODY_BYTES_MAX: Final = 16 << 20
+INT64_MAX: Final = (1 << 63) - 1
+
+# What Pulsar allows in the name of a tenant or a namespace.
+_NAME: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+
+# The paths of a topic and of a subscription.
+TOPIC: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}/{topic}"
+SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{subscription}}"
+
+
+class Admin:
+    """What requests are about."""
+
+    def __init__(self, server: "BrokerServer", http_url: str) -> None:
+        self.server = server
+        self.http_url = http_url
+
+    @property
+    def broker(self) -> Broker:
+        return self.server.broker
+
+    @property
+    def cluster(self) -> str:
+        return self.broker.settings.cluster_name
+
+    @property
+    def broker_id(self) -> str:
+        """What Pulsar calls a broker by: where its HTTP is."""
+        return self.http_url.partition("://")[2]
+
+    # ---- Topics --------------------------------------------------------------
+
+    def partitions(self, name: TopicName) -> int:
+        """How many partitions the topic of this name was given; 0 if it is no partitioned one."""
+        return self.broker.directory.partitioned.get(str(name), 0)
+
+    def topic(self, name: TopicName) -> Topic:
+        """A topic that is there, or a partition. Raises BrokerError, Refusal."""
+        self.broker.directory.require_namespace(name.namespace)
+        if self.partitions(name):
+            raise Refusal(
+                NOT_ALLOWED,
+                f"{name} is partitioned: ask each of its {self.partitions(name)} partitions",
+            )
+        # A name that is used would become a non-persistent topic; asking is no use.
+        if not name.persistent and not self.broker.exists(name):
+            raise BrokerError(ServerError.TopicNotFound, f"Topic {name} not found")
+        return self.broker.find(name)
+
+    def topics(self, name: TopicName) -> list[Topic]:
+        """All partitions of a topic, or the topic itself."""
+        count = self.partitions(name)
+        if not count:
+            return [self.topic(name)]
+        names = [name.with_partition(number) for number in range(count)]
+        return [self.broker.find(one) for one in names if one.persistent or self.broker.exists(one)]
+
+    def subscription(self, topic: Topic, name: str) -> Subscription:
+        found = topic.subscriptions.get(name)
+        if found is None:
+            raise Refusal(NOT_FOUND, f"Subscription {name!r} of {topic.name} not found")
+        return found
+
+    def subscriptions(self, name: TopicName, subscription: str) -> list[Subscription]:
+        """The subscription of a topic, or of each partition."""
+        return [self.subscription(topic, subscription) for topic in self.topics(name)]
+
+
+class Call:
+    """One request."""
+
+    def __init__(self, admin: Admin, request: Request, path: Mapping[str, str]) -> None:
+        self.admin = admin
+        self.broker = admin.broker
+        self.request = request
+        self.path = path
+
+    # ---- Names ---------------------------------------------------------------
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.path['tenant']}/{self.path['namespace']}"
+
+    @property
+    def topic_name(self) -> TopicName:
+        """Raises InvalidTopicNameError."""
+        domain = self.path.get("domain", "persistent")
+        return TopicName.parse(f"{domain}://{self.namespace}/{self.path['topic']}")
+
+    def topic(self) -> Topic:
+        return self.admin.topic(self.topic_name)
+
+    def topics(self) -> list[Topic]:
+        return self.admin.topics(self.topic_name)
+
+    def subscription(self) -> Subscription:
+        """Of a topic that is not partitioned."""
+        return self.admin.subscription(self.topic(), self.path["subscription"])
+
+    def subscriptions(self) -> list[Subscription]:
+        """Of a topic, or of all its partitions."""
+        return self.admin.subscriptions(self.topic_name, self.path["subscription"])
+
+    def number(self, name: str, least: int = 0) -> int:
+        """A number in the path."""
+        return whole_number(name, self.path[name], least)
+
+    # ---- The query -----------------------------------------------------------
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.request.query_params.get(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise Refusal(BAD_REQUEST, f"{name} is {value!r}: give true or false")
+        return value.lower() == "true"
+
+    def query(self, name: str) -> str | None:
+        return self.request.query_params.get(name)
+
+    def query_number(self, name: str, default: int, least: int = 0) -> int:
+        value = self.request.query_params.get(name)
+        return default if value is None else whole_number(name, value, least)
+
+    # ---- The body ------------------------------------------------------------
+
+    async def raw(self) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.request.stream():
+            size += len(piece)
+            if size > BODY_BYTES_MAX:
+                raise Refusal(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def json(self) -> object:
+        """The body; None if there is none. Raises Refusal."""
+        raw = await self.raw()
+        if not raw.strip():
+            return None
+        try:
+            return msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refusal(BAD_REQUEST, f"the body is no JSON: {error}") from None
+
+    async def json_object(self) -> dict[str, object]:
+        """The body, which has fields or is not there. Raises Refusal."""
+        body = await self.json()
+        if body is None:
+            return {}
+        if not isinstance(body, dict):
+            raise Refusal(BAD_REQUEST, f"the body is {shown(body)}: give a JSON object")
+        return body
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+# Method, path with {names}, handler.
+Route: TypeAlias = tuple[str, str, Handler]
+
+
+def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX) -> int:
+    """A number from a path, a query or a body, where Java's clients send texts too."""
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and len(value) <= 20:
+        digits = value.removeprefix("-")
+        if digits.isascii() and digits.isdigit():
+            number = int(value)
+    if number is None or not least <= number <= most:
+        raise Refusal(
+            BAD_REQUEST, f"{name} is {shown(value)}: give a whole number from {least} to {most}"
+        )
+    return number
+
+
+def check_name(noun: str, name: str) -> None:
+    """Raises Refusal unless a tenant or a namespace may be called so."""
+    if _NAME.fullmatch(name) is None:
+        raise Refusal(
+            PRECONDITION, f"{shown(name)} is no name of a {noun}: use letters, digits and -=:._"
+        )
+
+
+def text_map(name: str, value: object) -> dict[str, str]:
+    """Properties, which are texts by name; none if there are none."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+        raise Refusal(
+            BAD_REQUEST, f"{name} is {shown(value)}: give an object whose values are texts"
+        )
+    return {str(key): str(text) for key, text in value.items()}
+
+
+def shown(value: object) -> str:
+    """A value in a reason, which is no place for a megabyte of it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

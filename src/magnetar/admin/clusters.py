@@ -1,0 +1,61 @@
+"""Clusters: there is one, which is this broker."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import CONFLICT, NOT_ALLOWED, NOT_FOUND, Refusal, json_answer
+from magnetar.admin.call import Call, Route
+
+__all__ = ["ROUTES"]
+
+
+async def list_clusters(call: Call) -> Response:
+    return json_answer([call.admin.cluster])
+
+
+async def get_cluster(call: Call) -> Response:
+    _require(call)
+    return json_answer(
+        {
+            "serviceUrl": call.admin.http_url,
+            "brokerServiceUrl": call.admin.server.url,
+            "brokerClientTlsEnabled": False,
+            "tlsAllowInsecureConnection": False,
+        }
+    )
+
+
+async def create_cluster(call: Call) -> Response:
+    if call.path["cluster"] == call.admin.cluster:
+        raise Refusal(CONFLICT, f"there is a cluster {call.admin.cluster!r} already")
+    raise _one_cluster()
+
+
+async def change_cluster(call: Call) -> Response:
+    _require(call)
+    raise _one_cluster()
+
+
+def _require(call: Call) -> None:
+    if call.path["cluster"] != call.admin.cluster:
+        raise Refusal(NOT_FOUND, f"there is one cluster, {call.admin.cluster!r}")
+
+
+def _one_cluster() -> Refusal:
+    return Refusal(NOT_ALLOWED, "this broker is its whole cluster: there is nothing to change")
+
+
+async def list_domains(call: Call) -> Response:
+    _require(call)
+    return json_answer({})
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", "/admin/v2/clusters", list_clusters),
+    ("GET", "/admin/v2/clusters/{cluster}", get_cluster),
+    ("PUT", "/admin/v2/clusters/{cluster}", create_cluster),
+    ("POST", "/admin/v2/clusters/{cluster}", change_cluster),
+    ("DELETE", "/admin/v2/clusters/{cluster}", change_cluster),
+    ("GET", "/admin/v2/clusters/{cluster}/failureDomains", list_domains),
+]

@@ -1,0 +1,373 @@
+"""What there is to know of a topic and those who use it, under Pulsar's names.
+
+Numbers are counted from the cursors themselves, never kept beside them: `msgBacklog` is
+unacked entries, as in Pulsar, and `unackedMessages` messages that consumers have. What
+Pulsar shows nowhere has names of our own: `msgBacklogMessages`, the backlog in messages,
+and `partiallyAckedBatches`, the batches of which only a part is acked.
+"""
+
+from typing import Final
+
+from magnetar.admin.messages import date_text
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.dispatch.selector import StickySelector
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.dispatch.single import SingleDispatcher
+from magnetar.broker.non_persistent import NonPersistentSubscription
+from magnetar.broker.producer import Producer
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import Topic
+from magnetar.model import Position, ProducerAccessMode
+
+__all__ = ["Figures", "StatsOptions", "internal_figures", "topic_figures"]
+
+Figures = dict[str, object]
+
+# More runs than this are counted and not listed: a million of them are of no use as a text.
+RUNS_LISTED_MAX: Final = 10_000
+
+
+class StatsOptions:
+    """What a request for stats asks for beyond what is always there."""
+
+    def __init__(
+        self,
+        *,
+        backlog_size: bool = False,
+        earliest_time: bool = False,
+        publishers: bool = True,
+        consumers: bool = True,
+    ) -> None:
+        self.backlog_size = backlog_size
+        self.earliest_time = earliest_time
+        self.publishers = publishers
+        self.consumers = consumers
+
+
+# ---- Stats -----------------------------------------------------------------------------
+
+
+def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
+    subscriptions = {
+        name: subscription_figures(subscription, options)
+        for name, subscription in topic.subscriptions.items()
+    }
+    incoming = topic.incoming
+    messages_out, bytes_out = topic.out_totals()
+    slowest = min(
+        [s.cursor.mark_delete for s in topic.subscriptions.values() if s.durable], default=None
+    )
+    consumers = [c for s in topic.subscriptions.values() for c in s.consumers]
+    return {
+        "msgRateIn": incoming.message_rate,
+        "msgThroughputIn": incoming.byte_rate,
+        "msgRateOut": sum([c.out.message_rate for c in consumers]),
+        "msgThroughputOut": sum([c.out.byte_rate for c in consumers]),
+        "bytesInCounter": incoming.bytes,
+        "msgInCounter": incoming.messages,
+        "bytesOutCounter": bytes_out,
+        "msgOutCounter": messages_out,
+        "averageMsgSize": incoming.byte_rate / (incoming.message_rate or 1.0),
+        "msgChunkPublished": topic.chunks > 0,
+        "storageSize": topic.size_bytes(),
+        "backlogSize": 0 if slowest is None else topic.backlog_bytes(slowest),
+        "offloadedStorageSize": 0,
+        "publishers": _publishers(topic) if options.publishers else [],
+        "waitingPublishers": len(topic.waiting_producers),
+        "subscriptions": subscriptions,
+        "replication": {},
+        "deduplicationStatus": "Disabled" if topic.deduplication is None else "Enabled",
+        "topicEpoch": None if topic.epoch < 0 else topic.epoch,
+        "nonContiguousDeletedMessagesRanges": _total(
+            subscriptions, "nonContiguousDeletedMessagesRanges"
+        ),
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": _total(subscriptions, "delayedMessageIndexSizeInBytes"),
+        "ownerBroker": owner,
+        "topicCreationTimeStamp": _created_ms(topic),
+        "lastPublishTimeStamp": topic.last_publish_ms,
+    }
+
+
+def _total(figures: dict[str, Figures], field: str) -> int:
+    total = 0
+    for one in figures.values():
+        value = one[field]
+        assert isinstance(value, int)
+        total += value
+    return total
+
+
+def _created_ms(topic: Topic) -> int:
+    ledgers = topic.store.ledgers(topic.id) if topic.stored else []
+    return min([topic.created_ms, *[ledger.created_ms for ledger in ledgers]])
+
+
+def _publishers(topic: Topic) -> list[Figures]:
+    now_ms = topic.host.now_ms()
+    return [_publisher(producer, now_ms) for producer in topic.producers.values()]
+
+
+def _publisher(producer: Producer, now_ms: int) -> Figures:
+    traffic = producer.traffic
+    return {
+        "accessMode": ProducerAccessMode(producer.access_mode).name,
+        "producerId": producer.id,
+        "producerName": producer.name,
+        "address": f"/{producer.peer.address}",
+        "connectedSince": date_text(producer.connected_ms),
+        "clientVersion": producer.peer.client_version,
+        "msgRateIn": traffic.message_rate,
+        "msgThroughputIn": traffic.byte_rate,
+        "averageMsgSize": traffic.byte_rate / (traffic.message_rate or 1.0),
+        "chunkedMessageRate": _average(producer.chunks, producer.connected_ms, now_ms),
+        "metadata": producer.metadata,
+        "supportsPartialProducer": False,
+    }
+
+
+def _average(count: int, since_ms: int, now_ms: int) -> float:
+    """So many in a second, since somebody connected."""
+    return count * 1000 / max(now_ms - since_ms, 1000)
+
+
+def subscription_figures(subscription: Subscription, options: StatsOptions) -> Figures:
+    topic = subscription.topic
+    cursor = subscription.cursor
+    dispatcher = subscription.dispatcher
+    consumers = subscription.consumers
+    now_ms = topic.host.now_ms()
+    messages_out, bytes_out = subscription.out_totals()
+    delayed = 0 if dispatcher is None else dispatcher.delayed_count()
+    backlog = cursor.unacked_entries()
+    runs = cursor.acked_run_count()
+    found: Figures = {
+        "msgBacklog": backlog,
+        "msgBacklogMessages": cursor.unacked_messages(),
+        "msgBacklogNoDelayed": backlog - delayed,
+        "partiallyAckedBatches": cursor.partial_entries(),
+        "backlogSize": topic.backlog_bytes(cursor.mark_delete) if options.backlog_size else -1,
+        "earliestMsgPublishTimeInBacklog": (
+            _earliest_ms(subscription) if options.earliest_time else 0
+        ),
+        "unackedMessages": 0 if dispatcher is None else dispatcher.unacked_count(),
+        "blockedSubscriptionOnUnackedMsgs": (
+            isinstance(dispatcher, SharedDispatcher) and dispatcher.full
+        ),
+        "msgDelayed": delayed,
+        "msgInReplay": 0 if dispatcher is None else dispatcher.replay_count(),
+        "type": subscription.type_name,
+        "msgRateOut": sum([c.out.message_rate for c in consumers]),
+        "msgThroughputOut": sum([c.out.byte_rate for c in consumers]),
+        "bytesOutCounter": bytes_out,
+        "msgOutCounter": messages_out,
+        "msgRateRedeliver": sum([c.redelivered.message_rate for c in consumers]),
+        "messageAckRate": sum([c.acked.message_rate for c in consumers]),
+        "chunkedMessageRate": sum([_average(c.chunks, c.connected_ms, now_ms) for c in consumers]),
+        "msgRateExpired": subscription.expired.message_rate,
+        "totalMsgExpired": subscription.expired.messages,
+        "lastExpireTimestamp": subscription.last_expired_ms,
+        "lastConsumedFlowTimestamp": subscription.last_flow_ms,
+        "lastConsumedTimestamp": max([c.last_sent_ms for c in consumers], default=0),
+        "lastAckedTimestamp": subscription.last_acked_ms,
+        "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
+        "consumers": (
+            [consumer_figures(c, subscription) for c in consumers] if options.consumers else []
+        ),
+        "isDurable": subscription.durable,
+        "durable": subscription.durable,
+        "isReplicated": False,
+        "replicated": False,
+        "allowOutOfOrderDelivery": False,
+        "consumersAfterMarkDeletePosition": {},
+        "drainingHashesCount": 0,
+        "drainingHashesClearedTotal": 0,
+        "drainingHashesUnackedMessages": 0,
+        "nonContiguousDeletedMessagesRanges": runs,
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": (
+            dispatcher.delayed.memory_bytes() if isinstance(dispatcher, SharedDispatcher) else 0
+        ),
+        "subscriptionProperties": subscription.properties,
+        "filterProcessedMsgCount": 0,
+        "filterAcceptedMsgCount": 0,
+        "filterRejectedMsgCount": 0,
+        "filterRescheduledMsgCount": 0,
+    }
+    if isinstance(dispatcher, SingleDispatcher) and dispatcher.active is not None:
+        found["activeConsumerName"] = dispatcher.active.name
+    if isinstance(dispatcher, KeySharedDispatcher):
+        draining = dispatcher.held.draining(dispatcher.selector.owner)
+        sticky = isinstance(dispatcher.selector, StickySelector)
+        found["keySharedMode"] = "STICKY" if sticky else "AUTO_SPLIT"
+        found["allowOutOfOrderDelivery"] = dispatcher.out_of_order
+        found["drainingHashesCount"] = len(draining)
+        found["drainingHashesUnackedMessages"] = sum([count for _, _, count in draining])
+    if isinstance(subscription, NonPersistentSubscription):
+        found["msgDropCounter"] = subscription.dropped
+    return found
+
+
+def _earliest_ms(subscription: Subscription) -> int:
+    """When the oldest unacked entry was published; -1 if there is none."""
+    run = subscription.cursor.next_run(subscription.cursor.mark_delete, 1)
+    if run is None:
+        return -1
+    return subscription.topic.store.publish_time_ms(run.ledger_id, run.first)
+
+
+def consumer_figures(consumer: Consumer, subscription: Subscription) -> Figures:
+    found: Figures = {
+        "consumerName": consumer.name,
+        "availablePermits": consumer.permits,
+        "unackedMessages": consumer.unacked,
+        "avgMessagesPerEntry": round(consumer.messages_per_entry),
+        "blockedConsumerOnUnackedMsgs": consumer.blocked,
+        "msgRateOut": consumer.out.message_rate,
+        "msgThroughputOut": consumer.out.byte_rate,
+        "msgOutCounter": consumer.out.messages,
+        "bytesOutCounter": consumer.out.bytes,
+        "msgRateRedeliver": consumer.redelivered.message_rate,
+        "messageAckRate": consumer.acked.message_rate,
+        "chunkedMessageRate": _average(
+            consumer.chunks, consumer.connected_ms, subscription.topic.host.now_ms()
+        ),
+        "lastAckedTimestamp": consumer.last_acked_ms,
+        "lastAckedTime": date_text(consumer.last_acked_ms),
+        "lastConsumedTimestamp": consumer.last_sent_ms,
+        "lastConsumedTime": date_text(consumer.last_sent_ms),
+        "lastConsumedFlowTimestamp": consumer.last_flow_ms,
+        "firstMessagesSentTimestamp": consumer.first_sent_ms,
+        "firstConsumedFlowTimestamp": 0,
+        "address": f"/{consumer.peer.address}",
+        "connectedSince": date_text(consumer.connected_ms),
+        "clientVersion": consumer.peer.client_version,
+        "drainingHashes": [],
+        "drainingHashesCount": 0,
+        "drainingHashesClearedTotal": 0,
+        "drainingHashesUnackedMessages": 0,
+        "metadata": consumer.metadata,
+    }
+    dispatcher = subscription.dispatcher
+    if isinstance(dispatcher, KeySharedDispatcher):
+        found["keyHashRangeArrays"] = [list(r) for r in dispatcher.selector.ranges(consumer.key)]
+        draining = [
+            {"hash": slot, "unackMsgs": count, "blockedAttempts": 0}
+            for slot, holder, count in dispatcher.held.draining(dispatcher.selector.owner)
+            if holder == consumer.key
+        ]
+        found["drainingHashes"] = draining
+        found["drainingHashesCount"] = len(draining)
+        found["drainingHashesUnackedMessages"] = sum([int(one["unackMsgs"]) for one in draining])
+    return found
+
+
+# ---- Internal stats --------------------------------------------------------------------
+
+
+def internal_figures(topic: Topic) -> Figures:
+    ledgers = topic.store.ledgers(topic.id) if topic.stored else []
+    entries = sum([ledger.entries for ledger in ledgers])
+    current = ledgers[-1] if ledgers and not ledgers[-1].sealed else None
+    return {
+        "entriesAddedCounter": entries,
+        "numberOfEntries": entries,
+        "totalSize": sum([ledger.size_bytes for ledger in ledgers]),
+        "currentLedgerEntries": 0 if current is None else current.entries,
+        "currentLedgerSize": 0 if current is None else current.size_bytes,
+        "lastLedgerCreatedTimestamp": date_text(ledgers[-1].created_ms) if ledgers else None,
+        "lastLedgerCreationFailureTimestamp": None,
+        "waitingCursorsCount": len([s for s in topic.subscriptions.values() if _waits(s)]),
+        "pendingAddEntriesCount": sum([int(p.pending) for p in topic.producers.values()]),
+        "lastConfirmedEntry": _position(topic.ledgers.last()),
+        "state": "Terminated" if topic.terminated else "LedgerOpened",
+        "ledgers": [
+            {
+                "ledgerId": ledger.id,
+                "entries": ledger.entries,
+                "size": ledger.size_bytes,
+                "offloaded": False,
+                "underReplicated": False,
+            }
+            for ledger in ledgers
+        ],
+        "cursors": {
+            name: _cursor_figures(subscription, entries)
+            for name, subscription in topic.subscriptions.items()
+        },
+        "schemaLedgers": [],
+        "compactedLedger": {
+            "ledgerId": -1,
+            "entries": -1,
+            "size": -1,
+            "offloaded": False,
+            "underReplicated": False,
+        },
+    }
+
+
+def _position(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
+
+
+def _shown(position: Position, topic: Topic) -> Position:
+    """The same place as an entry's neighbour, where the position is of a ledger that is not."""
+    if topic.ledgers.entry_count(position.ledger_id) >= 0:
+        return position
+    following = topic.ledgers.next(position)
+    return position if following is None else Position(following.ledger_id, -1)
+
+
+def _cursor_figures(subscription: Subscription, entries: int) -> Figures:
+    cursor = subscription.cursor
+    dispatcher = subscription.dispatcher
+    mark_delete = _shown(cursor.mark_delete, subscription.topic)
+    read = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
+    if dispatcher is not None:
+        read = max(read, dispatcher.read_position)
+    ledgers = subscription.topic.ledgers
+    reading = dispatcher is not None and dispatcher.reading
+    return {
+        "markDeletePosition": _position(mark_delete),
+        "readPosition": _position(read),
+        "waitingReadOp": _waits(subscription),
+        "pendingReadOps": 1 if reading else 0,
+        "messagesConsumedCounter": entries - cursor.unacked_entries(),
+        "cursorLedger": subscription.cursor_id,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": _runs_text(subscription),
+        "lastLedgerSwitchTimestamp": date_text(subscription.created_ms),
+        "state": "Open" if subscription.durable else "NoLedger",
+        "active": bool(subscription.consumers),
+        "numberOfEntriesSinceFirstNotAckedMessage": (
+            ledgers.entries_after(mark_delete)
+            - ledgers.entries_after(Position(read.ledger_id, read.entry_id - 1))
+        ),
+        "totalNonContiguousDeletedMessagesRange": cursor.acked_run_count(),
+        "partiallyAckedBatches": cursor.partial_entries(),
+        "subscriptionHavePendingRead": reading or _waits(subscription),
+        "subscriptionHavePendingReplayRead": False,
+        "properties": {},
+    }
+
+
+def _runs_text(subscription: Subscription) -> str:
+    """Runs of acked entries, each without its first end and with its last."""
+    texts: list[str] = []
+    for run in subscription.cursor.acked_runs():
+        if len(texts) == RUNS_LISTED_MAX:
+            texts.append("...")
+            break
+        texts.append(f"({run.ledger_id}:{run.first - 1}..{run.ledger_id}:{run.end - 1}]")
+    return f"[{','.join(texts)}]"
+
+
+def _waits(subscription: Subscription) -> bool:
+    """Whether somebody would take what comes next, and there is nothing."""
+    dispatcher = subscription.dispatcher
+    if dispatcher is None or dispatcher.reading:
+        return False
+    if subscription.cursor.next_run(dispatcher.read_position, 1) is not None:
+        return False
+    return any(consumer.available for consumer in subscription.consumers)

@@ -1,0 +1,49 @@
+"""Lookup over HTTP: which broker has a topic. There is one."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import json_answer, text_answer
+from magnetar.admin.call import Call, Route
+from magnetar.admin.namespaces import BUNDLE
+
+__all__ = ["ROUTES"]
+
+LOOKUP: Final = "/lookup/v2/topic/{domain:persistent|non-persistent}/{tenant}/{namespace}/{topic}"
+
+
+def _require(call: Call) -> None:
+    """As over the wire: a name that clients may use, though nothing need be there yet."""
+    name = call.topic_name
+    if name.persistent:
+        call.broker.partitions(name, may_create=True)
+    else:
+        call.broker.directory.require_namespace(name.namespace)
+
+
+async def lookup(call: Call) -> Response:
+    _require(call)
+    server = call.request.scope.get("server")
+    host = str(server[0]) if server else "127.0.0.1"
+    url = call.admin.server.service_url(host)
+    return json_answer(
+        {
+            "brokerUrl": url,
+            "brokerUrlTls": "",
+            "httpUrl": call.admin.http_url,
+            "httpUrlTls": "",
+            "nativeUrl": url,
+        }
+    )
+
+
+async def get_bundle(call: Call) -> Response:
+    call.broker.directory.require_namespace(call.topic_name.namespace)
+    return text_answer(BUNDLE)
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", LOOKUP, lookup),
+    ("GET", f"{LOOKUP}/bundle", get_bundle),
+]

@@ -1,0 +1,182 @@
+"""`/metrics`: the main counters in Prometheus's text format, under Pulsar's names.
+
+Nothing is counted for this: a scrape reads what the broker knows at that moment. The
+numbers are taken on the broker's thread, a few topics at a time, and made a text on
+another, which is sent metric by metric: ten thousand topics are thirty megabytes of text.
+That is also why it is written here, line by line; the library that clients use for their
+own few metrics makes several objects for each line.
+
+Topics that nobody has used since the start are not loaded and have no numbers of their own,
+but are in `pulsar_topics_count`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+
+from magnetar.admin.call import Admin, Call, Route
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import Topic
+from magnetar.model import TopicName
+
+__all__ = ["METRICS", "ROUTES"]
+
+# So many topics are looked at before others have their turn.
+TOPICS_AT_ONCE: Final = 200
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+
+# By what they are about: name, kind and help of each, in the order of the values below.
+BROKER: Final = (
+    ("pulsar_active_connections", GAUGE, "Connections of clients."),
+    ("pulsar_broker_topics_loaded", GAUGE, "Topics that are loaded."),
+    ("pulsar_storage_read_only", GAUGE, "1 after a write failed, until a restart."),
+    ("pulsar_storage_full", GAUGE, "1 while publishes are refused for lack of space."),
+)
+NAMESPACE: Final = (("pulsar_topics_count", GAUGE, "Topics, loaded or not."),)
+TOPIC: Final = (
+    ("pulsar_producers_count", GAUGE, "Producers."),
+    ("pulsar_consumers_count", GAUGE, "Consumers."),
+    ("pulsar_subscriptions_count", GAUGE, "Subscriptions."),
+    ("pulsar_in_messages_total", COUNTER, "Messages published."),
+    ("pulsar_in_bytes_total", COUNTER, "Bytes published."),
+    ("pulsar_out_messages_total", COUNTER, "Messages sent to consumers."),
+    ("pulsar_out_bytes_total", COUNTER, "Bytes sent to consumers."),
+    ("pulsar_rate_in", GAUGE, "Messages published in a second."),
+    ("pulsar_rate_out", GAUGE, "Messages sent to consumers in a second."),
+    ("pulsar_throughput_in", GAUGE, "Bytes published in a second."),
+    ("pulsar_throughput_out", GAUGE, "Bytes sent to consumers in a second."),
+    ("pulsar_storage_size", GAUGE, "Bytes stored."),
+    ("pulsar_msg_backlog", GAUGE, "Unacked entries, of all subscriptions together."),
+)
+SUBSCRIPTION: Final = (
+    ("pulsar_subscription_back_log", GAUGE, "Unacked entries."),
+    ("pulsar_subscription_back_log_messages", GAUGE, "Unacked messages."),
+    ("pulsar_subscription_unacked_messages", GAUGE, "Messages with consumers, unacked."),
+    ("pulsar_subscription_delayed", GAUGE, "Messages that wait for their time."),
+    ("pulsar_subscription_in_replay", GAUGE, "Entries to be delivered again."),
+    ("pulsar_subscription_acked_ranges", GAUGE, "Runs of acked entries above mark-delete."),
+    ("pulsar_subscription_partially_acked_batches", GAUGE, "Batches of which a part is acked."),
+    ("pulsar_subscription_consumers_count", GAUGE, "Consumers."),
+    ("pulsar_subscription_out_messages_total", COUNTER, "Messages sent to consumers."),
+    ("pulsar_subscription_total_msg_expired", GAUGE, "Entries that expired."),
+)
+LEVELS: Final = (BROKER, NAMESPACE, TOPIC, SUBSCRIPTION)
+METRICS: Final = [name for level in LEVELS for name, _, _ in level]
+
+Values = tuple[float, ...]
+
+
+class _Sheet:
+    """Numbers as they were at a scrape: for each level its rows, labels and values."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[tuple[str, str, str], ...], list[tuple[str, Values]]] = {
+            level: [] for level in LEVELS
+        }
+
+    def text(self, level: tuple[tuple[str, str, str], ...], column: int) -> bytes:
+        """All lines of one metric."""
+        name, kind, help = level[column]
+        lines = [f"# HELP {name} {help}\n# TYPE {name} {kind}\n"]
+        for labels, values in self.rows[level]:
+            lines.append(f"{name}{{{labels}}} {values[column]}\n")
+        return "".join(lines).encode()
+
+
+async def get_metrics(call: Call) -> Response:
+    sheet = _Sheet()
+    _put_broker(sheet, call.admin)
+    topics = list(call.broker.topics.values())
+    for first in range(0, len(topics), TOPICS_AT_ONCE):
+        for topic in topics[first : first + TOPICS_AT_ONCE]:
+            if not topic.closed:
+                _put_topic(sheet, call.admin.cluster, topic)
+        await asyncio.sleep(0)
+    return StreamingResponse(_pieces(sheet), media_type=CONTENT_TYPE)
+
+
+async def _pieces(sheet: _Sheet) -> AsyncIterator[bytes]:
+    for level in LEVELS:
+        for column in range(len(level)):
+            yield await asyncio.to_thread(sheet.text, level, column)
+
+
+def _labels(cluster: str, **more: str) -> str:
+    """Labels as a line has them, with what would end a value escaped."""
+    named = {"cluster": cluster, **more}
+    return ",".join([f'{name}="{_escaped(value)}"' for name, value in named.items()])
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _put_broker(sheet: _Sheet, admin: Admin) -> None:
+    broker = admin.broker
+    values = (
+        broker.sessions,
+        len(broker.topics),
+        1 if broker.store.read_only_reason else 0,
+        1 if broker.store.full else 0,
+    )
+    sheet.rows[BROKER].append((_labels(admin.cluster), values))
+    others: dict[str, int] = {}
+    for name in broker.topics:
+        parsed = TopicName.parse(name)
+        if not parsed.persistent:
+            others[parsed.namespace] = others.get(parsed.namespace, 0) + 1
+    for namespace in sorted(broker.directory.namespaces):
+        count = len(broker.names(namespace)) + others.get(namespace, 0)
+        sheet.rows[NAMESPACE].append((_labels(admin.cluster, namespace=namespace), (count,)))
+
+
+def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
+    labels = _labels(cluster, namespace=topic.name.namespace, topic=str(topic.name))
+    subscriptions = list(topic.subscriptions.values())
+    consumers = [c for s in subscriptions for c in s.consumers]
+    messages_out, bytes_out = topic.out_totals()
+    values = (
+        len(topic.producers),
+        len(consumers),
+        len(subscriptions),
+        int(topic.incoming.messages),
+        int(topic.incoming.bytes),
+        messages_out,
+        bytes_out,
+        topic.incoming.message_rate,
+        sum([c.out.message_rate for c in consumers]),
+        topic.incoming.byte_rate,
+        sum([c.out.byte_rate for c in consumers]),
+        topic.size_bytes(),
+        sum([s.cursor.unacked_entries() for s in subscriptions]),
+    )
+    sheet.rows[TOPIC].append((labels, values))
+    for subscription in subscriptions:
+        name = _escaped(subscription.name)
+        row = (f'{labels},subscription="{name}"', _subscription_values(subscription))
+        sheet.rows[SUBSCRIPTION].append(row)
+
+
+def _subscription_values(subscription: Subscription) -> Values:
+    cursor, dispatcher = subscription.cursor, subscription.dispatcher
+    messages_out, _ = subscription.out_totals()
+    return (
+        cursor.unacked_entries(),
+        cursor.unacked_messages(),
+        0 if dispatcher is None else dispatcher.unacked_count(),
+        0 if dispatcher is None else dispatcher.delayed_count(),
+        0 if dispatcher is None else dispatcher.replay_count(),
+        cursor.acked_run_count(),
+        cursor.partial_entries(),
+        len(subscription.consumers),
+        messages_out,
+        int(subscription.expired.messages),
+    )
+
+
+ROUTES: Final[list[Route]] = [("GET", "/metrics", get_metrics)]

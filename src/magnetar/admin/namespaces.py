@@ -1,0 +1,227 @@
+"""Namespaces: groups of topics that share policies."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    CONFLICT,
+    NOT_FOUND,
+    PRECONDITION,
+    Refusal,
+    json_answer,
+    no_content,
+)
+from magnetar.admin.bridge import settle
+from magnetar.admin.call import Call, Route, check_name, shown
+from magnetar.broker.broker import Broker
+from magnetar.broker.policy import Policies
+from magnetar.model import TopicName
+
+__all__ = ["BUNDLE", "ROUTES", "delete_namespace", "namespace_policies"]
+
+NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+
+# Pulsar cuts a namespace into bundles that brokers share out. Here is one broker, and one.
+BUNDLE: Final = "0x00000000_0xffffffff"
+BUNDLES: Final = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
+
+# What Pulsar calls policies where it has all of a namespace in one object.
+WHOLE: Final[dict[str, str]] = {
+    "retention_policies": "retention",
+    "backlog_quota_map": "backlogQuotaMap",
+    "message_ttl_in_seconds": "messageTTL",
+    "deduplicationEnabled": "deduplication",
+    "autoTopicCreationOverride": "autoTopicCreation",
+    "autoSubscriptionCreationOverride": "autoSubscriptionCreation",
+    "delayed_delivery_policies": "delayedDelivery",
+    "inactive_topic_policies": "inactiveTopicPolicies",
+    "max_producers_per_topic": "maxProducersPerTopic",
+    "max_consumers_per_topic": "maxConsumersPerTopic",
+    "max_consumers_per_subscription": "maxConsumersPerSubscription",
+    "max_subscriptions_per_topic": "maxSubscriptionsPerTopic",
+    "max_topics_per_namespace": "maxTopicsPerNamespace",
+    "max_unacked_messages_per_consumer": "maxUnackedMessagesPerConsumer",
+    "max_unacked_messages_per_subscription": "maxUnackedMessagesPerSubscription",
+    "schema_compatibility_strategy": "schemaCompatibilityStrategy",
+    "schema_validation_enforced": "schemaValidationEnforced",
+    "subscription_types_enabled": "subscriptionTypesEnabled",
+}
+# Java writes these whether they were told or not; such a value tells nothing.
+UNTOLD: Final[dict[str, object]] = {
+    "backlog_quota_map": {},
+    "schema_compatibility_strategy": "UNDEFINED",
+    "schema_validation_enforced": False,
+    "subscription_types_enabled": [],
+}
+
+
+def namespace_policies(call: Call) -> Policies:
+    """What the namespace of a call was told. Raises Refusal if there is none."""
+    found = call.broker.directory.namespaces.get(call.namespace)
+    if found is None:
+        raise Refusal(NOT_FOUND, f"Namespace {call.namespace} does not exist")
+    return found
+
+
+async def list_namespaces(call: Call) -> Response:
+    tenant = call.path["tenant"]
+    if tenant not in call.broker.directory.tenants:
+        raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}")
+    return json_answer(sorted(call.broker.directory.namespaces_of(tenant)))
+
+
+async def get_namespace(call: Call) -> Response:
+    policies = namespace_policies(call)
+    whole: dict[str, object] = {
+        "auth_policies": {
+            "namespace_auth": {},
+            "destination_auth": {},
+            "subscription_auth_roles": {},
+        },
+        "replication_clusters": [call.admin.cluster],
+        "bundles": BUNDLES,
+    }
+    for field, name in WHOLE.items():
+        told = policies.get_json(name)
+        if told is None:
+            told = UNTOLD.get(field)
+        if told is not None:
+            whole[field] = told
+    return json_answer(whole)
+
+
+async def create_namespace(call: Call) -> Response:
+    body = await call.json_object()
+    tenant = call.path["tenant"]
+    check_name("namespace", call.path["namespace"])
+    if tenant not in call.broker.directory.tenants:
+        raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}: create it first")
+    if call.namespace in call.broker.directory.namespaces:
+        raise Refusal(CONFLICT, f"there is a namespace {call.namespace!r} already")
+    clusters = body.get("replication_clusters")
+    if isinstance(clusters, list) and any(one != call.admin.cluster for one in clusters):
+        raise Refusal(
+            PRECONDITION,
+            f"Invalid cluster ids: {shown(clusters)}; there is {call.admin.cluster!r}",
+        )
+    policies = Policies()
+    for field, name in WHOLE.items():
+        told = body.get(field)
+        if told is not None and told != UNTOLD.get(field):
+            policies.set_json(name, told)
+    call.broker.directory.put_namespace(call.namespace, policies)
+    return no_content()
+
+
+async def delete(call: Call) -> Response:
+    namespace_policies(call)
+    await delete_namespace(call.broker, call.namespace, force=call.flag("force"))
+    return no_content()
+
+
+async def delete_namespace(broker: Broker, namespace: str, *, force: bool) -> None:
+    """Deletes a namespace; what is in it too, if forced. Raises Refusal."""
+    names = broker.names(namespace, persistent=True, others=True)
+    partitioned = partitioned_names(broker, namespace)
+    if (names or partitioned) and not force:
+        raise Refusal(
+            CONFLICT,
+            f"Cannot delete non empty namespace: {namespace} has {len(names)} topics; delete "
+            "them first, or force it",
+        )
+    for name in partitioned:
+        broker.directory.delete_partitioned(name)
+        broker.directory.delete_topic_policies(name)
+    for name in names:
+        topic = TopicName.parse(name)
+        await settle(broker.delete_topic(topic, force=True, delete_schema=True))
+    broker.directory.delete_namespace(namespace)
+
+
+def partitioned_names(broker: Broker, namespace: str) -> list[str]:
+    """The partitioned topics of a namespace, persistent ones and others."""
+    return [
+        name
+        for name in sorted(broker.directory.partitioned)
+        if TopicName.parse(name).namespace == namespace
+    ]
+
+
+async def list_topics(call: Call) -> Response:
+    namespace_policies(call)
+    mode = (call.query("mode") or "PERSISTENT").upper()
+    if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
+        raise Refusal(PRECONDITION, f"mode is {mode!r}: give PERSISTENT, NON_PERSISTENT or ALL")
+    names = call.broker.names(
+        call.namespace, persistent=mode != "NON_PERSISTENT", others=mode != "PERSISTENT"
+    )
+    return json_answer(names)
+
+
+async def unload(call: Call) -> Response:
+    namespace_policies(call)
+    for name in call.broker.names(call.namespace, persistent=True, others=True):
+        if name in call.broker.topics:
+            await settle(call.broker.unload(TopicName.parse(name)))
+    return no_content()
+
+
+async def clear_backlog(call: Call) -> Response:
+    """Of one subscription by name, or of all."""
+    namespace_policies(call)
+    only = call.path.get("subscription")
+    for name in call.broker.names(call.namespace):
+        topic = call.broker.find(TopicName.parse(name))
+        for subscription in list(topic.subscriptions.values()):
+            if only is None or subscription.name == only:
+                await settle(subscription.clear())
+    return no_content()
+
+
+async def unsubscribe(call: Call) -> Response:
+    namespace_policies(call)
+    topics = [call.broker.find(TopicName.parse(n)) for n in call.broker.names(call.namespace)]
+    found = [
+        topic.subscriptions[call.path["subscription"]]
+        for topic in topics
+        if call.path["subscription"] in topic.subscriptions
+    ]
+    busy = [subscription for subscription in found if subscription.busy]
+    if busy:
+        raise Refusal(PRECONDITION, f"{busy[0].title} has consumers: close them first")
+    for subscription in found:
+        await settle(subscription.topic.unsubscribe(subscription))
+    return no_content()
+
+
+async def get_bundles(call: Call) -> Response:
+    namespace_policies(call)
+    return json_answer(BUNDLES)
+
+
+async def get_permissions(call: Call) -> Response:
+    namespace_policies(call)
+    return json_answer({})
+
+
+async def get_replication(call: Call) -> Response:
+    namespace_policies(call)
+    return json_answer([call.admin.cluster])
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", "/admin/v2/namespaces/{tenant}", list_namespaces),
+    ("GET", NAMESPACE, get_namespace),
+    ("PUT", NAMESPACE, create_namespace),
+    ("DELETE", NAMESPACE, delete),
+    ("GET", f"{NAMESPACE}/topics", list_topics),
+    ("PUT", f"{NAMESPACE}/unload", unload),
+    ("PUT", f"{NAMESPACE}/{{bundle:{BUNDLE}}}/unload", unload),
+    ("POST", f"{NAMESPACE}/clearBacklog", clear_backlog),
+    ("POST", f"{NAMESPACE}/clearBacklog/{{subscription}}", clear_backlog),
+    ("POST", f"{NAMESPACE}/unsubscribe/{{subscription}}", unsubscribe),
+    ("GET", f"{NAMESPACE}/bundles", get_bundles),
+    ("GET", f"{NAMESPACE}/permissions", get_permissions),
+    ("GET", f"{NAMESPACE}/replication", get_replication),
+]

@@ -1,0 +1,125 @@
+"""Which handler a request is for, and what becomes of what handlers raise.
+
+Paths are matched as they were sent: split at `/`, then each piece is decoded by itself. So
+a subscription may have a `/` in its name, and a `+` is a space, as Java's clients write it.
+Where a fixed piece and a name both fit, the fixed one is tried first, and a path that has
+no such method there goes on to the next: a topic may be called `partitioned`.
+"""
+
+import logging
+from collections.abc import Iterator
+from urllib.parse import unquote_plus
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from magnetar.admin.answer import (
+    BAD_REQUEST,
+    INTERNAL,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    reason_answer,
+    status_of,
+)
+from magnetar.admin.call import Admin, Call, Handler, Route
+from magnetar.errors import MagnetarError
+
+__all__ = ["AdminApp"]
+
+log = logging.getLogger("magnetar.admin")
+
+
+class _Node:
+    """A piece of the paths that there are: `word`, `{name}`, or `{name:this|that}`."""
+
+    def __init__(self, choices: frozenset[str] = frozenset()) -> None:
+        self.choices = choices
+        self.fixed: dict[str, _Node] = {}
+        self.named: dict[str, _Node] = {}
+        self.handlers: dict[str, Handler] = {}
+
+    def at(self, piece: str) -> "_Node":
+        """The node of the next piece of a route, made if need be."""
+        if not piece.startswith("{"):
+            return self.fixed.setdefault(piece, _Node())
+        name, _, choices = piece[1:-1].partition(":")
+        return self.named.setdefault(name, _Node(frozenset(filter(None, choices.split("|")))))
+
+    def find(
+        self, pieces: list[str], index: int, path: dict[str, str]
+    ) -> Iterator[tuple["_Node", dict[str, str]]]:
+        """All nodes that a path leads to, fixed pieces first."""
+        if index == len(pieces):
+            if self.handlers:
+                yield self, path
+            return
+        fixed = self.fixed.get(pieces[index])
+        if fixed is not None:
+            yield from fixed.find(pieces, index + 1, path)
+        for name, node in self.named.items():
+            if node.choices and pieces[index] not in node.choices:
+                continue
+            yield from node.find(pieces, index + 1, {**path, name: pieces[index]})
+
+
+class AdminApp:
+    """The ASGI application."""
+
+    def __init__(self, admin: Admin, routes: list[Route]) -> None:
+        self._admin = admin
+        self._root = _Node()
+        for method, path, handler in routes:
+            node = self._root
+            for piece in path.strip("/").split("/"):
+                node = node.at(piece)
+            assert method not in node.handlers, f"{method} {path} is there twice"
+            node.handlers[method] = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._handle(request)
+        except MagnetarError as error:
+            status = status_of(error)
+            if status >= INTERNAL:
+                log.warning("%s %s: %s", request.method, request.url.path, error)
+            return reason_answer(status, str(error))
+        except ClientDisconnect:
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.url.path)
+            return reason_answer(INTERNAL, "an unexpected error: the broker's log has it")
+
+    async def _handle(self, request: Request) -> Response:
+        raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        try:
+            pieces = [
+                unquote_plus(piece, errors="strict")
+                for piece in raw.decode("ascii").strip("/").split("/")
+            ]
+        except UnicodeDecodeError:
+            return reason_answer(BAD_REQUEST, "the path is not UTF-8")
+        methods: list[str] = []
+        for node, path in self._root.find(pieces, 0, {}):
+            handler = node.handlers.get(request.method)
+            if handler is not None:
+                return await handler(Call(self._admin, request, path))
+            methods.extend(node.handlers)
+        if not methods:
+            return reason_answer(NOT_FOUND, f"there is nothing at {request.url.path}")
+        allowed = ", ".join(sorted(set(methods)))
+        return reason_answer(
+            NOT_ALLOWED,
+            f"{request.url.path} does not take {request.method}, it takes {allowed}",
+            {"Allow": allowed},
+        )

@@ -1,0 +1,212 @@
+"""Schemas of topics: looked at, added, compared, deleted."""
+
+import base64
+import binascii
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    BAD_REQUEST,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Refusal,
+    json_answer,
+)
+from magnetar.admin.call import Call, Route, shown, text_map
+from magnetar.broker.schema import SchemaInfo, StoredSchema, schema_topic
+from magnetar.broker.schema_compatibility import validate
+from magnetar.errors import BrokerError
+from magnetar.model import SchemaType, TopicName
+
+__all__ = ["ROUTES"]
+
+SCHEMAS: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
+
+# Names as Java has them; those that are not here differ in case only.
+_NAMES: Final[dict[SchemaType, str]] = {
+    SchemaType.Bool: "BOOLEAN",
+    SchemaType.KeyValue: "KEY_VALUE",
+    SchemaType.LocalDate: "LOCAL_DATE",
+    SchemaType.LocalTime: "LOCAL_TIME",
+    SchemaType.LocalDateTime: "LOCAL_DATE_TIME",
+    SchemaType.ProtobufNative: "PROTOBUF_NATIVE",
+    SchemaType.AutoConsume: "AUTO_CONSUME",
+}
+TYPE_NAMES: Final = {int(type): _NAMES.get(type, type.name.upper()) for type in SchemaType}
+TYPES: Final = {name: number for number, name in TYPE_NAMES.items()} | {"BYTES": 0}
+
+
+def _topic(call: Call) -> tuple[TopicName, str]:
+    name = call.topic_name
+    call.broker.directory.require_namespace(name.namespace)
+    return name, schema_topic(name)
+
+
+async def get_latest(call: Call) -> Response:
+    _, topic = _topic(call)
+    found = call.broker.schemas.latest(topic)
+    if found is None:
+        raise Refusal(NOT_FOUND, f"Schema not found: {topic} has none")
+    return json_answer(_schema_json(found))
+
+
+async def get_version(call: Call) -> Response:
+    _, topic = _topic(call)
+    found = call.broker.schemas.get(topic, call.number("version"))
+    if found is None:
+        raise Refusal(NOT_FOUND, f"Schema not found: {topic} has no version {call.path['version']}")
+    return json_answer(_schema_json(found))
+
+
+async def get_all(call: Call) -> Response:
+    _, topic = _topic(call)
+    found = call.broker.schemas.versions(topic)
+    return json_answer({"getSchemaResponses": [_schema_json(one) for one in found]})
+
+
+async def add(call: Call) -> Response:
+    name, topic = _topic(call)
+    schema = _valid(await _schema(call))
+    stored = call.broker.schemas.put(topic, schema, call.broker.schema_policy(name).strategy)
+    return json_answer({"version": _version_json(stored.version)})
+
+
+async def delete(call: Call) -> Response:
+    """Ends the schema; with `force` all its versions are forgotten."""
+    _, topic = _topic(call)
+    if call.flag("force"):
+        call.broker.schemas.purge(topic)
+        return json_answer({"version": _version_json(-1)})
+    deleted = call.broker.schemas.delete(topic)
+    if deleted is None:
+        raise Refusal(NOT_FOUND, f"Schema not found: {topic} has none")
+    return json_answer({"version": _version_json(deleted.version)})
+
+
+async def check_compatibility(call: Call) -> Response:
+    name, topic = _topic(call)
+    schema = _valid(await _schema(call))
+    strategy = call.broker.schema_policy(name).strategy
+    try:
+        call.broker.schemas.check(topic, schema, strategy)
+    except BrokerError:
+        fits = False
+    else:
+        fits = True
+    return json_answer({"compatibility": fits, "schemaCompatibilityStrategy": strategy})
+
+
+async def find_version(call: Call) -> Response:
+    _, topic = _topic(call)
+    schema = _valid(await _schema(call))
+    version = call.broker.schemas.find(topic, schema)
+    if version is None:
+        raise Refusal(NOT_FOUND, f"Schema not found: {topic} has no version that defines this")
+    return json_answer({"version": version})
+
+
+# ---- Schemas as JSON -------------------------------------------------------------------
+
+
+def _version_json(version: int) -> dict[str, int]:
+    return {"version": version}
+
+
+def _schema_json(stored: StoredSchema) -> dict[str, object]:
+    return {
+        "version": stored.version,
+        "type": TYPE_NAMES.get(stored.type, str(stored.type)),
+        "timestamp": stored.timestamp_ms,
+        "data": _data_text(stored.type, stored.data),
+        "properties": stored.properties,
+    }
+
+
+async def _schema(call: Call) -> SchemaInfo:
+    body = await call.json_object()
+    name = body.get("type")
+    if not isinstance(name, str) or name.upper() not in TYPES:
+        raise Refusal(UNPROCESSABLE, f"type is {shown(name)}: give one of {', '.join(TYPES)}")
+    text = body.get("schema", "")
+    if not isinstance(text, str):
+        raise Refusal(BAD_REQUEST, f"schema is {shown(text)}: give the definition as a text")
+    type = TYPES[name.upper()]
+    properties = text_map("properties", body.get("properties"))
+    return SchemaInfo(type, _data_bytes(type, text), properties)
+
+
+def _valid(schema: SchemaInfo) -> SchemaInfo:
+    """A definition that is none is another error than one that does not fit."""
+    try:
+        validate(schema)
+    except BrokerError as error:
+        raise Refusal(UNPROCESSABLE, error.reason) from error
+    return schema
+
+
+def _data_text(type: int, data: bytes) -> str:
+    if type == SchemaType.KeyValue:
+        parts = _split_pair(data)
+        if parts is not None:
+            both = {"key": _json_or_text(parts[0]), "value": _json_or_text(parts[1])}
+            return msgspec.json.encode(both).decode()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
+
+
+def _split_pair(data: bytes) -> tuple[bytes, bytes] | None:
+    """Both definitions of a key/value schema, each behind its length."""
+    if len(data) < 8:
+        return None
+    key_size = int.from_bytes(data[:4], "big", signed=True)
+    value_at = 4 + max(key_size, 0)
+    if value_at + 4 > len(data):
+        return None
+    return data[4:value_at], data[value_at + 4 :]
+
+
+def _json_or_text(data: bytes) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return data.decode(errors="replace")
+
+
+def _data_bytes(type: int, text: str) -> bytes:
+    if type == SchemaType.KeyValue:
+        return _pair_bytes(text)
+    if type == SchemaType.ProtobufNative:
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error:
+            return text.encode()
+    return text.encode()
+
+
+def _pair_bytes(text: str) -> bytes:
+    try:
+        both = msgspec.json.decode(text.encode())
+    except msgspec.DecodeError as error:
+        raise Refusal(UNPROCESSABLE, f"the schema is no JSON: {error}") from None
+    if not isinstance(both, dict) or not {"key", "value"} <= set(both):
+        raise Refusal(UNPROCESSABLE, "a key/value schema has a key and a value")
+    out = b""
+    for part in (both["key"], both["value"]):
+        data = part.encode() if isinstance(part, str) else msgspec.json.encode(part)
+        out += len(data).to_bytes(4, "big") + data
+    return out
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", f"{SCHEMAS}/schema", get_latest),
+    ("GET", f"{SCHEMAS}/schema/{{version}}", get_version),
+    ("GET", f"{SCHEMAS}/schemas", get_all),
+    ("POST", f"{SCHEMAS}/schema", add),
+    ("DELETE", f"{SCHEMAS}/schema", delete),
+    ("POST", f"{SCHEMAS}/compatibility", check_compatibility),
+    ("POST", f"{SCHEMAS}/version", find_version),
+]

@@ -1,0 +1,149 @@
+"""Stats over REST: of a topic, of a partitioned one, and what is below."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import NOT_ALLOWED, NOT_FOUND, Refusal, json_answer
+from magnetar.admin.call import TOPIC, Call, Route
+from magnetar.admin.figures import Figures, StatsOptions, internal_figures, topic_figures
+from magnetar.admin.messages import date_text
+from magnetar.broker.topic import Topic
+
+__all__ = ["ROUTES"]
+
+# Of several partitions the latest is what counts, not the sum.
+LATEST_OF: Final = ("Timestamp", "TimeStamp")
+# What has no sum: the first partition's is shown.
+NO_SUM: Final = ("producerId", "earliestMsgPublishTimeInBacklog", "topicEpoch", "averageMsgSize")
+
+
+def _options(call: Call) -> StatsOptions:
+    call.flag("getPreciseBacklog")  # it always is
+    return StatsOptions(
+        backlog_size=call.flag("subscriptionBacklogSize"),
+        earliest_time=call.flag("getEarliestTimeInBacklog"),
+        publishers=not call.flag("excludePublishers"),
+        consumers=not call.flag("excludeConsumers"),
+    )
+
+
+async def get_stats(call: Call) -> Response:
+    name = call.topic_name
+    if call.admin.partitions(name):
+        raise Refusal(NOT_FOUND, f"{name} is partitioned: ask for its partitioned-stats")
+    return json_answer(topic_figures(call.topic(), _options(call), call.admin.broker_id))
+
+
+async def get_partitioned_stats(call: Call) -> Response:
+    name = call.topic_name
+    count = call.admin.partitions(name)
+    if not count:
+        raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+    options = _options(call)
+    topics = call.topics()
+    parts = [topic_figures(topic, options, call.admin.broker_id) for topic in topics]
+    whole = combined(parts)
+    properties = call.broker.directory.partitioned_properties.get(str(name), {})
+    whole["metadata"] = {"partitions": count, "deleted": False, "properties": properties}
+    per_partition = call.flag("perPartition", default=True)
+    whole["partitions"] = (
+        {str(topic.name): part for topic, part in zip(topics, parts, strict=True)}
+        if per_partition
+        else {}
+    )
+    return json_answer(whole)
+
+
+def combined(parts: list[Figures]) -> Figures:
+    """Figures of partitions as those of one topic: numbers are added, lists joined."""
+    whole: Figures = {}
+    for part in parts:
+        for field, value in part.items():
+            whole[field] = _added(field, whole.get(field), value)
+    return whole
+
+
+def _added(field: str, before: object, value: object) -> object:
+    if before is None:
+        return combined([value]) if isinstance(value, dict) else value
+    if isinstance(value, bool):
+        return bool(before) or value
+    if isinstance(value, dict) and isinstance(before, dict):
+        return combined([before, value])
+    if isinstance(value, list) and isinstance(before, list):
+        return [*before, *value]
+    if isinstance(value, int | float) and isinstance(before, int | float):
+        if field in NO_SUM or before == value == -1:
+            return before
+        if field == "topicCreationTimeStamp":
+            return min(before, value)
+        return max(before, value) if field.endswith(LATEST_OF) else before + value
+    return before
+
+
+async def get_internal_stats(call: Call) -> Response:
+    return json_answer(internal_figures(_stored(call.topic())))
+
+
+async def get_partitioned_internal_stats(call: Call) -> Response:
+    name = call.topic_name
+    count = call.admin.partitions(name)
+    if not count:
+        raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+    topics = call.topics()
+    return json_answer(
+        {
+            "metadata": {"partitions": count, "deleted": False},
+            "partitions": {
+                str(topic.name): internal_figures(topic)
+                for topic in topics
+                if topic.name.persistent
+            },
+        }
+    )
+
+
+async def get_internal_info(call: Call) -> Response:
+    """Ledgers and cursors, as Pulsar's metadata store would have them."""
+    topic = _stored(call.topic())
+    ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
+    return json_answer(
+        {
+            "version": 0,
+            "creationDate": date_text(topic.created_ms),
+            "modificationDate": date_text(topic.created_ms),
+            "ledgers": [
+                {"ledgerId": one.id, "entries": one.entries, "size": one.size_bytes}
+                for one in ledgers
+            ],
+            "cursors": {
+                name: {
+                    "version": 0,
+                    "creationDate": date_text(subscription.created_ms),
+                    "modificationDate": date_text(subscription.last_active_ms),
+                    "cursorsLedgerId": subscription.cursor_id,
+                    "markDelete": {
+                        "ledgerId": subscription.cursor.mark_delete.ledger_id,
+                        "entryId": subscription.cursor.mark_delete.entry_id,
+                    },
+                }
+                for name, subscription in topic.subscriptions.items()
+            },
+        }
+    )
+
+
+def _stored(topic: Topic) -> Topic:
+    if not topic.name.persistent:
+        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
+    return topic
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", f"{TOPIC}/stats", get_stats),
+    ("GET", f"{TOPIC}/partitioned-stats", get_partitioned_stats),
+    ("GET", f"{TOPIC}/internalStats", get_internal_stats),
+    ("GET", f"{TOPIC}/partitioned-internalStats", get_partitioned_internal_stats),
+    ("GET", f"{TOPIC}/internal-info", get_internal_info),
+]

@@ -1,0 +1,287 @@
+"""Subscriptions: made and deleted, and their cursors moved.
+
+A position in a body is `"earliest"`, `"latest"`, or an object with `ledgerId`, `entryId`
+and perhaps `batchIndex`; `isExcluded` says that the message itself is not meant.
+"""
+
+from typing import Final, final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    BAD_REQUEST,
+    CONFLICT,
+    NOT_ALLOWED,
+    PRECONDITION,
+    Refusal,
+    json_answer,
+    no_content,
+)
+from magnetar.admin.bridge import durable, settle
+from magnetar.admin.call import INT64_MAX, SUBSCRIPTION, TOPIC, Call, Route, text_map, whole_number
+from magnetar.broker.properties import pack_properties
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.errors import BatchIndexError
+from magnetar.model import Position
+
+__all__ = ["ROUTES", "Place", "read_place"]
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+INT32_MAX: Final = (1 << 31) - 1
+
+
+@final
+class Place:
+    """Where a cursor is to be put."""
+
+    def __init__(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        *,
+        batch_index: int = -1,
+        partition: int = -1,
+        excluded: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.batch_index = batch_index
+        self.partition = partition
+        self.excluded = excluded
+        self.properties = properties or {}
+
+    @property
+    def earliest(self) -> bool:
+        return self.ledger_id < 0
+
+    @property
+    def latest(self) -> bool:
+        return self.ledger_id == INT64_MAX
+
+    def next_read(self, topic: Topic) -> Position:
+        """What a subscription that begins here reads first, batches aside."""
+        if self.earliest:
+            return BEGINNING
+        if self.latest:
+            last = topic.ledgers.last()
+            return Position(last.ledger_id, last.entry_id + 1)
+        whole = self.excluded and self.batch_index < 0
+        return Position(self.ledger_id, self.entry_id + 1 if whole else self.entry_id)
+
+    @property
+    def next_index(self) -> int:
+        """The first index of the entry that is meant; -1 for all of it."""
+        if self.batch_index < 0 or self.earliest or self.latest:
+            return -1
+        return self.batch_index + 1 if self.excluded else self.batch_index
+
+
+def read_place(body: object) -> Place:
+    """The position that a body names. Raises Refusal."""
+    if body is None or body == LATEST:
+        return Place(INT64_MAX, INT64_MAX)
+    if body == EARLIEST:
+        return Place(-1, -1)
+    if not isinstance(body, dict):
+        raise Refusal(
+            BAD_REQUEST,
+            "the body names no position: give earliest, latest, or ledgerId and entryId",
+        )
+    ledger_id = whole_number("ledgerId", body.get("ledgerId"), -1)
+    entry_id = whole_number("entryId", body.get("entryId"), -1)
+    excluded = body.get("isExcluded", body.get("excluded", False))
+    if not isinstance(excluded, bool):
+        raise Refusal(BAD_REQUEST, "isExcluded is true or false")
+    return Place(
+        ledger_id,
+        min(entry_id, INT64_MAX - 1),  # there is always a next one
+        batch_index=whole_number("batchIndex", body.get("batchIndex", -1), -1, INT32_MAX),
+        partition=whole_number("partitionIndex", body.get("partitionIndex", -1), -1, INT32_MAX),
+        excluded=excluded,
+        properties=text_map("properties", body.get("properties")),
+    )
+
+
+# ---- Which there are -------------------------------------------------------------------
+
+
+async def list_subscriptions(call: Call) -> Response:
+    names = {name: None for topic in call.topics() for name in topic.subscriptions}
+    return json_answer(sorted(names))
+
+
+async def create(call: Call) -> Response:
+    name = call.path["subscription"]
+    place = read_place(await call.json())
+    if not name.strip():
+        raise Refusal(BAD_REQUEST, "the subscription has no name")
+    topics = _topics_to_subscribe(call)
+    for topic in topics:
+        if not topic.name.persistent:
+            raise Refusal(
+                NOT_ALLOWED, f"{topic.name} is not persistent: consumers make its subscriptions"
+            )
+        if name in topic.subscriptions and not call.admin.partitions(call.topic_name):
+            raise Refusal(CONFLICT, f"Subscription {name!r} of {topic.name} already exists")
+    missing = [topic for topic in topics if name not in topic.subscriptions]
+    if not missing:
+        raise Refusal(CONFLICT, f"Subscription {name!r} of {call.topic_name} already exists")
+    for topic in missing:
+        await _create(topic, name, place)
+    return no_content()
+
+
+def _topics_to_subscribe(call: Call) -> list[Topic]:
+    """A topic that is not there is made, where clients may do so too."""
+    name = call.topic_name
+    if not call.admin.partitions(name) and name.persistent:
+        if call.broker.partitions(name, may_create=True):
+            return call.topics()
+        return [call.broker.topic(name, may_create=True)]
+    return call.topics()
+
+
+async def _create(topic: Topic, name: str, place: Place) -> None:
+    begin = place.next_read(topic)
+    # Entries that are on their way come behind whatever is the last now.
+    mark = topic.ledgers.last() if place.latest else topic.ledgers.previous(begin)
+    subscription = topic.create_subscription(
+        name, BEGINNING if place.earliest else mark, place.properties
+    )
+    await durable(topic.broker)
+    if place.next_index > 0:
+        await _reset(subscription, place)
+
+
+async def delete(call: Call) -> Response:
+    subscriptions = call.subscriptions()
+    for subscription in subscriptions:
+        if subscription.busy and not call.flag("force"):
+            raise Refusal(
+                PRECONDITION,
+                f"{subscription.title} has {len(subscription.consumers)} consumers: close them "
+                "first, or force it",
+            )
+    for subscription in subscriptions:
+        await settle(subscription.topic.unsubscribe(subscription))
+    return no_content()
+
+
+async def get_properties(call: Call) -> Response:
+    found: dict[str, str] = {}
+    for subscription in call.subscriptions():
+        found.update(subscription.properties)
+    return json_answer(found)
+
+
+async def set_properties(call: Call) -> Response:
+    properties = text_map("properties", await call.json())
+    for subscription in call.subscriptions():
+        if subscription.durable:
+            ticket = call.broker.store.set_cursor_properties(
+                subscription.cursor_id, pack_properties(properties)
+            )
+            await durable(call.broker, ticket)
+        subscription.properties = properties
+    return no_content()
+
+
+# ---- Moving cursors --------------------------------------------------------------------
+
+
+def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]:
+    """Those whose cursors may be moved now, which is all of them. Raises Refusal."""
+    for subscription in subscriptions:
+        if not subscription.topic.name.persistent:
+            raise Refusal(
+                NOT_ALLOWED, f"{subscription.topic.name} is not persistent: it stores nothing"
+            )
+        if subscription.fenced and not subscription.closed:
+            raise Refusal(busy, f"{subscription.title} is being reset: try again after that")
+    return subscriptions
+
+
+async def skip(call: Call) -> Response:
+    count = call.number("count")
+    for subscription in _movable([call.subscription()], CONFLICT):
+        await settle(subscription.skip(count))
+    return no_content()
+
+
+async def skip_all(call: Call) -> Response:
+    for subscription in _movable(call.subscriptions(), CONFLICT):
+        await settle(subscription.clear())
+    return no_content()
+
+
+async def reset_to_time(call: Call) -> Response:
+    time_ms = call.number("time")
+    for subscription in _movable(call.subscriptions(), PRECONDITION):
+        await settle(subscription.reset(subscription.topic.position_at(time_ms)))
+    return no_content()
+
+
+async def reset_to_id(call: Call) -> Response:
+    place = read_place(await call.json())
+    for subscription in _movable([call.subscription()], PRECONDITION):
+        await _reset(subscription, place)
+    return no_content()
+
+
+async def _reset(subscription: Subscription, place: Place) -> None:
+    """Inside a batch if that is known; else to the whole entry, as Pulsar does."""
+    position = place.next_read(subscription.topic)
+    try:
+        await settle(subscription.reset(position, batch_index=place.next_index))
+    except BatchIndexError as error:
+        raise Refusal(PRECONDITION, str(error)) from error
+
+
+async def expire_by_time(call: Call) -> Response:
+    """One subscription, or all of a topic."""
+    seconds = call.number("seconds")
+    for subscription in _movable(_to_expire(call), CONFLICT):
+        topic = subscription.topic
+        boundary = topic.position_at(call.broker.host.now_ms() - seconds * 1000)
+        target = topic.ledgers.previous(boundary)
+        following = topic.ledgers.next(subscription.cursor.mark_delete)
+        if following is not None and following <= target:
+            await settle(subscription.expire(target))
+    return no_content()
+
+
+def _to_expire(call: Call) -> list[Subscription]:
+    if "subscription" in call.path:
+        return call.subscriptions()
+    return [one for topic in call.topics() for one in topic.subscriptions.values()]
+
+
+async def expire_by_id(call: Call) -> Response:
+    place = read_place(await call.json())
+    (subscription,) = _movable([call.subscription()], CONFLICT)
+    ledgers = subscription.topic.ledgers
+    position = Position(place.ledger_id, place.entry_id)
+    if place.excluded:
+        position = ledgers.previous(position)
+    if not place.earliest:
+        await settle(subscription.expire(min(position, ledgers.last())))
+    return no_content()
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", f"{TOPIC}/subscriptions", list_subscriptions),
+    ("PUT", SUBSCRIPTION, create),
+    ("DELETE", SUBSCRIPTION, delete),
+    ("GET", f"{SUBSCRIPTION}/properties", get_properties),
+    ("PUT", f"{SUBSCRIPTION}/properties", set_properties),
+    ("POST", f"{SUBSCRIPTION}/skip/{{count}}", skip),
+    ("POST", f"{SUBSCRIPTION}/skip_all", skip_all),
+    ("POST", f"{SUBSCRIPTION}/resetcursor/{{time}}", reset_to_time),
+    ("POST", f"{SUBSCRIPTION}/resetcursor", reset_to_id),
+    ("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_by_time),
+    ("POST", f"{SUBSCRIPTION}/expireMessages", expire_by_id),
+    ("POST", f"{TOPIC}/all_subscription/expireMessages/{{seconds}}", expire_by_time),
+]

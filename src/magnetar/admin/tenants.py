@@ -1,0 +1,96 @@
+"""Tenants: who namespaces belong to."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    BAD_REQUEST,
+    CONFLICT,
+    NOT_FOUND,
+    PRECONDITION,
+    Refusal,
+    json_answer,
+    no_content,
+)
+from magnetar.admin.call import Call, Route, check_name, shown
+from magnetar.admin.namespaces import delete_namespace
+
+__all__ = ["ROUTES"]
+
+
+async def list_tenants(call: Call) -> Response:
+    return json_answer(sorted(call.broker.directory.tenants))
+
+
+async def get_tenant(call: Call) -> Response:
+    return json_answer(_tenant(call))
+
+
+async def create_tenant(call: Call) -> Response:
+    name = call.path["tenant"]
+    check_name("tenant", name)
+    info = await _info(call)
+    if name in call.broker.directory.tenants:
+        raise Refusal(CONFLICT, f"there is a tenant {name!r} already")
+    call.broker.directory.put_tenant(name, info)
+    return no_content()
+
+
+async def update_tenant(call: Call) -> Response:
+    info = await _info(call)
+    _tenant(call)
+    call.broker.directory.put_tenant(call.path["tenant"], info)
+    return no_content()
+
+
+async def delete_tenant(call: Call) -> Response:
+    _tenant(call)
+    name = call.path["tenant"]
+    namespaces = call.broker.directory.namespaces_of(name)
+    if namespaces and not call.flag("force"):
+        raise Refusal(
+            CONFLICT,
+            f"tenant {name!r} has {len(namespaces)} namespaces: delete them first, or force it",
+        )
+    for namespace in namespaces:
+        await delete_namespace(call.broker, namespace, force=True)
+    call.broker.directory.delete_tenant(name)
+    return no_content()
+
+
+def _tenant(call: Call) -> dict[str, object]:
+    name = call.path["tenant"]
+    found = call.broker.directory.tenants.get(name)
+    if found is None:
+        raise Refusal(NOT_FOUND, f"there is no tenant {name!r}")
+    return {"adminRoles": [], "allowedClusters": [call.admin.cluster], **found}
+
+
+async def _info(call: Call) -> dict[str, object]:
+    body = await call.json_object()
+    roles = _names("adminRoles", body.get("adminRoles"))
+    clusters = _names("allowedClusters", body.get("allowedClusters")) or [call.admin.cluster]
+    unknown = [cluster for cluster in clusters if cluster != call.admin.cluster]
+    if unknown:
+        raise Refusal(
+            PRECONDITION, f"Clusters do not exist: {unknown}; there is {call.admin.cluster!r}"
+        )
+    return {"adminRoles": roles, "allowedClusters": clusters}
+
+
+def _names(field: str, value: object) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise Refusal(BAD_REQUEST, f"{field} is {shown(value)}: give a list of names")
+    return sorted(set(value))
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", "/admin/v2/tenants", list_tenants),
+    ("GET", "/admin/v2/tenants/{tenant}", get_tenant),
+    ("PUT", "/admin/v2/tenants/{tenant}", create_tenant),
+    ("POST", "/admin/v2/tenants/{tenant}", update_tenant),
+    ("DELETE", "/admin/v2/tenants/{tenant}", delete_tenant),
+]

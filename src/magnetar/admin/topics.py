@@ -1,0 +1,292 @@
+"""Topics and their partitions: made, listed, unloaded, terminated, cut short, deleted.
+
+A partitioned topic is a name and a number of partitions, each of them a topic. What is
+asked of the whole is done to every partition.
+"""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import (
+    CONFLICT,
+    NOT_ACCEPTABLE,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION,
+    Refusal,
+    json_answer,
+    no_content,
+)
+from magnetar.admin.bridge import durable, settle
+from magnetar.admin.call import TOPIC, Admin, Call, Route, text_map, whole_number
+from magnetar.admin.namespaces import partitioned_names
+from magnetar.broker.schema import schema_topic
+from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.model import Position, TopicName
+from magnetar.storage.retention import Retention
+
+__all__ = ["ROUTES"]
+
+LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
+PARTITIONS_MAX: Final = (1 << 31) - 1
+
+
+# ---- Lists -----------------------------------------------------------------------------
+
+
+async def list_topics(call: Call) -> Response:
+    call.broker.directory.require_namespace(call.namespace)
+    persistent = call.path["domain"] == "persistent"
+    return json_answer(
+        call.broker.names(call.namespace, persistent=persistent, others=not persistent)
+    )
+
+
+async def list_partitioned(call: Call) -> Response:
+    call.broker.directory.require_namespace(call.namespace)
+    prefix = f"{call.path['domain']}://"
+    names = partitioned_names(call.broker, call.namespace)
+    return json_answer([name for name in names if name.startswith(prefix)])
+
+
+# ---- Topics ----------------------------------------------------------------------------
+
+
+async def create(call: Call) -> Response:
+    name = call.topic_name
+    properties = text_map("properties", await call.json_object())
+    call.broker.directory.require_namespace(name.namespace)
+    _require_new(call, name)
+    whole = name.partitioned
+    count = call.admin.partitions(whole)
+    if name.partition >= count > 0:
+        raise Refusal(
+            PRECONDITION, f"{whole} has {count} partitions: give it more, then there is {name}"
+        )
+    if not name.persistent:
+        call.broker.topic(name, may_create=True)
+        return no_content()
+    call.broker.create_topic(name, properties)
+    await durable(call.broker)
+    return no_content()
+
+
+def _require_new(call: Call, name: TopicName) -> None:
+    if call.admin.partitions(name) or call.broker.exists(name):
+        raise Refusal(CONFLICT, f"This topic already exists: {name}")
+
+
+async def delete(call: Call) -> Response:
+    name = call.topic_name
+    if call.admin.partitions(name):
+        raise Refusal(
+            CONFLICT, f"{name} is partitioned: delete {call.request.url.path}/partitions instead"
+        )
+    if name.partition >= 0 and name.partition < call.admin.partitions(name.partitioned):
+        raise Refusal(
+            CONFLICT, f"{name} is a partition of {name.partitioned}: delete that as a whole"
+        )
+    _check_unused([call.topic()], force=call.flag("force"))
+    await _delete(call, name)
+    return no_content()
+
+
+async def _delete(call: Call, name: TopicName) -> None:
+    delete_schema = call.flag("deleteSchema", default=True)
+    await settle(call.broker.delete_topic(name, force=True, delete_schema=delete_schema))
+
+
+def _check_unused(topics: list[Topic], *, force: bool) -> None:
+    """Before anything is deleted: all partitions go, or none."""
+    for topic in topics:
+        if not force and (topic.subscriptions or topic.producers):
+            raise Refusal(
+                PRECONDITION,
+                f"{topic.name} has {len(topic.producers)} producers and "
+                f"{len(topic.subscriptions)} subscriptions: delete them first, or force it",
+            )
+
+
+async def unload(call: Call) -> Response:
+    topics = call.topics()
+    for topic in topics:
+        await settle(call.broker.unload(topic.name))
+    return no_content()
+
+
+async def terminate(call: Call) -> Response:
+    topic = call.topic()
+    _require_stored(topic)
+    return json_answer(await _terminate(topic))
+
+
+async def terminate_partitions(call: Call) -> Response:
+    if not call.admin.partitions(call.topic_name):
+        raise Refusal(NOT_ALLOWED, f"{call.topic_name} is not partitioned: terminate it itself")
+    topics = call.topics()
+    for topic in topics:
+        _require_stored(topic)
+    last = [await _terminate(topic) for topic in topics]
+    return json_answer({str(number): id for number, id in enumerate(last)})
+
+
+async def _terminate(topic: Topic) -> dict[str, int]:
+    topic.terminate()
+    # What was on its way is part of the topic yet.
+    await durable(topic.broker)
+    return id_json(topic.ledgers.last(), topic)
+
+
+def id_json(position: Position, topic: Topic) -> dict[str, int]:
+    """A message's id as Pulsar's JSON has it."""
+    return {
+        "ledgerId": position.ledger_id,
+        "entryId": position.entry_id,
+        "partitionIndex": topic.name.partition,
+    }
+
+
+def _require_stored(topic: Topic) -> None:
+    if not topic.name.persistent:
+        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
+
+
+async def truncate(call: Call) -> Response:
+    """Everything is acked, and goes whatever retention says."""
+    topics = call.topics()
+    for topic in topics:
+        _require_stored(topic)
+    for topic in topics:
+        await durable(call.broker)  # a topic that is new is known to the store after that
+        for subscription in list(topic.subscriptions.values()):
+            await settle(subscription.clear())
+        call.broker.store.seal_topic(topic.id)
+        await durable(call.broker)
+        topic.trim(Retention())
+        await durable(call.broker)
+    return no_content()
+
+
+async def trim(call: Call) -> Response:
+    topics = call.topics()
+    for topic in topics:
+        _require_stored(topic)
+        topic.trim()
+    await durable(call.broker)
+    return no_content()
+
+
+async def get_properties(call: Call) -> Response:
+    name = call.topic_name
+    if call.admin.partitions(name):
+        return json_answer(call.broker.directory.partitioned_properties.get(str(name), {}))
+    return json_answer(call.broker.directory.note(str(call.topic().name)).properties)
+
+
+# ---- Partitions ------------------------------------------------------------------------
+
+
+async def get_partitions(call: Call) -> Response:
+    """The number; 0 for a topic that has none."""
+    name = call.topic_name
+    count = call.broker.partitions(name, may_create=call.flag("checkAllowAutoCreation"))
+    properties = call.broker.directory.partitioned_properties.get(str(name), {})
+    return json_answer({"partitions": count, "deleted": False, "properties": properties})
+
+
+async def create_partitioned(call: Call) -> Response:
+    name = call.topic_name
+    count, properties = await _wanted(call)
+    call.broker.directory.require_namespace(name.namespace)
+    if name.partition >= 0:
+        raise Refusal(PRECONDITION, f"{name} is called like a partition: choose another name")
+    limit = call.broker.settings.max_partitions_per_topic
+    if count < 1 or 0 < limit < count:
+        most = limit if limit > 0 else PARTITIONS_MAX
+        raise Refusal(NOT_ACCEPTABLE, f"{count} partitions: give a number from 1 to {most}")
+    _require_new(call, name)
+    call.broker.create_partitioned(name, count, properties)
+    await durable(call.broker)
+    return no_content()
+
+
+async def update_partitions(call: Call) -> Response:
+    """Only more. Subscriptions of the topic are there on its new partitions too."""
+    name = call.topic_name
+    count, _ = await _wanted(call)
+    before = call.admin.partitions(name)
+    if not before:
+        raise Refusal(NOT_FOUND, f"{name} is no partitioned topic")
+    if count <= before:
+        raise Refusal(
+            CONFLICT, f"{name} has {before} partitions, and {count} is not more: it only grows"
+        )
+    properties = {
+        subscription.name: subscription.properties
+        for topic in call.topics()
+        for subscription in topic.subscriptions.values()
+        if subscription.durable
+    }
+    call.broker.create_partitioned(name, count)
+    await durable(call.broker)
+    for number in range(before, count) if name.persistent else []:
+        topic = call.broker.find(name.with_partition(number))
+        for subscription, told in properties.items():
+            if subscription not in topic.subscriptions:
+                topic.create_subscription(subscription, BEGINNING, told)
+    await durable(call.broker)
+    return no_content()
+
+
+async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
+    """A bare number, or one with properties."""
+    body = await call.json()
+    properties: dict[str, str] = {}
+    if isinstance(body, dict):
+        properties = text_map("properties", body.get("properties"))
+        body = body.get("partitions")
+    return whole_number("partitions", body, -PARTITIONS_MAX, PARTITIONS_MAX), properties
+
+
+async def delete_partitioned(call: Call) -> Response:
+    name = call.topic_name
+    count = call.admin.partitions(name)
+    if not count:
+        raise Refusal(NOT_FOUND, f"{name} is no partitioned topic")
+    _check_unused(call.topics(), force=call.flag("force"))
+    await delete_whole(call.admin, name)
+    if call.flag("deleteSchema", default=True):
+        call.broker.schemas.purge(schema_topic(name))
+    return no_content()
+
+
+async def delete_whole(admin: Admin, name: TopicName) -> None:
+    """Deletes a partitioned topic and its partitions."""
+    broker = admin.broker
+    count = admin.partitions(name)
+    # First the name, so that no client makes a partition anew.
+    broker.directory.delete_partitioned(str(name))
+    for number in range(count):
+        partition = name.with_partition(number)
+        if broker.exists(partition):
+            await settle(broker.delete_topic(partition, force=True, delete_schema=False))
+    broker.directory.delete_topic_policies(str(name))
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", LIST, list_topics),
+    ("GET", f"{LIST}/partitioned", list_partitioned),
+    ("PUT", TOPIC, create),
+    ("DELETE", TOPIC, delete),
+    ("PUT", f"{TOPIC}/unload", unload),
+    ("POST", f"{TOPIC}/terminate", terminate),
+    ("POST", f"{TOPIC}/terminate/partitions", terminate_partitions),
+    ("DELETE", f"{TOPIC}/truncate", truncate),
+    ("POST", f"{TOPIC}/trim", trim),
+    ("GET", f"{TOPIC}/properties", get_properties),
+    ("GET", f"{TOPIC}/partitions", get_partitions),
+    ("PUT", f"{TOPIC}/partitions", create_partitioned),
+    ("POST", f"{TOPIC}/partitions", update_partitions),
+    ("DELETE", f"{TOPIC}/partitions", delete_partitioned),
+]

@@ -1,0 +1,38 @@
+"""Brokers for the tests of admin REST."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.served import Served
+
+from magnetar.broker.settings import BrokerSettings
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Served]:
+    served = Served()
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def served(shared_broker: Served) -> Served:
+    """A broker that all tests share; each takes a namespace of its own."""
+    return shared_broker
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Callable[[BrokerSettings], Served]]:
+    """Makes brokers with settings of their own."""
+    started: list[Served] = []
+
+    def make(settings: BrokerSettings) -> Served:
+        served = Served(settings)
+        served.start()
+        started.append(served)
+        return served
+
+    yield make
+    for served in started:
+        served.stop()
