@@ -36,6 +36,8 @@ __all__ = ["Broker"]
 SCHEMAS: Final = "schemas"
 MAINTAIN_MS: Final = 1000
 INACTIVE_CHECK_MS: Final = 10_000
+# Acked ledgers whose time is over are looked for so often; Pulsar's default too.
+RETENTION_CHECK_MS: Final = 120_000
 
 
 @final
@@ -48,7 +50,8 @@ class Broker:
         self.host: Final = host
         self.store: Final = store
         self.settings: Final = settings
-        self.commits: Final = Commits()
+        # What opening the store wrote is settled; nobody will say so again.
+        self.commits: Final = Commits(store.ticket_last + 1)
         self.directory: Final = Directory(catalog, settings)
         self.schemas: Final = SchemaRegistry(
             lambda prefix: catalog.items(SCHEMAS, prefix),
@@ -285,9 +288,7 @@ class Broker:
                 topic.deduplication.delete()
                 topic.deduplication = None
         for subscription in topic.subscriptions.values():
-            for consumer in subscription.consumers:
-                consumer.unacked_max = subscription.unacked_per_consumer
-            subscription.pump()
+            subscription.policies_changed()
 
     def schema_policy(self, name: TopicName) -> SchemaPolicy:
         policies = self.directory.effective(name)
@@ -446,6 +447,7 @@ class Broker:
         self._every(self.settings.ttl_check_ms, self.expire)
         self._every(self.settings.backlog_quota_check_ms, self.check_quotas)
         self._every(INACTIVE_CHECK_MS, self.delete_inactive)
+        self._every(RETENTION_CHECK_MS, self.check_retention)
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:
@@ -547,6 +549,12 @@ class Broker:
         for topic in list(self.topics.values()):
             if topic.name.persistent and not topic.closed:
                 check_quota(topic, self.host.now_ms())
+
+    def check_retention(self) -> None:
+        """Trims what was acked long ago, though nobody acks or publishes any more."""
+        for topic in self.topics.values():
+            if topic.name.persistent and not topic.closed:
+                topic.acks_moved()
 
     def delete_inactive(self) -> None:
         now_ms = self.host.now_ms()

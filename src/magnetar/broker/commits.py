@@ -41,10 +41,10 @@ class _Callback(Waiting):
 class Commits:
     """The queue of those that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, settled: int = 0) -> None:
         self._waiting: Final[deque[Waiting]] = deque()
         # Tickets below this are settled.
-        self.settled: int = 0
+        self.settled: int = settled
 
     def add(self, waiting: Waiting) -> None:
         """Tickets must not descend."""

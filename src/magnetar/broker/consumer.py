@@ -139,6 +139,11 @@ class Consumer:
         self._judge()
         return packed & SLOT_MASK
 
+    def limit(self, unacked_max: int) -> None:
+        """Sets how many unacked messages block it; 0 is any number."""
+        self.unacked_max = unacked_max
+        self._judge()
+
     def _judge(self) -> None:
         """Too many unacked messages block it, until half of them are acked."""
         if self.unacked_max <= 0:

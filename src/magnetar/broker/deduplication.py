@@ -153,7 +153,7 @@ def _replay(topic: "Topic", found: Deduplication) -> None:
             assert entry.data is not None
             facts = entry_facts(split_entry(entry.data))
             last_chunk = facts.chunk_id < 0 or facts.chunk_id + 1 >= facts.chunk_count
-            name = facts.producer_name.decode()
+            name = facts.producer_name.decode(errors="replace")
             sequence_id = max(facts.highest_sequence_id, facts.sequence_id)
             if last_chunk and sequence_id > found._stored.get(name, -1):
                 found._stored[name] = sequence_id

@@ -141,5 +141,8 @@ class NonPersistentTopic(Topic):
             self.subscriptions[request.subscription] = found
         subscription = found
         joined = subscription.join(consumer, request.type, request.key_shared)
-        joined.then(lambda done: promise.keep(subscription), promise.fail)
+        joined.then(
+            lambda done: promise.keep(subscription),
+            lambda error: self._refuse(subscription, promise, error),
+        )
         return promise

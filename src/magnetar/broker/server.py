@@ -260,14 +260,7 @@ class _Link(asyncio.Protocol, Port):
     def wake(self) -> None:
         if not self._awake:
             self._awake = True
-            self._loop.call_soon(self._feed)
-
-    def _feed(self) -> None:
-        """Empties the outbox; if that was full and the socket takes more, there is room again."""
-        full = not self.session.ready
-        self._flush()
-        if full and self.session.writable:
-            self.session.lag_ended()
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._awake = False

@@ -171,6 +171,13 @@ class Subscription:
     def failover_delay_ms(self) -> int:
         return self.topic.settings.failover_delay_ms
 
+    def policies_changed(self) -> None:
+        """Limits may be others now; who was blocked by the old ones may go on."""
+        if self.dispatcher is not None:
+            for consumer in self.consumers:
+                consumer.limit(self.unacked_per_consumer)
+            self.dispatcher.limits_changed()
+
     def look_ahead(self, consumers: int) -> int:
         """How many entries may wait in replay while new ones are read."""
         settings = self.topic.settings
@@ -453,6 +460,9 @@ class Subscription:
                 promise.fail(error)
                 return
             if self.dispatcher is not None:
+                named = list(delta.entries) + [key for key, _ in delta.records]
+                if named:
+                    self.dispatcher.acked(named)
                 self.dispatcher.passed()
             self.last_moved_ms = self.topic.host.now_ms()
             self.topic.acks_moved()
@@ -489,9 +499,11 @@ class Subscription:
         self.fenced = True
 
         def settled(error: Exception | None) -> None:
+            if error is None:
+                # Fenced still: who is about to be closed gets nothing more.
+                self._have_reset(delta)
             self.fenced = False
             if error is None:
-                self._have_reset(delta)
                 promise.keep(None)
             else:
                 promise.fail(error)

@@ -96,6 +96,8 @@ class _Publish(Waiting):
         highest_sequence_id: i64,
         messages: i64,
         size: i64,
+        *,
+        whole: bool,
     ) -> None:
         super().__init__(ticket)
         self._topic: Final = topic
@@ -105,6 +107,8 @@ class _Publish(Waiting):
         self._highest_sequence_id: Final[i64] = highest_sequence_id
         self._messages: Final[i64] = messages
         self._size: Final[i64] = size
+        # Not so for a chunk that others follow: its sequence id is theirs too.
+        self._whole: Final = whole
 
     def settle(self, error: Exception | None) -> None:
         producer = self._producer
@@ -120,9 +124,8 @@ class _Publish(Waiting):
         topic.have_stored(position, self._messages, self._size)
         producer.traffic.add(self._messages, self._size)
         if topic.deduplication is not None:
-            topic.deduplication.stored(
-                producer.name, max(self._highest_sequence_id, self._sequence_id), position
-            )
+            last: i64 = max(self._highest_sequence_id, self._sequence_id) if self._whole else -1
+            topic.deduplication.stored(producer.name, last, position)
         producer.receipt(
             self._sequence_id,
             self._highest_sequence_id,
@@ -185,8 +188,9 @@ class Topic:
             return
         entry = split_entry(send.entry)
         if not entry.intact():
-            producer.refuse(
-                send.sequence_id,
+            self._after_pending(
+                producer,
+                send,
                 ServerError.ChecksumError,
                 "the entry arrived damaged: its checksum does not match, send it again",
             )
@@ -225,6 +229,7 @@ class Topic:
                 send.highest_sequence_id,
                 facts.batch_size,
                 size,
+                whole=facts.chunk_id < 0 or facts.chunk_id + 1 >= facts.chunk_count,
             )
         )
         self.broker.publish_queued(producer.peer, size)
@@ -367,17 +372,17 @@ class Topic:
 
     def _replace(self, producer: Producer) -> None:
         """A producer that comes back takes the place of its old self."""
-        old = self.producers.get(producer.name)
-        if old is None:
-            return
-        same = old.peer is producer.peer and old.id == producer.id
-        if old.peer.closed or (same and producer.epoch > old.epoch):
+        selves = [waiting for waiting in self.waiting_producers if waiting.name == producer.name]
+        if producer.name in self.producers:
+            selves.append(self.producers[producer.name])
+        for old in selves:
+            same = old.peer is producer.peer and old.id == producer.id
+            if not old.peer.closed and not (same and producer.epoch > old.epoch):
+                raise BrokerError(
+                    ServerError.ProducerBusy,
+                    f"{self.name} has a producer named {producer.name!r}: choose another name",
+                )
             self.remove_producer(old)
-            return
-        raise BrokerError(
-            ServerError.ProducerBusy,
-            f"{self.name} has a producer named {producer.name!r}: choose another name",
-        )
 
     def _require_nobody_alone(self) -> None:
         holder = self.exclusive
@@ -443,8 +448,18 @@ class Topic:
         found = subscription
         # A subscription that is being created is durable when its ticket is.
         joined = found.join(consumer, request.type, request.key_shared)
-        joined.then(lambda done: promise.keep(found), promise.fail)
+        joined.then(
+            lambda done: promise.keep(found), lambda error: self._refuse(found, promise, error)
+        )
         return promise
+
+    def _refuse(
+        self, subscription: Subscription, promise: Promise[Subscription], error: Exception
+    ) -> None:
+        """A consumer could not join; what was in memory for its sake goes."""
+        if not subscription.durable and not subscription.busy:
+            self.drop(subscription)
+        promise.fail(error)
 
     def _check_subscribe(self, request: SubscribeRequest) -> None:
         if self.closed:
@@ -546,12 +561,14 @@ class Topic:
         try:
             ticket = self.store.delete_cursor(subscription.cursor_id)
         except StorageError as error:
+            self._bring_back(subscription)
             promise.fail(error)
             return promise
         self.host.kick()
 
         def settled(error: Exception | None) -> None:
             if error is not None:
+                self._bring_back(subscription)
                 promise.fail(error)
             else:
                 self.acks_moved()
@@ -559,6 +576,13 @@ class Topic:
 
         self.commits.when(ticket, settled)
         return promise
+
+    def _bring_back(self, gone: Subscription) -> None:
+        """The subscription could not be deleted: it is there, and its acks are."""
+        if not self.closed:
+            self.subscriptions[gone.name] = Subscription(
+                self, gone.name, gone.cursor, gone.cursor_id, gone.properties
+            )
 
     def drop(self, subscription: Subscription) -> None:
         """The subscription is gone."""
@@ -679,6 +703,7 @@ class Topic:
             self.broker.save_topic(self)
             for producer in list(self.producers.values()) + list(self.waiting_producers):
                 self.broker.dismiss_producer(producer)
+            self._fence_all()
             self.refresh()
         return self.ledgers.last()
 

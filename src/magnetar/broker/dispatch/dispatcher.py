@@ -83,6 +83,10 @@ class Dispatcher:
     def acked(self, keys: list[int]) -> None:
         """Something of these entries was acked, and is durable."""
 
+    def limits_changed(self) -> None:
+        """Limits on unacked messages are others now."""
+        self.pump()
+
     def passed(self) -> None:
         """The cursor moved by itself: skip, expire, clear. What is acked is let go of."""
 

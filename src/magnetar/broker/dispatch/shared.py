@@ -78,7 +78,7 @@ class SharedDispatcher(Dispatcher):
     def add(self, consumer: Consumer) -> None:
         if not self.consumers:
             self.rewind()
-        consumer.unacked_max = self.subscription.unacked_per_consumer
+        consumer.limit(self.subscription.unacked_per_consumer)
         self.consumers.append(consumer)
         self.consumers.sort(key=lambda c: c.priority)
         self._changed()
@@ -100,6 +100,9 @@ class SharedDispatcher(Dispatcher):
     def flow(self, consumer: Consumer, permits: i64) -> None:
         consumer.permits += permits
         consumer.last_flow_ms = self.host.now_ms()
+        self._changed()
+
+    def limits_changed(self) -> None:
         self._changed()
 
     def _changed(self) -> None:

@@ -1,0 +1,316 @@
+"""`magnetar serve`: what it takes, what it says, and how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cli.conftest import Run
+from support.broker_process import STOP_S, BrokerProcess
+
+from magnetar.cli import serve
+from magnetar.protocol import encode
+from magnetar.protocol import pulsar_pb2 as pb
+
+SERVE = [sys.executable, "-m", "magnetar", "serve"]
+READY = re.compile(r"ready pulsar://127\.0\.0\.1:(\d+) http://127\.0\.0\.1:(\d+)\n")
+# What it promises for an end, apart from what a busy machine adds to everything.
+PROMISED_S = 5.0
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """This process's, without settings; MAGNETAR_BUILD is the tests' own."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("MAGNETAR_")}
+    return kept | variables
+
+
+@contextmanager
+def started(
+    *options: str | Path, cwd: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process, and the first line that it prints."""
+    with subprocess.Popen(
+        [*SERVE, *map(str, options)],
+        cwd=cwd,
+        env=dict(environment or clean_environment()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Refused:
+    """Runs a command that must not come up, and returns its complaint."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("MAGNETAR_"):
+            monkeypatch.delenv(name)
+
+    def refused(*options: str | Path) -> str:
+        try:
+            code = serve.run([str(option) for option in options])
+        except SystemExit as exit:
+            code = exit.code if isinstance(exit.code, int) else -1
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, "")
+        return err
+
+    return refused
+
+
+@pytest.fixture
+def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For commands that must be refused before anything is tried."""
+
+    def fail(serving: Coroutine[Any, Any, int]) -> int:
+        serving.close()
+        raise AssertionError("it went on to serve")
+
+    monkeypatch.setattr(serve, "_run", fail)
+
+
+def end(process: subprocess.Popen[str], how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+    """Exit code and standard error; there is nothing more on standard output."""
+    process.send_signal(how)
+    out, err = process.communicate(timeout=STOP_S)
+    assert out == ""
+    assert "Traceback" not in err, err
+    return process.returncode, err
+
+
+FREE = ("--port", "0", "--http-port", "0")
+
+
+# ---- Up and down -----------------------------------------------------------------------
+
+
+def test_one_line_says_that_it_serves_and_where(tmp_path: Path) -> None:
+    with started(*FREE, cwd=tmp_path) as (process, line):
+        match = READY.fullmatch(line)
+        assert match is not None, line
+        port, http_port = int(match[1]), int(match[2])
+        assert greeting(port) != b""
+        health = httpx.get(f"http://127.0.0.1:{http_port}/admin/v2/brokers/health", timeout=30)
+        assert (health.status_code, health.text) == (200, "ok")
+        assert end(process)[0] == 0
+    assert (tmp_path / "magnetar-data").is_dir()
+
+
+def greeting(port: int) -> bytes:
+    """What a broker answers to CONNECT."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
+        peer.sendall(encode(pb.CommandConnect(client_version="test", protocol_version=20)))
+        return peer.recv(4096)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
+def test_it_ends_cleanly_with_clients_connected(tmp_path: Path, run: Run, how: int) -> None:
+    data = tmp_path / "data"
+    with started("--data", data, *FREE, cwd=tmp_path) as (process, line):
+        match = READY.fullmatch(line)
+        assert match is not None, line
+        with socket.create_connection(("127.0.0.1", int(match[1])), timeout=30) as peer:
+            peer.sendall(encode(pb.CommandConnect(client_version="test", protocol_version=20)))
+            assert peer.recv(4096) != b""
+            peer.sendall(
+                encode(
+                    pb.CommandSubscribe(
+                        topic="t", subscription="s", subType=0, consumer_id=0, request_id=1
+                    )
+                )
+            )
+            assert peer.recv(4096) != b""
+            begin = time.monotonic()
+            code, err = end(process, signal.Signals(how))
+            took = time.monotonic() - begin
+    assert code == 0, err
+    assert took < PROMISED_S, f"it took {took:.1f} s"
+    code, out, err = run("check", data)
+    assert code == 0, out + err
+
+
+def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    with started("--memory", *FREE, cwd=tmp_path) as (process, line):
+        assert READY.fullmatch(line)
+        assert end(process)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- What stands in its way ------------------------------------------------------------
+
+
+def test_a_second_one_on_the_same_data_says_so(tmp_path: Path, refused: Refused) -> None:
+    data = tmp_path / "data"
+    with BrokerProcess(data) as first:
+        err = refused("--data", data, *FREE)
+        assert str(data) in err
+        assert "use" in err
+        # The first one does not mind.
+        assert greeting(int(first.url.rpartition(":")[2])) != b""
+
+
+@pytest.mark.parametrize("option", ["--port", "--http-port"])
+def test_a_port_that_is_taken_is_named(tmp_path: Path, refused: Refused, option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ports = dict(zip(FREE[::2], FREE[1::2], strict=True)) | {option: port}
+        options = [word for pair in ports.items() for word in pair]
+        err = refused("--data", tmp_path / "data", *options)
+    assert port in err
+    assert "in use" in err
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    data = tmp_path / "file" / "data"
+    assert str(data) in refused("--data", data, *FREE)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--port", "70000"], "port"),
+        (["--http-port", "many"], "http_port"),
+        (["--set", "ttl_seconds=soon"], "ttl-seconds"),
+        (["--set", "ttl_secods=1"], "did you mean ttl_seconds?"),
+        (["--set", "ttl_seconds"], "NAME=VALUE"),
+        (["--config", "absent.toml"], "absent.toml"),
+        (["--broker-conf", "absent.conf"], "absent.conf"),
+        (["--bogus"], "--bogus"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.usefixtures("unserved")
+def test_a_bad_option_is_named(
+    tmp_path: Path, refused: Refused, options: list[str], named: str
+) -> None:
+    assert named in refused("--memory", *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- Where settings come from ----------------------------------------------------------
+
+
+def test_variables_stand_in_for_options(tmp_path: Path) -> None:
+    environment = clean_environment(
+        MAGNETAR_DATA=str(tmp_path / "elsewhere"),
+        MAGNETAR_PORT="0",
+        MAGNETAR_HTTP_PORT="0",
+        MAGNETAR_TTL_SECONDS="1 h",
+    )
+    with started(cwd=tmp_path, environment=environment) as (process, line):
+        assert READY.fullmatch(line)
+        assert end(process)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MAGNETAR_PORT", "many"),
+        ("MAGNETAR_MEMORY", "perhaps"),
+        ("MAGNETAR_TTL_SECONDS", "soon"),
+    ],
+)
+@pytest.mark.usefixtures("unserved")
+def test_a_bad_variable_is_named(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    err = refused(*FREE[2:])
+    assert variable.removeprefix("MAGNETAR_").lower() in err.lower()
+    assert value in err
+
+
+def test_an_option_beats_a_variable_and_that_a_file(tmp_path: Path) -> None:
+    (tmp_path / "magnetar.toml").write_text('data = "of-the-file"\nport = 0\nhttp_port = 0\n')
+    with started(cwd=tmp_path) as (process, line):
+        assert READY.fullmatch(line)
+        assert end(process)[0] == 0
+    assert (tmp_path / "of-the-file").is_dir()
+    environment = clean_environment(MAGNETAR_DATA="of-the-variable")
+    with started(cwd=tmp_path, environment=environment) as (process, line):
+        assert end(process)[0] == 0
+    assert (tmp_path / "of-the-variable").is_dir()
+    with started("--data", "of-the-option", cwd=tmp_path, environment=environment) as (
+        process,
+        line,
+    ):
+        assert end(process)[0] == 0
+    assert (tmp_path / "of-the-option").is_dir()
+
+
+def test_a_file_of_settings_is_read(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text("memory = true\nport = 0\nhttp_port = 0\nttl_seconds = 5\n")
+    with started("--config", config, cwd=tmp_path) as (process, line):
+        assert READY.fullmatch(line)
+        assert end(process)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("ttl_secods = 1", "ttl_secods"), ("ttl_seconds = true", "ttl_seconds"), ("= 1", "TOML")],
+)
+@pytest.mark.usefixtures("unserved")
+def test_what_is_wrong_in_a_file_of_settings_is_named(
+    tmp_path: Path, refused: Refused, text: str, named: str
+) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text(text)
+    assert named in refused("--config", config, *FREE)
+
+
+def test_keys_of_broker_conf_are_honoured_or_explained(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "acknowledgmentAtBatchIndexLevelEnabled=false\n"
+        "managedLedgerMaxUnackedRangesToPersist=10\n"
+        "zookeeperServers=localhost:2181\n"
+    )
+    with started("--memory", "--broker-conf", conf, *FREE, cwd=tmp_path) as (process, line):
+        assert READY.fullmatch(line)
+        code, err = end(process)
+    assert code == 0
+    assert err.count("managedLedgerMaxUnackedRangesToPersist") == 1
+    assert "acknowledgmentAtBatchIndexLevelEnabled" not in err
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("notAKeyOfPulsar=1", "notAKeyOfPulsar"),
+        ("ttlDurationDefaultInSeconds=soon", "ttlDurationDefaultInSeconds"),
+    ],
+)
+@pytest.mark.usefixtures("unserved")
+def test_what_is_wrong_in_broker_conf_is_named(
+    tmp_path: Path, refused: Refused, line: str, named: str
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(line)
+    assert named in refused("--memory", "--broker-conf", conf, *FREE)
