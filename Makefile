@@ -6,8 +6,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
 # What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
-INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/cli \
-  tests/test_architecture.py tests/test_front_door.py tests/test_examples.py tests/peer src
+INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
+  tests/client tests/admin tests/sim tests/cli tests/test_architecture.py \
+  tests/test_front_door.py tests/test_examples.py tests/peer/test_official_client.py src
+
+# Of these rooms every branch must have been taken; of all, nearly every one.
+COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*,*/magnetar/storage/*
 
 .PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
 
@@ -35,7 +39,8 @@ test: check compiled
 	@[ -d $(COMPILED) ] && paths="$(INTERPRETED)" || paths="tests src"; \
 	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 $(BIN)/python -m coverage run -m pytest -q \
 	    --hypothesis-profile=brief --doctest-modules $$paths
-	@$(BIN)/python -m coverage report --fail-under=100
+	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
+	@$(BIN)/python -m coverage report --fail-under=97
 
 check: $(READY) sweep
 	@echo '== check'

@@ -225,7 +225,7 @@ class World:
         elif host.reads and not host.reads_held:
             host.reads.popleft()()
         elif not (host.kicked and not self._disk_held and self._write()):
-            return any([client.collect() for client in self.clients])
+            return sum([client.collect() for client in self.clients]) > 0
         return True
 
     def _write(self) -> bool:
@@ -302,7 +302,7 @@ class World:
     def _again(self, settings: dict[str, Any]) -> None:
         if settings:
             known = {name: self.settings.value_of(name) for name in SETTING_NAMES}
-            self.settings = BrokerSettings(**known | settings)  # type: ignore[arg-type]
+            self.settings = BrokerSettings(**known | settings)
         self.warnings += self.host.warnings
         self._now = self.host.now + 1
         self._disk_held = False
@@ -507,6 +507,10 @@ class WireClient:
         assert answer is not None, f"no answer to {command}: {self.received} {self.hung_up}"
         return unless_refused(answer)
 
+    def request_or_refusal(self, command: Any) -> Any:
+        """Sends a request and returns its answer, whatever that is."""
+        return self.answer(self.ask(command))
+
     # ---- Producers and consumers ---------------------------------------------
 
     def producer(self, topic: str, **fields: Any) -> "WireProducer":
@@ -677,7 +681,7 @@ class WireConsumer:
         return pb.CommandSubscribe(
             topic=self.topic,
             subscription=subscription,
-            subType=int(type),  # type: ignore[arg-type]
+            subType=int(type),
             consumer_id=self.id,
             start_message_id=None if start is None else message_id_to_pb(start),
             **fields,
@@ -814,7 +818,7 @@ def unless_refused(answer: Any) -> Any:
     if isinstance(answer, pb.CommandError):
         raise Refused(answer.error, answer.message)
     for code, text in (("error", "message"), ("error_code", "error_message")):
-        if isinstance(answer, Message) and code in answer.DESCRIPTOR.fields_by_name:
-            if answer.HasField(code):
-                raise Refused(getattr(answer, code), getattr(answer, text))
+        known = isinstance(answer, Message) and code in answer.DESCRIPTOR.fields_by_name
+        if known and answer.HasField(code):
+            raise Refused(getattr(answer, code), getattr(answer, text))
     return answer

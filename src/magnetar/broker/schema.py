@@ -143,7 +143,7 @@ class SchemaRegistry:
     >>> registry.put("public/default/orders", SchemaInfo(SchemaType.Int32, b""))
     Traceback (most recent call last):
     magnetar.errors.BrokerError: the schema does not fit version 0 of public/default/orders \
-(FULL): the type changes from String to Int32
+(FULL): the type changes from String to Int32 (error 18)
     """
 
     def __init__(

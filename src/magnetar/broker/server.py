@@ -170,7 +170,7 @@ class BrokerServer:
     async def _settle(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + STOP_SECONDS
-        while len(self.broker.commits) and loop.time() < deadline:
+        while len(self.broker.commits) and loop.time() < deadline:  # noqa: ASYNC110, rare and short
             await asyncio.sleep(0.005)
 
     # ---- Connections ---------------------------------------------------------

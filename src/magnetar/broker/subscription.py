@@ -119,9 +119,8 @@ class Subscription:
         self.closed: bool = False
         # The last ticket that an ack of this subscription waits for.
         self._ack_ticket: int = -1
-        # Subscribes that are on their way, and those that wait for the end of a reset.
+        # Subscribes that are on their way.
         self._joining: int = 0
-        self._until_open: list[Callable[[], None]] = []
         self._out_before: Final = Traffic()
         self.expired: Final = Traffic()
         self.created_ms: Final = topic.host.now_ms()
@@ -203,9 +202,6 @@ class Subscription:
         self._joining += 1
 
         def go_on() -> None:
-            if self.fenced and not self.closed:
-                self._until_open.append(go_on)
-                return
             self._joining -= 1
             try:
                 self._join(consumer, type, options)
@@ -507,18 +503,10 @@ class Subscription:
                 promise.keep(None)
             else:
                 promise.fail(error)
-            self._open_up()
             self.pump()
 
         self._write_then(delta, settled)
         return promise
-
-    def _open_up(self) -> None:
-        """Lets those in who came while it was fenced."""
-        waiting = self._until_open
-        self._until_open = []
-        for go_on in waiting:
-            go_on()
 
     def _have_reset(self, delta: ResetDelta) -> None:
         self.cursor.apply(delta)
@@ -576,7 +564,6 @@ class Subscription:
             self.dismiss(consumer)
         if self.dispatcher is not None:
             self.dispatcher.close()
-        self._open_up()
 
     # ---- Figures -------------------------------------------------------------
 

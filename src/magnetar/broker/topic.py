@@ -24,6 +24,7 @@ from magnetar.broker.commits import Commits, Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
 from magnetar.broker.deduplication import DUPLICATE, UNDECIDED, Deduplication
+from magnetar.broker.dispatch.selector import StickySelector
 from magnetar.broker.host import Host
 from magnetar.broker.policy import EffectivePolicies
 from magnetar.broker.producer import Producer
@@ -35,6 +36,7 @@ from magnetar.errors import BrokerError, StorageError
 from magnetar.model import (
     ConsumerType,
     InitialPosition,
+    KeySharedMode,
     Position,
     ProducerAccessMode,
     ServerError,
@@ -470,6 +472,12 @@ class Topic:
                 ServerError.NotAllowedError,
                 f"{self.name} does not allow {type_name} subscriptions",
             )
+        if (
+            request.type == ConsumerType.KeyShared
+            and request.key_shared.mode == KeySharedMode.Sticky
+        ):
+            # Before anything is created for a consumer that will be refused.
+            StickySelector().add_ranges(0, request.key_shared.ranges)
         limit = self.policies.max_consumers
         if limit > 0 and self.consumer_count() >= limit:
             raise BrokerError(

@@ -1,0 +1,898 @@
+"""Producers: who may publish, what receipts promise, and in which order they come."""
+
+import pytest
+from support.wire_client import (
+    FROM_BROKER,
+    Earliest,
+    Shared,
+    WireClient,
+    WireProducer,
+    World,
+    refused,
+)
+
+from magnetar.broker.session import CLOSED_PRODUCERS_MAX, PROBE_MS
+from magnetar.errors import DiskError, DiskFullError
+from magnetar.model import ProducerAccessMode, ServerError
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandSend, CommandSendReceipt
+from magnetar.protocol import pulsar_pb2 as pb
+
+Exclusive = ProducerAccessMode.Exclusive
+WaitForExclusive = ProducerAccessMode.WaitForExclusive
+Fencing = ProducerAccessMode.ExclusiveWithFencing
+
+FULL = DiskFullError("write to", "journal", "No space left on device")
+BROKEN = DiskError("write to", "journal", "Input/output error")
+NOWHERE = MessageIdData(-1, -1)
+
+
+def answers(client: WireClient) -> list[tuple[int, int | None]]:
+    """Answers to SENDs in their order: sequence id, and the error if it is one."""
+    found: list[tuple[int, int | None]] = []
+    for command in client.received:
+        if isinstance(command, CommandSendReceipt):
+            found.append((int(command.sequence_id), None))
+        elif isinstance(command, pb.CommandSendError):
+            found.append((command.sequence_id, command.error))
+    client.received = [
+        c for c in client.received if not isinstance(c, CommandSendReceipt | pb.CommandSendError)
+    ]
+    return found
+
+
+def closed_by_broker(client: WireClient) -> list[int]:
+    return [
+        command.producer_id
+        for command in client.take(pb.CommandCloseProducer)
+        if command.request_id == FROM_BROKER
+    ]
+
+
+# ---- Names -----------------------------------------------------------------------
+
+
+def test_names_are_generated_and_differ() -> None:
+    world = World()
+    client = world.connect()
+    first, second = client.producer("t"), client.producer("t")
+    assert first.name.startswith("standalone-")
+    assert first.name != second.name
+    world.restart()
+    assert world.connect().producer("t").name not in (first.name, second.name)
+
+
+def test_a_name_is_used_once() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t", producer_name="p")
+    with refused(ServerError.ProducerBusy, "'p'"):
+        client.producer("t", producer_name="p")
+    with refused(ServerError.ProducerBusy, "'p'"):
+        world.connect().producer("t", producer_name="p")
+    client.producer("other", producer_name="p")
+
+
+def test_a_higher_epoch_replaces_the_producer_of_the_same_connection() -> None:
+    world = World()
+    client = world.connect()
+    old = client.producer("t", producer_name="p", producer_id=1, epoch=0)
+    new = client.producer("t", producer_name="p", producer_id=1, epoch=1)
+    new.send("a")
+    assert old.name == new.name
+    assert list(world.topic("t").producers) == ["p"]
+
+
+def test_asking_twice_for_one_id_is_answered_and_changes_nothing() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t", producer_id=1)
+    client.producer("t", producer_id=1)
+    assert len(world.topic("t").producers) == 1
+
+
+def test_a_dead_holder_of_the_name_is_replaced_after_a_failed_probe() -> None:
+    world = World()
+    dead, client = world.connect(), world.connect()
+    dead.producer("t", producer_name="p")
+    dead.answers_pings = False
+    command = pb.CommandProducer(topic="t", producer_id=1, producer_name="p")
+    request_id = client.ask(command)
+    world.advance(PROBE_MS - 1)
+    assert client.answer(request_id) is None
+    world.advance(1)
+    assert isinstance(client.answer(request_id), pb.CommandProducerSuccess)
+    assert dead.hung_up
+
+
+def test_a_holder_that_is_closed_is_replaced_at_once() -> None:
+    world = World()
+    gone, client = world.connect(), world.connect()
+    gone.producer("t", producer_name="p")
+    gone.session.closed = True  # its end has not been heard of in the topic
+    client.producer("t", producer_name="p").send("a")
+
+
+def test_who_waits_for_a_probe_and_leaves_is_not_admitted() -> None:
+    world = World()
+    dead, client = world.connect(), world.connect()
+    dead.producer("t", producer_name="p")
+    dead.answers_pings = False
+    client.ask(pb.CommandProducer(topic="t", producer_id=1, producer_name="p"))
+    client.drop()
+    world.advance(PROBE_MS)
+    assert not world.topic("t").producers
+
+
+def test_the_name_is_free_when_its_connection_is_lost() -> None:
+    world = World()
+    gone, client = world.connect(), world.connect()
+    gone.producer("t", producer_name="p")
+    gone.drop()
+    client.producer("t", producer_name="p")
+
+
+# ---- Access modes ----------------------------------------------------------------
+
+
+def test_an_exclusive_producer_is_alone() -> None:
+    client = World().connect()
+    first = client.producer("t", producer_access_mode=Exclusive)
+    assert first.success.topic_epoch == 0
+    with refused(ServerError.ProducerBusy, "for itself"):
+        client.producer("t")
+    with refused(ServerError.ProducerFenced):
+        client.producer("t", producer_access_mode=Exclusive)
+    first.send("a")
+    first.close()
+    client.producer("t").send("b")
+
+
+def test_an_exclusive_producer_is_refused_beside_shared_ones() -> None:
+    client = World().connect()
+    client.producer("t")
+    with refused(ServerError.ProducerFenced, "WaitForExclusive"):
+        client.producer("t", producer_access_mode=Exclusive)
+
+
+def test_one_that_waits_gets_the_topic_when_it_is_free() -> None:
+    client = World().connect()
+    holder = client.producer("t")
+    waiting = client.producer("t", producer_access_mode=WaitForExclusive)
+    assert not waiting.success.producer_ready
+    waiting.publish("too early")
+    assert answers(client) == [(0, ServerError.ProducerFenced)]
+    holder.close()
+    ready = client.one(pb.CommandProducerSuccess)
+    assert ready.producer_ready
+    assert ready.request_id == waiting.success.request_id
+    assert ready.topic_epoch == 0
+    waiting.send("b")
+    with refused(ServerError.ProducerBusy):
+        client.producer("t")
+
+
+def test_nobody_overtakes_one_that_waits() -> None:
+    client = World().connect()
+    client.producer("t")
+    client.producer("t", producer_access_mode=WaitForExclusive)
+    with refused(ServerError.ProducerBusy, "waits for that"):
+        client.producer("t")
+
+
+def test_those_that_wait_have_their_turns_in_order() -> None:
+    world = World()
+    holder = world.connect()
+    holder.producer("t", producer_access_mode=Exclusive)
+    queue = [world.connect() for _ in range(3)]
+    waiting = [c.producer("t", producer_access_mode=WaitForExclusive) for c in queue]
+    assert not any(p.success.producer_ready for p in waiting)
+    queue[1].drop()
+    holder.drop()
+    assert queue[0].one(pb.CommandProducerSuccess).producer_ready
+    assert not queue[2].take(pb.CommandProducerSuccess)
+    queue[0].drop()
+    assert queue[2].one(pb.CommandProducerSuccess).topic_epoch == 2
+
+
+def test_one_that_waits_may_come_again() -> None:
+    client = World().connect()
+    holder = client.producer("t")
+    fields = {"producer_name": "p", "producer_id": 7}
+    client.producer("t", producer_access_mode=WaitForExclusive, epoch=0, **fields)
+    again = client.producer("t", producer_access_mode=WaitForExclusive, epoch=1, **fields)
+    with refused(ServerError.ProducerBusy, "'p'"):
+        client.producer("t", producer_access_mode=WaitForExclusive, producer_name="p")
+    holder.close()
+    assert client.one(pb.CommandProducerSuccess).producer_ready
+    again.send("a")
+
+
+def test_one_that_waits_may_close() -> None:
+    world = World()
+    client = world.connect()
+    holder = client.producer("t")
+    client.producer("t", producer_access_mode=WaitForExclusive).close()
+    assert not world.topic("t").waiting_producers
+    holder.close()
+    assert not client.received
+
+
+def test_fencing_turns_the_others_out() -> None:
+    world = World()
+    first, second, third = (world.connect() for _ in range(3))
+    holder = first.producer("t", producer_access_mode=Exclusive)
+    waiting = second.producer("t", producer_access_mode=WaitForExclusive)
+    fencing = third.producer("t", producer_access_mode=Fencing)
+    assert fencing.success.topic_epoch == 1
+    assert closed_by_broker(first) == [holder.id]
+    assert closed_by_broker(second) == [waiting.id]
+    fencing.send("a")
+    holder.publish("late")
+    assert not first.received
+    assert not first.hung_up
+
+
+def test_a_fenced_producer_may_not_come_back_with_its_epoch() -> None:
+    world = World()
+    client = world.connect()
+    old = client.producer("t", producer_access_mode=Exclusive)
+    client.producer("t", producer_access_mode=Fencing).close()
+    with refused(ServerError.ProducerFenced, "epoch 1"):
+        client.producer("t", producer_access_mode=Exclusive, topic_epoch=old.success.topic_epoch)
+    world.crash()
+    client = world.connect()
+    with refused(ServerError.ProducerFenced, "epoch 1"):
+        client.producer("t", producer_access_mode=Exclusive, topic_epoch=0)
+    assert client.producer("t", producer_access_mode=Exclusive).success.topic_epoch == 2
+
+
+def test_an_access_mode_that_nobody_knows_is_refused() -> None:
+    client = World().connect()
+    with refused(ServerError.NotAllowedError, "access mode 9"):
+        client.producer("t", producer_access_mode=9)
+    client.producer("t")
+
+
+# ---- Beginning and end -----------------------------------------------------------
+
+
+def test_an_initial_subscription_is_created_first() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t", initial_subscription_name="sub").send("a")
+    assert client.subscribe("t", "sub").receive() == ["a"]
+    client.producer("t", initial_subscription_name="sub")
+    assert world.subscription("t", "sub").cursor.unacked_entries() == 1
+
+
+def test_a_producer_is_told_of_success_when_its_initial_subscription_is_safe() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t")
+    world.hold_disk()
+    request_id = client.ask(
+        pb.CommandProducer(topic="t", producer_id=9, initial_subscription_name="sub")
+    )
+    assert client.answer(request_id) is None
+    world.release_disk()
+    assert isinstance(client.answer(request_id), pb.CommandProducerSuccess)
+
+
+def test_a_producer_is_refused_when_its_initial_subscription_is_not_stored() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t")
+    world.fail_disk(FULL)
+    with refused(ServerError.PersistenceError):
+        client.producer("t", initial_subscription_name="sub")
+    world.fail_disk(None)
+    assert "sub" not in world.topic("t").subscriptions
+    assert len(world.topic("t").producers) == 1
+
+
+def test_a_producer_is_told_of_success_when_its_topic_is_safe() -> None:
+    world = World()
+    client = world.connect()
+    world.hold_disk()
+    request_id = client.ask(pb.CommandProducer(topic="t", producer_id=1))
+    assert client.answer(request_id) is None
+    world.crash()
+    assert world.broker.topic_count() == 0
+
+
+def test_a_producer_of_a_topic_that_could_not_be_stored_is_refused() -> None:
+    world = World()
+    client = world.connect()
+    world.fail_disk(FULL)
+    with refused(ServerError.ServiceNotReady):
+        client.producer("t")
+    world.fail_disk(None)
+    client.producer("t").send("a")
+
+
+def test_a_bad_name_or_a_missing_namespace_is_refused() -> None:
+    client = World().connect()
+    with refused(ServerError.InvalidTopicName):
+        client.producer("a/b")
+    with refused(ServerError.TopicNotFound):
+        client.producer("public/none/t")
+
+
+def test_a_topic_has_no_more_producers_than_allowed() -> None:
+    client = World(max_producers_per_topic=2).connect()
+    client.producer("t")
+    second = client.producer("t")
+    with refused(ServerError.ProducerBusy, "2 producers"):
+        client.producer("t")
+    second.close()
+    client.producer("t")
+
+
+def test_closing_waits_for_the_receipts() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t")
+    world.hold_disk()
+    producer.publish("a")
+    request_id = client.ask(pb.CommandCloseProducer(producer_id=producer.id))
+    assert client.answer(request_id) is None
+    world.release_disk()
+    assert answers(client) == [(0, None)]
+    assert client.answer(request_id) is not None
+    assert not world.topic("t").producers
+
+
+def test_closing_what_is_closed_succeeds() -> None:
+    client = World().connect()
+    client.request(pb.CommandCloseProducer(producer_id=5))
+
+
+def test_sends_of_a_producer_just_closed_are_ignored() -> None:
+    client = World().connect()
+    producer = client.producer("t")
+    producer.close()
+    producer.publish("late")
+    assert not client.hung_up
+    assert not client.received
+
+
+def test_so_many_closed_producers_are_remembered() -> None:
+    client = World().connect()
+    first = client.producer("t")
+    first.close()
+    for _ in range(CLOSED_PRODUCERS_MAX):
+        client.producer("t").close()
+    first.publish("very late")
+    assert client.hung_up
+
+
+def test_a_send_of_an_unknown_producer_closes_the_connection() -> None:
+    world = World()
+    client = world.connect()
+    WireProducer(client, 77, "t").publish("a")
+    assert client.hung_up
+    assert "77" in world.host.warnings[0]
+
+
+def test_unload_closes_producers_and_they_come_back() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    producer.send("a")
+    world.unload("t")
+    assert closed_by_broker(client) == [producer.id]
+    again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
+    again.send("b")
+
+
+def test_a_topic_that_unloads_asks_to_try_again() -> None:
+    world = World()
+    client = world.connect()
+    client.producer("t").send("a")
+    world.hold_disk()
+    client.producer("t").publish("b")
+    unloaded = world.broker.unload(world.topic("t").name)
+    for ask in (lambda: client.producer("t"), lambda: client.subscribe("t")):
+        with refused(ServerError.ServiceNotReady, "unloading"):
+            ask()
+    waits = not unloaded.done
+    world.release_disk()
+    assert waits
+    assert unloaded.done
+    client.producer("t")
+
+
+# ---- Send ------------------------------------------------------------------------
+
+
+def test_a_receipt_repeats_the_sequence_ids() -> None:
+    client = World().connect()
+    producer = client.producer("t")
+    producer.publish("a", "b", "c")
+    receipt = client.one(CommandSendReceipt)
+    assert (receipt.producer_id, receipt.sequence_id) == (producer.id, 0)
+    assert receipt.highest_sequence_id == 2
+    first = producer.send("d")
+    second = producer.send("e")
+    assert (second.ledger_id, second.entry_id) == (first.ledger_id, first.entry_id + 1)
+
+
+def test_a_receipt_of_a_partition_names_it() -> None:
+    client = World(auto_create_partitions=2).connect()
+    client.request(pb.CommandPartitionedTopicMetadata(topic="t"))
+    assert client.producer("t-partition-1").send("a").partition == 1
+
+
+def test_no_receipt_and_no_delivery_before_the_entry_is_durable() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t")
+    consumer = client.subscribe("t")
+    consumer.flow(10)
+    world.hold_disk()
+    producer.publish("a")
+    assert not client.received
+    world.release_disk()
+    assert answers(client) == [(0, None)]
+    assert consumer.payloads() == ["a"]
+
+
+def test_what_was_receipted_survives_a_crash_and_what_was_not_is_lost() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("t")
+    producer = client.producer("t")
+    producer.send("a")
+    producer.send("b", "c")
+    world.hold_disk()
+    producer.publish("d")
+    world.crash()
+    assert world.connect().subscribe("t").receive() == ["a", "b", "c"]
+
+
+def damaged(producer: WireProducer, sequence_id: int) -> CommandSend:
+    entry = bytearray(producer.entry(b"payload", sequence_id))
+    entry[-1] ^= 1
+    return CommandSend(producer.id, sequence_id, bytes(entry))
+
+
+def test_a_damaged_entry_is_a_checksum_error_and_is_not_stored() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t")
+    client.say(damaged(producer, 0))
+    assert answers(client) == [(0, ServerError.ChecksumError)]
+    producer.publish("a", sequence_id=0)
+    assert answers(client) == [(0, None)]
+    assert world.topic("t").incoming.messages == 1
+
+
+def test_an_entry_without_a_checksum_is_fine() -> None:
+    client = World().connect()
+    client.subscribe("t")
+    client.producer("t").send("a", checksum=False)
+
+
+def test_answers_keep_the_order_of_sends() -> None:
+    world = World(delayed_delivery_max_ms=1000)
+    client = world.connect()
+    producer = client.producer("t")
+    world.hold_disk()
+    producer.publish("a")
+    client.say(damaged(producer, 1))
+    producer.publish("c", sequence_id=2)
+    producer.publish("too late", sequence_id=3, deliver_at_time=world.host.now + 1001)
+    assert answers(client) == []
+    world.release_disk()
+    assert answers(client) == [
+        (0, None),
+        (1, ServerError.ChecksumError),
+        (2, None),
+        (3, ServerError.NotAllowedError),
+    ]
+
+
+def test_after_a_failed_publish_all_behind_it_fail_until_the_producer_is_new() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("t")
+    producer = client.producer("t", producer_name="p")
+    world.hold_disk()
+    for text in ("a", "b"):
+        producer.publish(text)
+    world.fail_disk(FULL)
+    world.fail_disk(None)
+    producer.publish("c")
+    assert answers(client) == [(i, ServerError.PersistenceError) for i in range(3)]
+    again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
+    for text in ("a", "b", "c"):
+        again.send(text)
+    assert client.subscribe("t", "other", initialPosition=Earliest).receive() == ["a", "b", "c"]
+
+
+def test_after_a_broken_disk_nothing_is_called_durable() -> None:
+    world = World()
+    client = world.connect()
+    producer, other = client.producer("t"), client.producer("t")
+    consumer = client.subscribe("t")
+    id = producer.send("a")
+    world.fail_disk(BROKEN)
+    producer.publish("b")
+    other.publish("c")
+    assert [code for _, code in answers(client)] == [ServerError.PersistenceError] * 2
+    world.fail_disk(None)
+    other.publish("d")
+    assert answers(client) == [(1, ServerError.PersistenceError)]
+    with refused(ServerError.PersistenceError, "read-only"):
+        consumer.acked(id)
+    with refused(ServerError.PersistenceError, "read-only"):
+        client.producer("new")
+    with refused(ServerError.PersistenceError, "read-only"):
+        client.subscribe("t", "new")
+
+
+def test_publishes_are_refused_before_the_disk_is_full_and_acks_are_not() -> None:
+    world = World(watermark_bytes=1 << 20)
+    client = world.connect()
+    producer, consumer = client.producer("t"), client.subscribe("t")
+    id = producer.send("a")
+    world.disk.capacity = world.disk.used_bytes() + 1000
+    world.advance(600_000)
+    producer.publish("b")
+    assert answers(client) == [(1, ServerError.PersistenceError)]
+    consumer.acked(id)
+
+
+def test_a_transactional_send_is_refused() -> None:
+    client = World().connect()
+    producer = client.producer("t")
+    send = CommandSend(producer.id, 0, producer.entry(b"a", 0))
+    send.txnid_least_bits = 1
+    client.say(send)
+    assert answers(client) == [(0, ServerError.NotAllowedError)]
+
+
+def test_an_entry_larger_than_the_topic_allows_is_refused() -> None:
+    world = World()
+    client = world.connect()
+    world.set_policy("maxMessageSize", 100, topic="t")
+    producer = client.producer("t")
+    producer.send("x" * 100)
+    with refused(ServerError.NotAllowedError, "takes 100"):
+        producer.send("x" * 11_000)
+    producer.send_chunks("u", "x" * 11_000, "y" * 11_000)
+
+
+def test_a_delay_beyond_the_limit_is_refused() -> None:
+    world = World(delayed_delivery_max_ms=5000)
+    producer = world.connect().producer("t")
+    producer.send("a", deliver_at_time=world.host.now + 5000)
+    text = "Exceeds max allowed delivery delay of 5000 milliseconds"
+    with refused(ServerError.NotAllowedError, text):
+        producer.send("b", deliver_at_time=world.host.now + 5001)
+
+
+def test_the_broker_s_own_metadata_of_another_broker_is_not_kept() -> None:
+    from magnetar.protocol import BrokerEntryMetadata, with_broker_metadata
+
+    client = World().connect()
+    consumer = client.subscribe("t")
+    producer = client.producer("t")
+    entry = producer.entry(b"a", 0)
+    client.say(CommandSend(producer.id, 0, with_broker_metadata(entry, BrokerEntryMetadata(1, 2))))
+    consumer.flow(1)
+    assert consumer.one().command.entry == entry
+
+
+# ---- Deduplication ---------------------------------------------------------------
+
+
+def test_a_duplicate_is_receipted_but_not_stored_again() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    assert producer.success.last_sequence_id == -1
+    producer.send("a", sequence_id=5)
+    for sequence_id in (5, 3):
+        assert producer.send("again", sequence_id=sequence_id) == NOWHERE
+    assert producer.send("b", sequence_id=6) != NOWHERE
+    assert world.topic("t").incoming.messages == 2
+
+
+def test_without_deduplication_the_same_is_stored_twice() -> None:
+    world = World()
+    producer = world.connect().producer("t", producer_name="p")
+    assert producer.send("a", sequence_id=5) != producer.send("a", sequence_id=5)
+
+
+@pytest.mark.parametrize("end", ["restart", "crash", "unload"])
+def test_deduplication_is_exact_after(end: str) -> None:
+    world = World(deduplication=True, deduplication_snapshot_entries=3)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    other = client.producer("t", producer_name="q")
+    for sequence_id in range(7):
+        producer.send("a", sequence_id=sequence_id)
+    other.send("x", "y", "z", sequence_id=0)
+    if end == "unload":
+        world.unload("t")
+    elif end == "crash":
+        world.hold_disk()
+        producer.publish("lost", sequence_id=7)
+        world.crash()
+    else:
+        world.restart()
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    assert producer.success.last_sequence_id == 6
+    assert producer.send("a", sequence_id=6) == NOWHERE
+    assert producer.send("b", sequence_id=7) != NOWHERE
+    assert client.producer("t", producer_name="q").success.last_sequence_id == 2
+
+
+def test_what_is_on_its_way_is_undecided() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    world.hold_disk()
+    producer.publish("a", sequence_id=0)
+    producer.publish("a", sequence_id=0)
+    world.release_disk()
+    assert answers(client) == [(0, None), (0, ServerError.PersistenceError)]
+    producer.publish("a", sequence_id=0)
+    assert answers(client) == [(0, None)]
+
+
+def test_duplicates_are_answered_in_turn() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    producer.send("a", sequence_id=0)
+    world.hold_disk()
+    producer.publish("b", sequence_id=1)
+    producer.publish("a", sequence_id=0)
+    producer.publish("c", sequence_id=2)
+    world.release_disk()
+    assert [sequence_id for sequence_id, _ in answers(client)] == [1, 0, 2]
+
+
+def test_what_failed_may_be_sent_again() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    producer.send("a", sequence_id=0)
+    world.fail_disk(FULL)
+    producer.publish("b", sequence_id=1)
+    assert answers(client) == [(1, ServerError.PersistenceError)]
+    world.fail_disk(None)
+    again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
+    assert again.success.last_sequence_id == 0
+    assert again.send("b", sequence_id=1) != NOWHERE
+
+
+def test_chunks_are_judged_by_the_last_one() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    first = producer.send_chunks("u", "x", "y")
+    assert NOWHERE not in first
+    again = [producer.send_chunk("u", i, 2, "xy"[i]) for i in range(2)]
+    assert again[0] != NOWHERE
+    assert again[1] == NOWHERE
+    world.crash()
+    assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 0
+
+
+def test_a_policy_switches_deduplication_on_and_off() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    producer.send("a", sequence_id=0)
+    world.set_policy("deduplicationEnabled", True, topic="t")
+    producer.send("b", sequence_id=1)
+    assert producer.send("b", sequence_id=1) == NOWHERE
+    world.set_policy("deduplicationEnabled", False, topic="t")
+    assert producer.send("b", sequence_id=1) != NOWHERE
+    world.restart()
+    world.topic("t")
+
+
+def test_only_so_many_producers_are_remembered() -> None:
+    world = World(
+        deduplication=True, deduplication_snapshot_entries=4, deduplication_max_producers=2
+    )
+    client = world.connect()
+    for name in "abcd":
+        client.producer("t", producer_name=name).send("x", sequence_id=9)
+    world.crash()
+    client = world.connect()
+    known = [client.producer("t", producer_name=n).success.last_sequence_id for n in "abcd"]
+    assert known == [-1, -1, 9, 9]
+
+
+def test_a_snapshot_of_deduplication_that_fails_is_made_again() -> None:
+    world = World(deduplication=True, deduplication_snapshot_entries=2)
+    client = world.connect()
+    producer = client.producer("t", producer_name="p")
+    producer.send("a", sequence_id=0)
+    world.hold_disk()
+    producer.publish("b", sequence_id=1)
+    world.write_once()  # and the snapshot waits
+    world.fail_disk(FULL)
+    world.fail_disk(None)
+    assert answers(client) == [(1, None)]
+    for sequence_id in (2, 3):
+        producer.send("c", sequence_id=sequence_id)
+    world.crash()
+    producer = world.connect().producer("t", producer_name="p")
+    assert producer.success.last_sequence_id == 3
+
+
+# ---- Termination -----------------------------------------------------------------
+
+
+def test_a_terminated_topic_takes_no_more() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("t")
+    producer = client.producer("t")
+    id = producer.send("a")
+    last = world.topic("t").terminate()
+    world.settle()
+    assert (last.ledger_id, last.entry_id) == (id.ledger_id, id.entry_id)
+    world.topic("t").terminate()
+    assert closed_by_broker(client) == [producer.id]
+    assert not world.topic("t").producers
+    with refused(ServerError.TopicTerminatedError):
+        client.producer("t")
+    world.crash()
+    client = world.connect()
+    with refused(ServerError.TopicTerminatedError):
+        client.producer("t")
+    assert client.subscribe("t").receive() == ["a"]
+
+
+def test_a_send_that_crosses_the_termination_is_refused() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t")
+    world.topic("t").terminated = True
+    producer.publish("a")
+    assert answers(client) == [(0, ServerError.TopicTerminatedError)]
+
+
+# ---- Quotas ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("producer_request_hold", ServerError.ProducerBlockedQuotaExceededError),
+        ("producer_exception", ServerError.ProducerBlockedQuotaExceededException),
+    ],
+)
+def test_a_full_backlog_turns_producers_away(policy: str, code: ServerError) -> None:
+    world = World(backlog_quota_bytes=100, backlog_quota_policy=policy)
+    client = world.connect()
+    consumer = client.subscribe("t")
+    producer = client.producer("t")
+    waiting = client.producer("t", producer_access_mode=WaitForExclusive)
+    ids = [producer.send("x" * 40) for _ in range(4)]
+    world.advance(60_000)
+    assert sorted(closed_by_broker(client)) == [producer.id, waiting.id]
+    with refused(code, "exceeds its quota"):
+        client.producer("t")
+    consumer.acked(*ids)
+    world.advance(60_000)
+    client.producer("t").send("b")
+
+
+def test_a_send_that_crosses_the_quota_is_refused() -> None:
+    world = World(backlog_quota_bytes=10)
+    client = world.connect()
+    client.subscribe("t")
+    producer = client.producer("t")
+    producer.send("x" * 40)
+    from magnetar.broker.housekeeping import check_quota
+
+    topic = world.topic("t")
+    producers = dict(topic.producers)
+    check_quota(topic, world.host.now)
+    topic.publish(producers[producer.name], CommandSend(producer.id, 1, producer.entry(b"a", 1)))
+    assert topic.incoming.messages == 1
+
+
+def test_old_messages_exceed_the_quota_of_age() -> None:
+    world = World(backlog_quota_seconds=10)
+    client = world.connect()
+    consumer = client.subscribe("t")
+    client.producer("t").send("a")
+    world.advance(60_000)
+    with refused(ServerError.ProducerBlockedQuotaExceededError):
+        client.producer("t")
+    consumer.flow(1)
+    consumer.acked(consumer.one())
+    world.advance(60_000)
+    client.producer("t")
+
+
+def test_eviction_lets_go_of_the_oldest() -> None:
+    world = World(backlog_quota_bytes=400, backlog_quota_policy="consumer_backlog_eviction")
+    client = world.connect()
+    client.subscribe("t", "slow").close()
+    producer = client.producer("t")
+    for i in range(10):
+        producer.send(f"{i}" + "x" * 40)
+    size = world.topic("t").size_bytes() // 10
+    world.advance(60_000)
+    producer.send("last")
+    left = [text[0] for text in client.subscribe("t", "slow").receive()]
+    assert left == [str(i) for i in range(10 - 400 // size, 10)] + ["l"]
+
+
+def test_eviction_by_age_lets_go_of_what_is_too_old() -> None:
+    world = World(backlog_quota_seconds=10, backlog_quota_policy="consumer_backlog_eviction")
+    client = world.connect()
+    client.subscribe("t", "slow").close()
+    producer = client.producer("t")
+    producer.send("old")
+    world.advance(55_000)
+    producer.send("new")
+    world.advance(5_000)
+    assert client.subscribe("t", "slow").receive() == ["new"]
+
+
+def test_a_topic_without_subscriptions_has_no_backlog() -> None:
+    world = World(backlog_quota_bytes=0)
+    producer = world.connect().producer("t")
+    producer.send("a")
+    world.advance(60_000)
+    producer.send("b")
+
+
+# ---- Under load ------------------------------------------------------------------
+
+
+def test_a_peer_with_too_many_publishes_under_way_is_not_read_from() -> None:
+    world = World(max_pending_publishes_per_connection=4)
+    client, other = world.connect(), world.connect()
+    producer, calm = client.producer("t"), other.producer("t")
+    world.hold_disk()
+    for i in range(10):
+        producer.publish(f"{i}")
+    calm.publish("a")
+    assert [client.port.reading, other.port.reading] == [False, True]
+    assert client.session.pending_publishes == 4
+    world.release_disk()
+    assert client.port.reading
+    assert answers(client) == [(i, None) for i in range(10)]
+
+
+def test_too_many_bytes_under_way_stop_every_producer() -> None:
+    world = World(max_pending_publish_bytes=1000)
+    first, second = world.connect(), world.connect()
+    one, two = first.producer("t"), second.producer("t")
+    world.hold_disk()
+    one.publish("x" * 1000)
+    two.publish("a")
+    assert [first.port.reading, second.port.reading] == [False, False]
+    second.drop()
+    world.release_disk()
+    assert first.port.reading
+    assert answers(first) == [(0, None)]
+    one.send("b")
+
+
+def test_a_consumer_s_connection_is_read_while_the_disk_stalls() -> None:
+    world = World(max_pending_publishes_per_connection=1)
+    producing, consuming = world.connect(), world.connect()
+    producer, consumer = producing.producer("t"), consuming.subscribe("t", type=Shared)
+    id = producer.send("a")
+    world.hold_disk()
+    producer.publish("b")
+    assert not producing.port.reading
+    request_id = consumer.ask_ack(id)
+    assert consuming.port.reading
+    world.release_disk()
+    assert consumer.receipt(request_id) is not None

@@ -1,0 +1,546 @@
+"""Connecting, staying connected, and the requests that concern no producer or consumer."""
+
+import pytest
+from support.wire_client import (
+    Earliest,
+    Refused,
+    Shared,
+    WireClient,
+    World,
+    refused,
+    unless_refused,
+)
+
+from magnetar.broker.session import PROBE_MS
+from magnetar.model import SchemaType, ServerError
+from magnetar.protocol import CommandSendReceipt, topics_hash
+from magnetar.protocol import pulsar_pb2 as pb
+
+P = "persistent://public/default/"
+
+
+# ---- Connect ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "given"), [(0, 0), (12, 12), (21, 21), (99, 21)])
+def test_connected_says_the_lower_protocol_version(asked: int, given: int) -> None:
+    client = World().connect(version=asked)
+    assert client.connected.protocol_version == given
+    assert client.connected.max_message_size == 5 * 1024 * 1024
+    assert client.connected.server_version == "Magnetar"
+
+
+def test_connected_says_what_the_broker_can_do() -> None:
+    flags = World().connect().connected.feature_flags
+    assert flags.supports_topic_watchers
+    assert flags.supports_topic_watcher_reconcile
+    assert flags.supports_get_partitioned_metadata_without_auto_creation
+    assert not flags.supports_auth_refresh
+    flags = World(topic_watchers=False).connect().connected.feature_flags
+    assert not flags.supports_topic_watchers
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pb.CommandPing(),
+        pb.CommandLookupTopic(topic="t", request_id=1),
+        pb.CommandProducer(topic="t", producer_id=1, request_id=1),
+    ],
+)
+def test_anything_before_connect_closes(command: object) -> None:
+    world = World()
+    client = world.connect(greet=False)
+    client.say(command)
+    assert client.hung_up
+    assert not client.received
+    (warning,) = world.host.warnings
+    assert "before CONNECT" in warning
+    assert "client-1" in warning
+
+
+def test_a_second_connect_closes() -> None:
+    world = World()
+    client = world.connect()
+    client.say(pb.CommandConnect(client_version="again", protocol_version=21))
+    assert client.hung_up
+    assert not client.received
+
+
+def test_what_only_a_broker_says_closes() -> None:
+    for command in (pb.CommandSuccess(request_id=1), CommandSendReceipt(1, 1)):
+        world = World()
+        client = world.connect()
+        client.say(command)
+        assert client.hung_up
+        (warning,) = world.host.warnings
+        assert "a broker's to say" in warning
+
+
+def test_commands_of_the_future_are_ignored() -> None:
+    client = World().connect()
+    # BaseCommand of type 70 with its sub-message, field 70.
+    body = bytes([0x08, 70, 0xB2, 0x04, 0])
+    size = len(body)
+    client.say_bytes((size + 4).to_bytes(4, "big") + size.to_bytes(4, "big") + body)
+    assert not client.hung_up
+    client.say(pb.CommandPing())
+    client.one(pb.CommandPong)
+
+
+# ---- Keep-alive ------------------------------------------------------------------
+
+
+def test_a_ping_is_answered() -> None:
+    client = World().connect()
+    client.say(pb.CommandPing())
+    client.one(pb.CommandPong)
+
+
+def test_a_peer_that_answers_pings_stays() -> None:
+    world = World()
+    client = world.connect()
+    for _ in range(5):
+        client.session.check_alive()
+        world.settle()
+    assert not client.hung_up
+
+
+def test_any_command_counts_as_life() -> None:
+    world = World()
+    client = world.connect()
+    client.answers_pings = False
+    for _ in range(5):
+        client.session.check_alive()
+        world.settle()
+        client.say(pb.CommandLookupTopic(topic="t", request_id=1))
+    assert not client.hung_up
+
+
+def test_an_unanswered_ping_closes_at_the_next_tick() -> None:
+    world = World()
+    client = world.connect()
+    client.answers_pings = False
+    ends = []
+    for _ in range(3):
+        client.session.check_alive()
+        ends.append(client.hung_up)
+    assert ends == [False, True, True]
+    assert len(world.host.warnings) == 1
+
+
+def test_an_unfinished_handshake_closes_at_the_first_tick() -> None:
+    world = World()
+    client = world.connect(greet=False)
+    client.session.check_alive()
+    assert client.hung_up
+    assert "no CONNECT" in world.host.warnings[0]
+
+
+def test_a_closed_session_hears_nothing() -> None:
+    world = World()
+    client = world.connect()
+    client.drop()
+    client.say(pb.CommandPing())
+    client.session.lost()
+    client.session.shut()
+    client.session.fail("once more")
+    assert not client.received
+    assert not world.host.warnings
+
+
+def test_a_probe_of_a_closed_session_fails_at_once() -> None:
+    client = World().connect()
+    client.drop()
+    answers: list[bool] = []
+    client.session.probe(answers.append)
+    assert answers == [False]
+
+
+def test_one_ping_serves_all_that_probe() -> None:
+    world = World()
+    client = world.connect()
+    client.answers_pings = False
+    answers: list[bool] = []
+    client.session.probe(answers.append)
+    client.session.probe(answers.append)
+    world.settle()
+    client.one(pb.CommandPing)
+    assert answers == []
+    world.advance(PROBE_MS)
+    assert answers == [False, False]
+    assert client.hung_up
+
+
+# ---- Lookup ----------------------------------------------------------------------
+
+
+def test_lookup_names_this_broker() -> None:
+    answer = World().connect().request(pb.CommandLookupTopic(topic="t"))
+    assert answer.response == 1
+    assert answer.brokerServiceUrl == "pulsar://broker:6650"
+    assert answer.authoritative
+    assert not answer.proxy_through_service_url
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "text"),
+    [
+        ({"topic": "a/b"}, ServerError.InvalidTopicName, "invalid topic name"),
+        ({"topic": "nobody/ns/t"}, ServerError.TopicNotFound, "no tenant 'nobody'"),
+        ({"topic": "public/ns/t"}, ServerError.TopicNotFound, "no namespace 'public/ns'"),
+        (
+            {"topic": "t", "advertised_listener_name": "internal"},
+            ServerError.ServiceNotReady,
+            "the broker do not have internal listener",
+        ),
+    ],
+)
+def test_lookup_refuses(fields: dict[str, str], code: ServerError, text: str) -> None:
+    with refused(code, text):
+        World().connect().request(pb.CommandLookupTopic(**fields))  # type: ignore[arg-type]
+
+
+def test_lookup_creates_nothing() -> None:
+    world = World()
+    world.connect().request(pb.CommandLookupTopic(topic="t"))
+    assert world.broker.topic_count() == 0
+
+
+# ---- Partitioned metadata --------------------------------------------------------
+
+
+def partitions(client: WireClient, topic: str, *, create: bool = True) -> int:
+    command = pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=create)
+    answer = client.request(command)
+    assert isinstance(answer, pb.CommandPartitionedTopicMetadataResponse)
+    return answer.partitions
+
+
+def test_an_unknown_topic_has_no_partitions() -> None:
+    assert partitions(World().connect(), "t") == 0
+
+
+def test_an_unknown_topic_is_not_found_where_it_may_not_be_created() -> None:
+    with refused(ServerError.TopicNotFound):
+        partitions(World().connect(), "t", create=False)
+    with refused(ServerError.TopicNotFound):
+        partitions(World(auto_create_topics=False).connect(), "t")
+    with refused(ServerError.TopicNotFound):
+        partitions(World().connect(), "nobody/ns/t")
+
+
+def test_a_topic_that_exists_is_found_without_creation() -> None:
+    client = World().connect()
+    client.producer("t")
+    assert partitions(client, "t", create=False) == 0
+    assert partitions(client, "t-partition-3", create=False) == 0
+
+
+def test_topics_are_created_partitioned_where_the_broker_says_so() -> None:
+    world = World(auto_create_partitions=3)
+    client = world.connect()
+    assert partitions(client, "t") == 3
+    assert partitions(client, "t", create=False) == 3
+    assert world.broker.names("public/default") == [P + f"t-partition-{i}" for i in range(3)]
+    with refused(ServerError.NotAllowedError, "partitioned"):
+        client.producer("t")
+    with refused(ServerError.TopicNotFound, "3 partitions"):
+        client.producer("t-partition-3")
+    client.producer("t-partition-2")
+
+
+def test_partitioned_topics_survive_a_crash() -> None:
+    world = World(auto_create_partitions=2)
+    partitions(world.connect(), "t")
+    world.crash()
+    assert partitions(world.connect(), "t", create=False) == 2
+
+
+def test_a_topic_has_no_more_partitions_than_allowed() -> None:
+    client = World(auto_create_partitions=4, max_partitions_per_topic=3).connect()
+    with refused(ServerError.NotAllowedError, "3 partitions"):
+        partitions(client, "t")
+
+
+def test_non_persistent_topics_may_be_partitioned() -> None:
+    world = World(auto_create_partitions=2)
+    client = world.connect()
+    assert partitions(client, "non-persistent://public/default/t") == 2
+    assert world.broker.topic_count() == 0
+    client.producer("non-persistent://public/default/t-partition-1")
+
+
+# ---- Topics of a namespace -------------------------------------------------------
+
+
+def topics(client: WireClient, **fields: object) -> pb.CommandGetTopicsOfNamespaceResponse:
+    command = pb.CommandGetTopicsOfNamespace(namespace="public/default", **fields)  # type: ignore[arg-type]
+    answer = client.request(command)
+    assert isinstance(answer, pb.CommandGetTopicsOfNamespaceResponse)
+    return answer
+
+
+@pytest.fixture
+def listed() -> WireClient:
+    client = World().connect()
+    for topic in ("b", "a", "c-1", "non-persistent://public/default/n"):
+        client.producer(topic)
+    return client
+
+
+def test_topics_of_each_mode(listed: WireClient) -> None:
+    other = "non-persistent://public/default/n"
+    assert list(topics(listed).topics) == [P + "a", P + "b", P + "c-1"]
+    assert list(topics(listed, mode=1).topics) == [other]
+    assert list(topics(listed, mode=2).topics) == [other, P + "a", P + "b", P + "c-1"]
+    assert not topics(listed).filtered
+
+
+def test_topics_are_filtered_by_a_pattern(listed: WireClient) -> None:
+    answer = topics(listed, topics_pattern=P + "c-.*")
+    assert list(answer.topics) == [P + "c-1"]
+    assert answer.filtered
+    assert answer.topics_hash == topics_hash([P + "c-1"])
+
+
+def test_an_equal_hash_saves_the_list(listed: WireClient) -> None:
+    first = topics(listed)
+    assert first.changed
+    again = topics(listed, topics_hash=first.topics_hash)
+    assert not again.changed
+    assert not again.topics
+    listed.producer("d")
+    assert topics(listed, topics_hash=first.topics_hash).changed
+
+
+def test_a_pattern_that_cannot_be_matched_here_is_left_to_the_client(listed: WireClient) -> None:
+    for pattern in ("(?=lookahead)", "x" * 51):
+        answer = topics(listed, topics_pattern=pattern)
+        assert not answer.filtered
+        assert len(answer.topics) == 3
+
+
+def test_topics_of_an_unknown_namespace_are_refused() -> None:
+    with refused(ServerError.TopicNotFound):
+        World().connect().request(pb.CommandGetTopicsOfNamespace(namespace="public/none"))
+
+
+# ---- Watchers --------------------------------------------------------------------
+
+
+def watch(client: WireClient, pattern: str, **fields: object) -> pb.CommandWatchTopicListSuccess:
+    answer = client.request(
+        pb.CommandWatchTopicList(
+            watcher_id=7,
+            namespace="public/default",
+            topics_pattern=pattern,
+            **fields,  # type: ignore[arg-type]
+        )
+    )
+    assert isinstance(answer, pb.CommandWatchTopicListSuccess)
+    return answer
+
+
+def test_a_watcher_hears_of_topics_that_come_and_go() -> None:
+    world = World()
+    client, other = world.connect(), world.connect()
+    other.producer("a-1")
+    found = watch(client, "public/default/a-.*")
+    assert list(found.topic) == [P + "a-1"]
+    other.producer("b-1")
+    other.producer("a-2")
+    update = client.one(pb.CommandWatchTopicUpdate)
+    assert list(update.new_topics) == [P + "a-2"]
+    assert not update.deleted_topics
+    assert update.topics_hash == topics_hash([P + "a-1", P + "a-2"])
+    world.delete("a-1", force=True)
+    update = client.one(pb.CommandWatchTopicUpdate)
+    assert list(update.deleted_topics) == [P + "a-1"]
+    assert update.watcher_id == 7
+
+
+def test_a_watcher_with_an_equal_hash_gets_no_list() -> None:
+    client = World().connect()
+    client.producer("a")
+    first = watch(client, ".*")
+    again = watch(client, ".*", topics_hash=first.topics_hash)
+    assert not again.topic
+    assert again.topics_hash == first.topics_hash
+    client.producer("b")  # heard of once, though it was asked for twice
+    client.one(pb.CommandWatchTopicUpdate)
+
+
+def test_a_watcher_is_told_no_more_when_closed_or_gone() -> None:
+    world = World()
+    client, gone = world.connect(), world.connect()
+    watch(client, ".*")
+    watch(gone, ".*")
+    gone.drop()
+    client.request(pb.CommandWatchTopicListClose(watcher_id=7))
+    client.request(pb.CommandWatchTopicListClose(watcher_id=7))
+    client.producer("a")
+    assert not client.take(pb.CommandWatchTopicUpdate)
+    assert world.broker.watchers == []
+
+
+@pytest.mark.parametrize("pattern", ["(", "x" * 51])
+def test_a_bad_pattern_is_not_watched(pattern: str) -> None:
+    with refused(ServerError.NotAllowedError, "pattern"):
+        watch(World().connect(), pattern)
+
+
+def test_a_topic_that_could_not_be_stored_is_gone_for_watchers_too() -> None:
+    from magnetar.errors import DiskFullError
+
+    world = World()
+    client = world.connect()
+    watch(client, ".*")
+    world.hold_disk()
+    client.ask(pb.CommandProducer(topic="a", producer_id=1))
+    world.fail_disk(DiskFullError("write to", "journal", "No space left on device"))
+    new, gone = client.take(pb.CommandWatchTopicUpdate)
+    assert list(new.new_topics) == list(gone.deleted_topics) == [P + "a"]
+    world.fail_disk(None)
+    assert list(topics(client).topics) == []
+
+
+# ---- Schemas ---------------------------------------------------------------------
+
+AVRO_1 = b'{"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}'
+AVRO_2 = (
+    b'{"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"},'
+    b' {"name": "b", "type": "string", "default": ""}]}'
+)
+OTHER = b'{"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]}'
+
+
+def avro(data: bytes) -> pb.Schema:
+    schema = pb.Schema(name="R", schema_data=data, type=SchemaType.Avro)
+    schema.properties.add(key="k", value="v")
+    return schema
+
+
+def put_schema(client: WireClient, data: bytes) -> bytes:
+    answer = client.request(pb.CommandGetOrCreateSchema(topic="t", schema=avro(data)))
+    assert isinstance(answer, pb.CommandGetOrCreateSchemaResponse)
+    return answer.schema_version
+
+
+def test_schemas_are_stored_and_served_by_version() -> None:
+    world = World()
+    client = world.connect()
+    first = put_schema(client, AVRO_1)
+    assert first == bytes(8)
+    assert put_schema(client, AVRO_1) == first
+    second = put_schema(client, AVRO_2)
+    assert second > first
+    world.crash()
+    client = world.connect()
+    found = client.request(pb.CommandGetSchema(topic="t"))
+    assert (found.schema.schema_data, found.schema_version) == (AVRO_2, second)
+    found = client.request(pb.CommandGetSchema(topic="t", schema_version=first))
+    assert found.schema.schema_data == AVRO_1
+    assert found.schema.type == SchemaType.Avro
+    assert [(item.key, item.value) for item in found.schema.properties] == [("k", "v")]
+
+
+def test_a_schema_that_is_not_there_is_not_found() -> None:
+    client = World().connect()
+    with pytest.raises(Refused):
+        client.request(pb.CommandGetSchema(topic="t"))
+    with refused(ServerError.InvalidTopicName):
+        client.request(pb.CommandGetSchema(topic="a/b"))
+
+
+def test_an_incompatible_schema_is_refused_everywhere() -> None:
+    client = World().connect()
+    put_schema(client, AVRO_1)
+    with refused(ServerError.IncompatibleSchema):
+        put_schema(client, OTHER)
+    with refused(ServerError.IncompatibleSchema):
+        client.producer("t", schema=avro(OTHER))
+    with refused(ServerError.IncompatibleSchema):
+        client.subscribe("t", schema=avro(OTHER))
+
+
+def test_a_producer_is_told_the_version_of_its_schema() -> None:
+    client = World().connect()
+    assert client.producer("t", schema=avro(AVRO_1)).success.schema_version == bytes(8)
+    bare = client.producer("t").success
+    assert bare.HasField("schema_version")
+    assert bare.schema_version == b""
+    client.subscribe("t", schema=avro(AVRO_1))
+
+
+def test_a_producer_without_a_schema_is_refused_where_one_is_enforced() -> None:
+    client = World(schema_validation_enforced=True).connect()
+    client.producer("t", schema=avro(AVRO_1))
+    with refused(ServerError.IncompatibleSchema):
+        client.producer("t")
+
+
+# ---- Transactions ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pb.CommandTcClientConnectRequest(tc_id=0),
+        pb.CommandNewTxn(),
+        pb.CommandAddPartitionToTxn(),
+        pb.CommandAddSubscriptionToTxn(),
+        pb.CommandEndTxn(),
+        pb.CommandEndTxnOnPartition(),
+        pb.CommandEndTxnOnSubscription(),
+    ],
+)
+def test_transactions_are_refused_with_a_clear_text(command: object) -> None:
+    client = World().connect()
+    request_id = client.ask(command)
+    answer = client.answer(request_id)
+    assert "Response" in type(answer).__name__
+    with refused(ServerError.NotAllowedError, "no transactions"):
+        unless_refused(answer)
+
+
+# ---- Limits of a namespace -------------------------------------------------------
+
+
+def test_a_namespace_has_no_more_topics_than_allowed() -> None:
+    client = World(max_topics_per_namespace=2).connect()
+    client.producer("a")
+    client.producer("b")
+    client.producer("a")
+    with refused(ServerError.NotAllowedError, "2 topics"):
+        client.producer("c")
+
+
+def test_kinds_of_topics_can_be_switched_off() -> None:
+    with refused(ServerError.NotAllowedError, "persistent topics"):
+        World(persistent=False).connect().producer("t")
+    with refused(ServerError.NotAllowedError, "non-persistent topics"):
+        World(non_persistent=False).connect().producer("non-persistent://public/default/t")
+
+
+def test_topics_that_may_not_be_created_are_not() -> None:
+    world = World(auto_create_topics=False)
+    client = world.connect()
+    for ask in (lambda: client.producer("t"), lambda: client.subscribe("t")):
+        with refused(ServerError.TopicNotFound, "not found"):
+            ask()
+    client = World().connect()
+    with refused(ServerError.TopicNotFound):
+        client.subscribe("t", force_topic_creation=False)
+
+
+def test_a_topic_is_there_after_a_restart_and_after_a_crash() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("t", type=Shared, initialPosition=Earliest)
+    client.producer("t").send("a")
+    for again in (world.restart, world.crash):
+        again()
+        client = world.connect()
+        assert list(topics(client).topics) == [P + "t"]
+        assert client.subscribe("t", type=Shared).receive() == ["a"]
