@@ -3,11 +3,37 @@
     MagnetarError
     ├── UsageError (also a ValueError)     fix the call
     │   ├── InvalidMessageIdError          bytes or numbers that are no message id
-    │   ├── InvalidTopicNameError          a name that Pulsar would refuse
-    │   ├── MessageTooLargeError           more bytes than one message may have
+    │   ├── InvalidTopicNameError          also an InvalidTopicName: one that Pulsar would refuse
+    │   ├── MessageTooLargeError           also a MessageTooBig: more than one message may have
     │   ├── NoSuchEntryError               a position that was never in its topic
     │   ├── BatchIndexError                an index that cannot be placed in its batch
-    │   └── SettingsError                  an option or policy with a bad name or value
+    │   ├── SchemaTypeError                also a TypeError: a value that its field cannot take
+    │   ├── SettingsError                  also an InvalidConfiguration: a bad option or policy
+    │   └── UnknownFieldError              also an AttributeError: a field that is not declared
+    ├── PulsarException                    a client could not do it; the official client's names
+    │   ├── InvalidMessage
+    │   │   └── SchemaDecodeError          also a ValueError: bytes that are not of the schema
+    │   ├── the call or the options:
+    │   │     InvalidConfiguration, InvalidUrl, InvalidTopicName, MessageTooBig,
+    │   │     OperationNotSupported, NotAllowedError, CumulativeAcknowledgementNotAllowedError,
+    │   │     ConsumerNotInitialized, ProducerNotInitialized, AlreadyClosed
+    │   ├── the other side is out of reach:
+    │   │     Timeout, ConnectError, NotConnected, ReadError, LookupError, Interrupted
+    │   ├── who asks:
+    │   │     AuthenticationError, AuthorizationError, ErrorGettingAuthenticationData
+    │   ├── the broker:
+    │   │     UnknownError, BrokerMetadataError, BrokerPersistenceError, ServiceUnitNotReady,
+    │   │     TooManyLookupRequestException, UnsupportedVersionError, ChecksumError, CryptoError,
+    │   │     IncompatibleSchema
+    │   ├── others hold or lack it:
+    │   │     TopicNotFound, TopicTerminated, SubscriptionNotFound, ConsumerNotFound,
+    │   │     ConsumerBusy, ConsumerAssignError, ProducerBusy, ProducerFenced
+    │   ├── no room:
+    │   │     ProducerQueueIsFull, MemoryBufferIsFull, ProducerBlockedQuotaExceededError,
+    │   │     ProducerBlockedQuotaExceededException
+    │   └── transactions:
+    │         TransactionCoordinatorNotFoundError, TransactionNotFound, TransactionConflict,
+    │         InvalidTxnStatusError
     ├── BrokerError                        a broker refuses a request, and says why
     ├── CorruptAckError                    bytes that no ack state was written as
     ├── StorageError                       the store cannot do what was asked
@@ -30,29 +56,78 @@ mypyc compiles only some exception bases.
 """
 
 __all__ = [
+    "AlreadyClosed",
+    "AuthenticationError",
+    "AuthorizationError",
     "BatchIndexError",
     "BrokerError",
+    "BrokerMetadataError",
+    "BrokerPersistenceError",
+    "ChecksumError",
+    "ConnectError",
+    "ConsumerAssignError",
+    "ConsumerBusy",
+    "ConsumerNotFound",
+    "ConsumerNotInitialized",
     "CorruptAckError",
     "CorruptionError",
+    "CryptoError",
+    "CumulativeAcknowledgementNotAllowedError",
     "DataDirectoryError",
     "DirectoryInUseError",
     "DiskError",
     "DiskFullError",
+    "ErrorGettingAuthenticationData",
     "FormatVersionError",
+    "IncompatibleSchema",
+    "Interrupted",
+    "InvalidConfiguration",
+    "InvalidMessage",
     "InvalidMessageIdError",
+    "InvalidTopicName",
     "InvalidTopicNameError",
+    "InvalidTxnStatusError",
+    "InvalidUrl",
     "LocalProtocolError",
+    "LookupError",
     "MagnetarError",
+    "MemoryBufferIsFull",
+    "MessageTooBig",
     "MessageTooLargeError",
     "NoSuchEntryError",
+    "NotAllowedError",
+    "NotConnected",
+    "OperationNotSupported",
+    "ProducerBlockedQuotaExceededError",
+    "ProducerBlockedQuotaExceededException",
+    "ProducerBusy",
+    "ProducerFenced",
+    "ProducerNotInitialized",
+    "ProducerQueueIsFull",
     "ProtocolError",
+    "PulsarException",
+    "ReadError",
     "RemoteProtocolError",
+    "SchemaDecodeError",
+    "SchemaTypeError",
+    "ServiceUnitNotReady",
     "SettingsError",
     "StorageError",
     "StorageFullError",
     "StorageReadOnlyError",
     "StoreClosedError",
+    "SubscriptionNotFound",
+    "Timeout",
+    "TooManyLookupRequestException",
+    "TopicNotFound",
+    "TopicTerminated",
+    "TransactionConflict",
+    "TransactionCoordinatorNotFoundError",
+    "TransactionNotFound",
+    "UnknownError",
+    "UnknownFieldError",
     "UnknownObjectError",
+    "UnsupportedVersionError",
     "UsageError",
 ]
 
@@ -63,6 +138,197 @@ class MagnetarError(Exception):
 
 class UsageError(MagnetarError, ValueError):
     """The call cannot work as made; nothing was changed."""
+
+
+class PulsarException(MagnetarError):
+    """What a client raises: the root of the errors that the official Python client has.
+
+    Their names are its names, and like there each stands directly under this one. The one
+    argument is the text: what happened and, where something can be done, what.
+    """
+
+    def __str__(self) -> str:
+        return super().__str__() or type(self).__name__
+
+
+class InvalidConfiguration(PulsarException):
+    """An option that does not exist, or a value that it cannot have."""
+
+
+class InvalidUrl(PulsarException, ValueError):
+    """A service URL that cannot be understood; where the official client has a ValueError."""
+
+
+class InvalidTopicName(PulsarException):
+    """A topic name that Pulsar refuses."""
+
+
+class InvalidMessage(PulsarException):
+    """Bytes that are no message, or not the one that its schema describes."""
+
+
+class MessageTooBig(PulsarException):
+    """A message exceeds what one message may take."""
+
+
+class OperationNotSupported(PulsarException):
+    """The feature is not there, or not for this kind of topic or consumer."""
+
+
+class NotAllowedError(PulsarException):
+    """The broker forbids the operation in this state or on this subscription."""
+
+
+class CumulativeAcknowledgementNotAllowedError(PulsarException):
+    """A cumulative ack where consumers share a subscription."""
+
+
+class ConsumerNotInitialized(PulsarException):
+    """The consumer is not open."""
+
+
+class ProducerNotInitialized(PulsarException):
+    """The producer is not open."""
+
+
+class AlreadyClosed(PulsarException):
+    """The client, producer, consumer or reader was closed."""
+
+
+class Timeout(PulsarException):
+    """No answer came in time."""
+
+
+class ConnectError(PulsarException):
+    """The connection could not be made, or broke."""
+
+
+class NotConnected(PulsarException):
+    """There is no connection to the broker at the moment."""
+
+
+class ReadError(PulsarException):
+    """The connection broke while something was read from it."""
+
+
+class LookupError(PulsarException):
+    """The broker of a topic could not be found."""
+
+
+class Interrupted(PulsarException):
+    """The wait was interrupted."""
+
+
+class AuthenticationError(PulsarException):
+    """The broker does not believe who we are."""
+
+
+class AuthorizationError(PulsarException):
+    """We may not do this."""
+
+
+class ErrorGettingAuthenticationData(PulsarException):
+    """The credentials could not be had from where they are kept."""
+
+
+class UnknownError(PulsarException):
+    """The broker failed, and has no name for it."""
+
+
+class BrokerMetadataError(PulsarException):
+    """The broker could not read or write its metadata."""
+
+
+class BrokerPersistenceError(PulsarException):
+    """The broker could not store it."""
+
+
+class ServiceUnitNotReady(PulsarException):
+    """The broker does not serve the topic at the moment."""
+
+
+class TooManyLookupRequestException(PulsarException):
+    """Too many requests at once."""
+
+
+class UnsupportedVersionError(PulsarException):
+    """One side is too old for what the other asks."""
+
+
+class ChecksumError(PulsarException):
+    """The message was damaged on its way."""
+
+
+class CryptoError(PulsarException):
+    """A message could not be encrypted or decrypted."""
+
+
+class IncompatibleSchema(PulsarException):
+    """The topic has a schema that this one cannot follow."""
+
+
+class TopicNotFound(PulsarException):
+    """There is no such topic."""
+
+
+class TopicTerminated(PulsarException):
+    """The topic was terminated: it takes no more messages."""
+
+
+class SubscriptionNotFound(PulsarException):
+    """There is no such subscription."""
+
+
+class ConsumerNotFound(PulsarException):
+    """The broker does not know the consumer."""
+
+
+class ConsumerBusy(PulsarException):
+    """Another consumer has the subscription."""
+
+
+class ConsumerAssignError(PulsarException):
+    """The broker could not give the consumer its share of the keys."""
+
+
+class ProducerBusy(PulsarException):
+    """Another producer has the name, or the topic."""
+
+
+class ProducerFenced(PulsarException):
+    """Another producer took over the topic."""
+
+
+class ProducerQueueIsFull(PulsarException):
+    """Too many messages of this producer wait for their receipt."""
+
+
+class MemoryBufferIsFull(PulsarException):
+    """The messages that wait take more memory than the client may have."""
+
+
+class ProducerBlockedQuotaExceededError(PulsarException):
+    """The backlog has reached its quota: the producer must wait."""
+
+
+class ProducerBlockedQuotaExceededException(PulsarException):
+    """The backlog has reached its quota."""
+
+
+class TransactionCoordinatorNotFoundError(PulsarException):
+    """There is no coordinator for the transaction."""
+
+
+class TransactionNotFound(PulsarException):
+    """There is no such transaction."""
+
+
+class TransactionConflict(PulsarException):
+    """Another transaction has acked the message."""
+
+
+class InvalidTxnStatusError(PulsarException):
+    """The transaction is not in a state that allows this."""
 
 
 class InvalidMessageIdError(UsageError):
@@ -76,7 +342,7 @@ class InvalidMessageIdError(UsageError):
         return f"not a message id: {self.reason}"
 
 
-class InvalidTopicNameError(UsageError):
+class InvalidTopicNameError(UsageError, InvalidTopicName):
     """A topic name that Pulsar would refuse."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -88,7 +354,7 @@ class InvalidTopicNameError(UsageError):
         return f"invalid topic name {self.name!r}: {self.reason}"
 
 
-class MessageTooLargeError(UsageError):
+class MessageTooLargeError(UsageError, MessageTooBig):
     """A message, or what is fixed of it, exceeds what one message may take."""
 
     def __init__(self, size: int, size_max: int, advice: str) -> None:
@@ -130,7 +396,7 @@ class BatchIndexError(UsageError):
         return f"entry {self.ledger_id}:{self.entry_id}: {self.reason}"
 
 
-class SettingsError(UsageError):
+class SettingsError(UsageError, InvalidConfiguration):
     """An option or a policy that does not exist, or a value that it cannot have."""
 
     def __init__(self, key: str, reason: str) -> None:
@@ -142,6 +408,45 @@ class SettingsError(UsageError):
         return f"{self.key}: {self.reason}"
 
 
+class SchemaTypeError(UsageError, TypeError):
+    """A value that its field or its schema cannot take."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+class UnknownFieldError(UsageError, AttributeError):
+    """A field that its record does not declare."""
+
+    def __init__(self, record: str, field: str) -> None:
+        super().__init__(record, field)
+        self.record = record
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"record {self.record} has no field {self.field}: declare it in the class"
+
+
+class SchemaDecodeError(InvalidMessage, ValueError):
+    """Bytes that are not what the schema describes."""
+
+    def __init__(self, schema: str, detail: str) -> None:
+        super().__init__(schema, detail)
+        self.schema = schema
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return (
+            f"the message is not what {self.schema} describes: {self.detail}; "
+            "read it with the schema that it was written with, or take its data() as it is"
+        )
+
+
 class BrokerError(MagnetarError):
     """A broker refuses a request. `code` is a number of `ServerError`, as the wire has it."""
 
@@ -151,7 +456,7 @@ class BrokerError(MagnetarError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return self.reason
+        return f"{self.reason} (error {self.code})"
 
 
 class CorruptAckError(MagnetarError):

@@ -23,7 +23,7 @@ from magnetar.admin.answer import (
     status_of,
 )
 from magnetar.admin.call import Admin, Call, Handler, Route
-from magnetar.errors import MagnetarError
+from magnetar.errors import BrokerError, MagnetarError
 
 __all__ = ["AdminApp"]
 
@@ -93,7 +93,8 @@ class AdminApp:
             status = status_of(error)
             if status >= INTERNAL:
                 log.warning("%s %s: %s", request.method, request.url.path, error)
-            return reason_answer(status, str(error))
+            reason = error.reason if isinstance(error, BrokerError) else str(error)
+            return reason_answer(status, reason)
         except ClientDisconnect:
             raise
         except Exception:

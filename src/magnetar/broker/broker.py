@@ -38,6 +38,8 @@ MAINTAIN_MS: Final = 1000
 INACTIVE_CHECK_MS: Final = 10_000
 # Acked ledgers whose time is over are looked for so often; Pulsar's default too.
 RETENTION_CHECK_MS: Final = 120_000
+# So many topics are looked after at once. With 10,000 of them nobody waits for all.
+TURN_TOPICS: Final = 50
 
 
 @final
@@ -72,6 +74,8 @@ class Broker:
         self._choked: bool = False
         self._fresh: list[Topic] = []
         self._to_trim: list[Topic] = []
+        # Cursors whose snapshot is being written.
+        self._snapshots: Final[set[int]] = set()
         self._timers: list[Timer] = []
         self._stopped: bool = False
         self._names_given: int = 0
@@ -304,6 +308,9 @@ class Broker:
         topic = self.topics.get(str(name))
         if topic is None:
             return kept(None) if self.exists(name) else broken(self._not_found(name))
+        if topic.deleted:
+            # It must stay known until it is gone, or it would be loaded once more.
+            return broken(BrokerError(ServerError.ServiceNotReady, f"{name} is being deleted"))
         promise: Promise[None] = Promise()
 
         def closed(done: None) -> None:
@@ -349,10 +356,15 @@ class Broker:
                 return
             if topic.name.persistent:
                 self._forget(name)
-                self.directory.forget_topic(name)
-            if delete_schema:
-                self.schemas.purge(schema_topic(topic.name))
             self._tell_watchers(topic.name, created=False)
+            try:
+                if topic.name.persistent:
+                    self.directory.forget_topic(name)
+                if delete_schema:
+                    self.schemas.purge(schema_topic(topic.name))
+            except StorageError as failed:
+                promise.fail(failed)
+                return
             promise.keep(None)
 
         if not topic.name.persistent:
@@ -420,10 +432,12 @@ class Broker:
 
     def take_outcome(self, outcome: Outcome) -> None:
         """The journal says what became of records."""
-        self.commits.take(outcome)
         if outcome.error is not None:
             self.host.warn(f"the journal failed: {outcome.error}")
-        self.refresh()
+        try:
+            self.commits.take(outcome)
+        finally:
+            self.refresh()
 
     def refresh_later(self, topic: Topic) -> None:
         self._fresh.append(topic)
@@ -467,10 +481,26 @@ class Broker:
         """Trims topics, takes snapshots of cursors, and lets the store tidy up."""
         to_trim = self._to_trim
         self._to_trim = []
-        for topic in to_trim:
-            topic.trim()
+        self._in_turns([str(topic.name) for topic in to_trim], self._trim)
         self._snapshot_cursors()
         self._maintain_store()
+
+    def _in_turns(self, names: list[str], work: Callable[[str], None]) -> None:
+        """Does something for each of these topics: a few now, and others have their turn."""
+        names.reverse()
+
+        def step() -> None:
+            for _ in range(min(TURN_TOPICS, len(names))):
+                work(names.pop())
+            if names and not self._stopped:
+                self.host.call_soon(step)
+
+        step()
+
+    def _trim(self, name: str) -> None:
+        topic = self.topics.get(name)
+        if topic is not None:
+            topic.trim()
 
     def _maintain_store(self) -> None:
         if not self._stopped and self.store.maintain():
@@ -479,6 +509,8 @@ class Broker:
 
     def _snapshot_cursors(self) -> None:
         for cursor_id in self.store.cursors_due():
+            if cursor_id in self._snapshots:
+                continue  # on a slow disk it takes longer than until we look again
             state = self.store.log.state.cursors[cursor_id]
             name = self.store.log.state.topics[state.topic_id].name
             topic = self.topics.get(name)
@@ -494,6 +526,10 @@ class Broker:
         writer = self.store.begin_snapshot(cursor_id)
         slices = snapshot_slices(cursor)
         waiting: list[bytes] = []
+        self._snapshots.add(cursor_id)
+
+        def written(error: Exception | None) -> None:
+            self._snapshots.discard(cursor_id)
 
         def step() -> None:
             part = next(slices, None)
@@ -503,32 +539,42 @@ class Broker:
                     self.host.kick()
             except StorageError as error:
                 self.host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
+                self._snapshots.discard(cursor_id)
                 return
             if part is not None:
                 waiting.append(part)
                 self.host.call_soon(step)
+            else:
+                self.commits.when(self.store.ticket_last, written)
 
         step()
 
     def tick_rates(self) -> None:
+        self._in_turns(list(self.topics), self._tick)
+
+    def _tick(self, name: str) -> None:
+        topic = self.topics.get(name)
+        if topic is None:
+            return
         seconds = RATE_INTERVAL_MS / 1000
-        for topic in self.topics.values():
-            topic.incoming.tick(seconds)
-            for producer in topic.producers.values():
-                producer.traffic.tick(seconds)
-            for subscription in topic.subscriptions.values():
-                subscription.expired.tick(seconds)
-                for consumer in subscription.consumers:
-                    consumer.out.tick(seconds)
-                    consumer.redelivered.tick(seconds)
-                    consumer.acked.tick(seconds)
+        topic.incoming.tick(seconds)
+        for producer in topic.producers.values():
+            producer.traffic.tick(seconds)
+        for subscription in topic.subscriptions.values():
+            subscription.expired.tick(seconds)
+            for consumer in subscription.consumers:
+                consumer.out.tick(seconds)
+                consumer.redelivered.tick(seconds)
+                consumer.acked.tick(seconds)
 
     def expire(self) -> None:
         """Acks messages that are older than their topic's policy allows."""
-        for name in list(self._ids):
-            topic = self._if_wanted(name)
-            if topic is not None:
-                expire_old(topic, self.host.now_ms())
+        self._in_turns(list(self._ids), self._expire)
+
+    def _expire(self, name: str) -> None:
+        topic = self._if_wanted(name)
+        if topic is not None:
+            expire_old(topic, self.host.now_ms())
 
     def _if_wanted(self, name: str) -> Topic | None:
         """The topic if it is loaded, or if a policy wants something of it."""
@@ -546,18 +592,26 @@ class Broker:
             return None
 
     def check_quotas(self) -> None:
-        for topic in list(self.topics.values()):
-            if topic.name.persistent and not topic.closed:
-                check_quota(topic, self.host.now_ms())
+        self._in_turns(list(self.topics), self._check_quota)
+
+    def _check_quota(self, name: str) -> None:
+        topic = self.topics.get(name)
+        if topic is not None and topic.name.persistent and not topic.closed:
+            check_quota(topic, self.host.now_ms())
 
     def check_retention(self) -> None:
         """Trims what was acked long ago, though nobody acks or publishes any more."""
-        for topic in self.topics.values():
-            if topic.name.persistent and not topic.closed:
-                topic.acks_moved()
+        self._in_turns(list(self.topics), self._check_retention)
+
+    def _check_retention(self, name: str) -> None:
+        topic = self.topics.get(name)
+        if topic is not None and topic.name.persistent and not topic.closed:
+            topic.acks_moved()
 
     def delete_inactive(self) -> None:
-        now_ms = self.host.now_ms()
-        for topic in list(self.topics.values()):
-            if not topic.closed and is_inactive(topic, now_ms):
-                self.delete_topic(topic.name, force=True, delete_schema=False)
+        self._in_turns(list(self.topics), self._delete_inactive)
+
+    def _delete_inactive(self, name: str) -> None:
+        topic = self.topics.get(name)
+        if topic is not None and not topic.closed and is_inactive(topic, self.host.now_ms()):
+            self.delete_topic(topic.name, force=True, delete_schema=False)

@@ -60,13 +60,23 @@ class Commits:
         self._waiting.append(_Callback(max(ticket, last), callback))
 
     def take(self, outcome: Outcome) -> int:
-        """Settles what the outcome covers; how many that were."""
+        """Settles what the outcome covers; how many that were.
+
+        Whatever one of them raises, the others are settled too: who was left would be told
+        of the next outcome as if it were its own.
+        """
         self.settled = max(self.settled, outcome.end)
         waiting = self._waiting
         count = 0
+        raised: Exception | None = None
         while waiting and waiting[0].ticket < outcome.end:
-            waiting.popleft().settle(outcome.error)
+            try:
+                waiting.popleft().settle(outcome.error)
+            except Exception as error:
+                raised = raised or error
             count += 1
+        if raised is not None:
+            raise raised
         return count
 
     def __len__(self) -> int:

@@ -42,12 +42,34 @@ class Deduplication:
     def __init__(self, topic: "Topic", cursor: Cursor, cursor_id: int) -> None:
         self._topic: Final = topic
         self._cursor: Final = cursor
-        self._cursor_id: Final = cursor_id
+        self._cursor_id: int = cursor_id
         self._stored: dict[str, int] = {}
         self._pushed: dict[str, int] = {}
         self._since_snapshot: i64 = 0
         self._last: Position = cursor.mark_delete
         self._writing: bool = False
+        # The cursor could not be written; it is when the disk takes something again.
+        self._lost: bool = False
+
+    def created(self) -> None:
+        """The cursor is on its way to the disk, as it was when it was new."""
+        topic = self._topic
+
+        def settled(error: Exception | None) -> None:
+            self._lost = error is not None
+
+        topic.commits.when(topic.store.ticket_last, settled)
+        topic.host.kick()
+
+    def _create_again(self) -> None:
+        topic = self._topic
+        try:
+            self._cursor_id = create_cursor(topic, self._cursor)
+        except StorageError as error:
+            topic.host.warn(f"deduplication of {topic.name}: {error}")
+            return
+        self._lost = False
+        self.created()
 
     @property
     def position(self) -> Position:
@@ -67,6 +89,14 @@ class Deduplication:
         self._pushed[producer] = last
         return FRESH
 
+    def pushed(self, producer: str) -> int:
+        """The highest sequence id on its way or stored, or -1."""
+        return self._pushed.get(producer, -1)
+
+    def take_back(self, producer: str, pushed: int) -> None:
+        """The last publish was not pushed after all; `pushed` is what was before it."""
+        self._pushed[producer] = pushed
+
     def forget_pushed(self, producer: str) -> None:
         """What was on its way failed."""
         self._pushed[producer] = self._stored.get(producer, -1)
@@ -79,7 +109,9 @@ class Deduplication:
             self._stored[producer] = sequence_id
         self._last = position
         self._since_snapshot += 1
-        if self._since_snapshot >= self._topic.settings.deduplication_snapshot_entries:
+        if self._lost:
+            self._create_again()
+        elif self._since_snapshot >= self._topic.settings.deduplication_snapshot_entries:
             self.snapshot()
 
     def snapshot(self) -> None:
@@ -118,6 +150,8 @@ class Deduplication:
 
     def delete(self) -> None:
         """It was switched off."""
+        if self._lost:
+            return
         self._topic.store.delete_cursor(self._cursor_id)
         self._topic.host.kick()
 
@@ -127,6 +161,8 @@ def load_deduplication(topic: "Topic") -> Deduplication:
     store = topic.store
     if topic.stored:
         for cursor_id in store.cursor_ids(topic.id):
+            if store.log.deleting(cursor_id):
+                continue  # it was switched off a moment ago
             image = store.cursor_image(cursor_id)
             if image.name == NAME:
                 cursor = load_cursor(store, cursor_id, topic.ledgers)
@@ -136,11 +172,16 @@ def load_deduplication(topic: "Topic") -> Deduplication:
                 found._pushed = dict(found._stored)
                 return found
     cursor = Cursor(topic.ledgers, topic.ledgers.last())
-    cursor_id = store.create_cursor(
+    fresh = Deduplication(topic, cursor, create_cursor(topic, cursor))
+    fresh.created()
+    return fresh
+
+
+def create_cursor(topic: "Topic", cursor: Cursor) -> int:
+    """The id of a cursor that knows no numbers: they are in the entries behind it."""
+    return topic.store.create_cursor(
         topic.id, NAME, encode_snapshot(cursor), properties=pack_numbers({})
     )
-    topic.host.kick()
-    return Deduplication(topic, cursor, cursor_id)
 
 
 def _replay(topic: "Topic", found: Deduplication) -> None:

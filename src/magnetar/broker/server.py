@@ -134,6 +134,9 @@ class BrokerServer:
                 lambda: _Link(self, loop), self._host, self.port, backlog=1024
             )
         except BaseException:
+            self.loop_host.closed = True
+            if self.loop_host.writer is not None:
+                self.loop_host.writer.stop()
             self.store.close()
             raise
         self.port = self._server.sockets[0].getsockname()[1]

@@ -94,6 +94,8 @@ class Session(Peer):
         self._producer_topics: Final[dict[int, Topic]] = {}
         self._closed_producers: Final[dict[int, None]] = {}
         self._waiting_producers: Final[dict[int, int]] = {}
+        # Those that another connection is asked for first, and their requests.
+        self._asking_producers: Final[dict[int, int]] = {}
         self._links: Final[dict[int, _Link]] = {}
         self._watchers: Final[dict[int, Callable[[str, str, bool], None]]] = {}
         self._probes: list[Callable[[bool], None]] = []
@@ -221,7 +223,7 @@ class Session(Peer):
         self.writable = True
         for link in list(self._links.values()):
             if link.subscription is not None and not link.consumer.closed:
-                link.subscription.pump()
+                link.subscription.resume()
 
     # ---- Life ----------------------------------------------------------------
 
@@ -231,6 +233,8 @@ class Session(Peer):
             return
         if not self._connected:
             self.fail("no CONNECT within the keep-alive interval")
+        elif self.paused:
+            pass  # it may have answered: nobody reads what it says now
         elif self._asked_alive:
             self.fail("no answer to PING within the keep-alive interval")
         else:
@@ -249,6 +253,9 @@ class Session(Peer):
 
     def _probe_failed(self) -> None:
         self._probe_timer = None
+        if self.paused:
+            self._answer_probes(True)  # nobody reads what it says now, so it is not its fault
+            return
         self.fail("no answer to PING, and another client wants what it holds")
 
     def _answer_probes(self, alive: bool) -> None:
@@ -354,17 +361,28 @@ class Session(Peer):
             topic = self.broker.topic(name, may_create=True)
             holder = topic.producers.get(command.producer_name)
             if holder is not None and holder.peer is not self and not holder.peer.closed:
-                holder.peer.probe(lambda alive: self._add_producer(command, id, topic))
+                self._asking_producers[id] = command.request_id
+                holder.peer.probe(lambda alive: self._have_asked(command, id, topic))
                 return
         except MagnetarError as error:
             self._refuse(command.request_id, error)
             return
         self._add_producer(command, id, topic)
 
+    def _have_asked(self, command: pb.CommandProducer, id: int, topic: Topic) -> None:
+        """Whoever had the producer's name has answered, or is gone."""
+        if self._asking_producers.get(id) != command.request_id:
+            reason = f"producer {id} was closed or created anew meanwhile"
+            self._refuse(command.request_id, BrokerError(ServerError.ServiceNotReady, reason))
+            return
+        del self._asking_producers[id]
+        self._add_producer(command, id, topic)
+
     def _add_producer(self, command: pb.CommandProducer, id: int, topic: Topic) -> None:
         if self.closed:
             return
         try:
+            topic.require_open()
             schema = read_schema(command.schema) if command.HasField("schema") else None
             policy = self.broker.schema_policy(topic.name)
             version = self.broker.schemas.add_producer_schema(
@@ -389,6 +407,10 @@ class Session(Peer):
         except (MagnetarError, ValueError) as error:
             self._refuse(command.request_id, error)
             return
+        before = self._producers.get(id)
+        if before is not None:
+            # One of another name or topic: nobody else would let go of it.
+            self._producer_topics[id].remove_producer(before)
         self._closed_producers.pop(id, None)
         self._producers[id] = producer
         self._producer_topics[id] = topic
@@ -466,6 +488,7 @@ class Session(Peer):
     def _on_close_producer(self, command: pb.CommandCloseProducer) -> None:
         id = signed(command.producer_id)
         producer = self._producers.get(id)
+        self._asking_producers.pop(id, None)
         if producer is None:
             self._succeed(command.request_id)
             return
@@ -549,7 +572,11 @@ class Session(Peer):
         return None
 
     def _subscribe(self, command: pb.CommandSubscribe, topic: Topic, consumer: Consumer) -> None:
-        if self.closed or consumer.closed:
+        if self.closed:
+            return
+        if consumer.closed:
+            reason = f"consumer {consumer.id} was closed meanwhile"
+            self._refuse(command.request_id, BrokerError(ServerError.ServiceNotReady, reason))
             return
         start = None
         if command.HasField("start_message_id"):

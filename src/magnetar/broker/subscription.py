@@ -297,6 +297,13 @@ class Subscription:
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         self.last_flow_ms = self.topic.host.now_ms()
+        if consumer.permits == 0 and consumer.out.messages == 0:
+            # One that comes back acks first what it has from before: that is not for it again.
+            self._when_quiet(lambda: self._flow(consumer, permits))
+        else:
+            self._flow(consumer, permits)
+
+    def _flow(self, consumer: Consumer, permits: i64) -> None:
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.flow(consumer, permits)
 
@@ -314,6 +321,11 @@ class Subscription:
         if self.dispatcher is not None:
             self.dispatcher.pump()
             self._check_end()
+
+    def resume(self) -> None:
+        """A consumer can be sent to again: what it was passed over for is offered anew."""
+        if self.dispatcher is not None:
+            self.dispatcher.limits_changed()
 
     def _when_quiet(self, callback: Callable[[], None]) -> None:
         """Calls back when all acks that came so far are settled."""

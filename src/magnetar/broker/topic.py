@@ -201,8 +201,11 @@ class Topic:
         now_ms = self.host.now_ms()
         if self._refuse_entry(producer, send, facts, now_ms):
             return
-        if self.deduplication is not None and self._is_duplicate(producer, send, facts):
-            return
+        pushed = -1
+        if self.deduplication is not None:
+            pushed = self.deduplication.pushed(producer.name)
+            if self._is_duplicate(producer, send, facts):
+                return
         data = entry.without_broker_metadata()
         size: i64 = len(data)
         try:
@@ -213,8 +216,11 @@ class Topic:
                 publish_time_ms=facts.publish_time_ms,
             )
         except StorageError as error:
-            self.publish_failed(producer, str(error))
-            producer.refuse(send.sequence_id, PERSISTENCE, str(error))
+            producer.break_off(str(error))
+            if self.deduplication is not None:
+                # Those before it are still on their way: only this one was not pushed.
+                self.deduplication.take_back(producer.name, pushed)
+            self._after_pending(producer, send, PERSISTENCE, str(error))
             return
         producer.pending += 1
         self.last_publish_ms = now_ms
@@ -328,6 +334,11 @@ class Topic:
         if not self.subscriptions:
             self.acks_moved()
 
+    def require_open(self) -> None:
+        """Raises BrokerError if it was unloaded or deleted."""
+        if self.closed:
+            raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
+
     # ---- Producers -----------------------------------------------------------
 
     def add_producer(self, producer: Producer, topic_epoch: int | None) -> Promise[int]:
@@ -335,8 +346,7 @@ class Topic:
 
         Kept at once, or when the topic is its own. Raises BrokerError.
         """
-        if self.closed:
-            raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
+        self.require_open()
         if self.terminated:
             raise BrokerError(ServerError.TopicTerminatedError, f"{self.name} is terminated")
         if self.blocked is not None:
@@ -402,13 +412,17 @@ class Topic:
         self.exclusive = None
 
     def _admit(self, producer: Producer) -> None:
+        if producer.access_mode != ProducerAccessMode.Shared:
+            self.epoch += 1
+            try:
+                self.broker.save_topic(self)
+            except StorageError:
+                self.epoch -= 1
+                raise
+            self.exclusive = producer
         producer.ready = True
         self.producers[producer.name] = producer
         self.last_active_ms = self.host.now_ms()
-        if producer.access_mode != ProducerAccessMode.Shared:
-            self.exclusive = producer
-            self.epoch += 1
-            self.broker.save_topic(self)
 
     def remove_producer(self, producer: Producer) -> None:
         """The producer is gone; the next in line may have the topic."""
@@ -422,10 +436,15 @@ class Topic:
         self.last_active_ms = self.host.now_ms()
         if self.exclusive is producer:
             self.exclusive = None
-        if self.waiting_producers and not self.producers:
+        while self.waiting_producers and not self.producers:
             following = self.waiting_producers.pop(0)
-            self._admit(following)
-            self.broker.producer_ready(self, following)
+            try:
+                self._admit(following)
+            except StorageError as error:
+                self.host.warn(f"producer {following.name!r} of {self.name}: {error}")
+                self.broker.dismiss_producer(following)
+            else:
+                self.broker.producer_ready(self, following)
 
     # ---- Subscriptions -------------------------------------------------------
 
@@ -464,8 +483,7 @@ class Topic:
         promise.fail(error)
 
     def _check_subscribe(self, request: SubscribeRequest) -> None:
-        if self.closed:
-            raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
+        self.require_open()
         type_name = TYPE_NAMES[request.type]
         if type_name not in self.policies.subscription_types:
             raise BrokerError(
@@ -508,6 +526,11 @@ class Topic:
         self, name: str, mark_delete: Position, properties: dict[str, str]
     ) -> Subscription:
         """A new durable subscription; it exists once `ticket_last` is durable."""
+        self.require_open()
+        if name in self.subscriptions:
+            raise BrokerError(
+                ServerError.NotAllowedError, f"{self.name} has a subscription {name!r} already"
+            )
         limit = self.policies.max_subscriptions
         if limit > 0 and len(self.subscriptions) >= limit:
             raise BrokerError(
@@ -548,8 +571,10 @@ class Topic:
         return subscription
 
     def load_subscriptions(self) -> None:
-        """Brings back the cursors that the store has."""
+        """Brings back the cursors that the store has, but for those that are being deleted."""
         for cursor_id in self.store.cursor_ids(self.id):
+            if self.store.log.deleting(cursor_id):
+                continue
             image = self.store.cursor_image(cursor_id)
             if image.name.startswith(INTERNAL):
                 continue
@@ -561,6 +586,9 @@ class Topic:
     def unsubscribe(self, subscription: Subscription) -> Promise[None]:
         """Deletes a subscription; its consumers are closed."""
         promise: Promise[None] = Promise()
+        if subscription.durable and self.subscriptions.get(subscription.name) is not subscription:
+            reason = f"{subscription.title} is deleted already, or about to be"
+            return broken(BrokerError(ServerError.SubscriptionNotFound, reason))
         self.drop(subscription)
         subscription.close()
         if not subscription.durable:
@@ -699,8 +727,9 @@ class Topic:
         for ledger_id in ledger_ids:
             if self.ledgers.entry_count(ledger_id) >= 0:
                 self.ledgers.remove(ledger_id)
-        for subscription in self.subscriptions.values():
+        for subscription in list(self.subscriptions.values()):
             subscription.cursor.trim()
+            subscription.pump()
 
     # ---- The end -------------------------------------------------------------
 
@@ -708,7 +737,11 @@ class Topic:
         """No more entries; the last one."""
         if not self.terminated:
             self.terminated = True
-            self.broker.save_topic(self)
+            try:
+                self.broker.save_topic(self)
+            except StorageError:
+                self.terminated = False
+                raise
             for producer in list(self.producers.values()) + list(self.waiting_producers):
                 self.broker.dismiss_producer(producer)
             self._fence_all()

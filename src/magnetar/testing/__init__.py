@@ -1,17 +1,27 @@
-"""For tests: a simulated loop, network and disk."""
+"""For tests: a simulated loop, network and disk, and a broker for programs' own tests.
 
-from magnetar.testing.sim_connection import SimConnection, SimTransport
-from magnetar.testing.sim_disk import DiskFaults, PowerLost, SimDisk
-from magnetar.testing.sim_executor import SimExecutor
-from magnetar.testing.sim_loop import DeadlockError, SimLoop, SimulationError, StepLimitError
-from magnetar.testing.sim_network import NetworkConditions, SimNetwork, SimServer
-from magnetar.testing.sim_process import ProcessKilled, SimProcess
-from magnetar.testing.sim_writer import SimWriter
-from magnetar.testing.trace import Trace, fingerprint
+Everything is loaded when it is first asked for: pytest loads `pytest_plugin` from here
+wherever Magnetar is installed, and most of its runs want none of this.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from magnetar.testing.embedded import EmbeddedBroker
+    from magnetar.testing.sim_connection import SimConnection, SimTransport
+    from magnetar.testing.sim_disk import DiskFaults, PowerLost, SimDisk
+    from magnetar.testing.sim_executor import SimExecutor
+    from magnetar.testing.sim_loop import DeadlockError, SimLoop, SimulationError, StepLimitError
+    from magnetar.testing.sim_network import NetworkConditions, SimNetwork, SimServer
+    from magnetar.testing.sim_process import ProcessKilled, SimProcess
+    from magnetar.testing.sim_writer import SimWriter
+    from magnetar.testing.trace import Trace, fingerprint
 
 __all__ = [
     "DeadlockError",
     "DiskFaults",
+    "EmbeddedBroker",
     "NetworkConditions",
     "PowerLost",
     "ProcessKilled",
@@ -29,3 +39,23 @@ __all__ = [
     "Trace",
     "fingerprint",
 ]
+
+_NAMES = {
+    "embedded": ("EmbeddedBroker",),
+    "sim_connection": ("SimConnection", "SimTransport"),
+    "sim_disk": ("DiskFaults", "PowerLost", "SimDisk"),
+    "sim_executor": ("SimExecutor",),
+    "sim_loop": ("DeadlockError", "SimLoop", "SimulationError", "StepLimitError"),
+    "sim_network": ("NetworkConditions", "SimNetwork", "SimServer"),
+    "sim_process": ("ProcessKilled", "SimProcess"),
+    "sim_writer": ("SimWriter",),
+    "trace": ("Trace", "fingerprint"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'magnetar.testing' has no attribute {name!r}")
+    return getattr(import_module(f"magnetar.testing.{module}"), name)

@@ -84,7 +84,7 @@ class Dispatcher:
         """Something of these entries was acked, and is durable."""
 
     def limits_changed(self) -> None:
-        """Limits on unacked messages are others now."""
+        """Limits on unacked messages are others now, or a slow peer reads again."""
         self.pump()
 
     def passed(self) -> None:
@@ -191,5 +191,5 @@ class Dispatcher:
             entries_max=run.end - run.first,
             bytes_max=bytes_max,
         )
-        assert plan.entries, "the cursor knows entries that the log does not have"
-        return plan
+        # None of them may be there: they were trimmed just now, and the topic will hear of it.
+        return plan if plan.entries else None

@@ -107,7 +107,11 @@ class SharedDispatcher(Dispatcher):
 
     def _changed(self) -> None:
         """What could not be delivered before may be possible now."""
-        self._offered = 0
+        if self._offered > 0:
+            self._offered = 0
+            if self.reading and self._source == REPLAY:
+                # It was planned behind entries that are to be offered first now.
+                self.generation += 1
         self._judge()
         self.pump()
 
@@ -298,6 +302,7 @@ class SharedDispatcher(Dispatcher):
                 self._forget(key)
                 continue
             if key in self.owners:
+                self._leave_replay(key)
                 continue
             data = entry.data
             assert data is not None
@@ -332,11 +337,12 @@ class SharedDispatcher(Dispatcher):
         if consumer is None:
             if source != REPLAY:
                 self._replay.add(key)
-                if facts.chunk_id >= 0:
+                if facts.chunk_id >= 0 and key not in self._parked:
                     self._parked[key] = facts.uuid
                     self._chunks.park(facts.uuid)
             return False
-        if source == REPLAY:
+        if source == REPLAY or len(self._replay) > 0:
+            # One that was due early, and then given back, waits there and comes as new.
             self._leave_replay(key)
         self._send(consumer, entry, key, remaining, 0, now_ms)
         if facts.chunk_id >= 0:

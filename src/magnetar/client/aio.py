@@ -1,0 +1,493 @@
+"""The asyncio door: `async with`, `await`, `async for`.
+
+Everything runs on the loop that the client was made on. `Producer.send` is a plain function
+that returns a future, so a thousand sends can be on their way without a task for each.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from magnetar.client.avro_schema import AvroSchema
+from magnetar.client.engine.client import Engine
+from magnetar.client.engine.consumer import EngineConsumer, PartitionConsumer
+from magnetar.client.engine.producer import EngineProducer, partition_names
+from magnetar.client.engine.stats import ConsumerStats, ProducerStats
+from magnetar.client.message import Message
+from magnetar.client.options import (
+    ClientOptions,
+    ConsumerBatchReceivePolicy,
+    ConsumerOptions,
+    ProducerOptions,
+    ReaderOptions,
+)
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.schema_info import SchemaInfo
+from magnetar.errors import AlreadyClosed, InvalidConfiguration, Timeout, UsageError
+from magnetar.model import MessageId, TopicName
+
+# The ledger of the id that is behind every other.
+LATEST = (1 << 63) - 1
+
+__all__ = ["Client", "Consumer", "Producer", "Reader", "make_outgoing"]
+
+
+class _Closing:
+    """`async with` closes it."""
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Client(_Closing):
+    """A client of a broker or a cluster.
+
+    Options are those of `magnetar.Client`, which is the official Python client's.
+    """
+
+    def __init__(self, service_url: str, **options: Any) -> None:
+        self._engine = Engine(service_url, ClientOptions(**options))
+
+    async def create_producer(
+        self, topic: str, *, schema: Schema | None = None, **options: Any
+    ) -> "Producer":
+        schema = schema or BytesSchema()
+        producer = EngineProducer(self._engine, topic, ProducerOptions(**options), schema)
+        producer.settle = _settle_futures
+        await self._engine.open(producer)
+        return Producer(producer, schema)
+
+    async def subscribe(
+        self,
+        topic: "str | list[str] | re.Pattern[str]",
+        subscription_name: str,
+        *,
+        schema: Schema | None = None,
+        **options: Any,
+    ) -> "Consumer":
+        schema = schema or BytesSchema()
+        topics, pattern = split_topics(topic)
+        consumer = EngineConsumer(
+            self._engine,
+            topics,
+            pattern,
+            ConsumerOptions(subscription_name, **options),
+            schema,
+        )
+        await self._engine.open(consumer)
+        return Consumer(consumer, schema)
+
+    async def create_reader(
+        self,
+        topic: str,
+        start_message_id: MessageId,
+        *,
+        schema: Schema | None = None,
+        **options: Any,
+    ) -> "Reader":
+        schema = schema or BytesSchema()
+        reader = ReaderOptions(start_message_id, **options)
+        name = f"reader-{int(self._engine.random() * (1 << 40)):010x}"
+        consumer = EngineConsumer(
+            self._engine, [topic], None, reader.consumer_options(name), schema
+        )
+        await self._engine.open(consumer)
+        return Reader(consumer, schema)
+
+    async def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
+        """The schema of a topic, or a version of it."""
+        return await self._engine.schema_info(topic, version_bytes(version))
+
+    async def get_topic_partitions(self, topic: str) -> list[str]:
+        count = await self._engine.partitions(topic)
+        return partition_names(str(TopicName.parse(topic)), count)
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+
+class Producer(_Closing):
+    """Publishes to a topic."""
+
+    def __init__(self, producer: EngineProducer, schema: Schema) -> None:
+        self._producer = producer
+        self._schema = schema
+        self._plain = type(schema) is BytesSchema
+        self._new_future = asyncio.get_running_loop().create_future
+
+    def send(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
+        """Sends a message; the future is its id, when it is stored.
+
+        Raises ProducerQueueIsFull, unless the producer was made to wait for room: then use
+        `await send_when_room`.
+        """
+        future: asyncio.Future[MessageId] = self._new_future()
+        self._producer.send(self._outgoing(content, future, options))
+        return future
+
+    async def send_when_room(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
+        """As `send`, but waits while there is too much on its way."""
+        future: asyncio.Future[MessageId] = self._new_future()
+        await self._producer.send_when_room(self._outgoing(content, future, options))
+        return future
+
+    def _outgoing(
+        self, content: Any, future: "asyncio.Future[MessageId]", options: dict[str, Any]
+    ) -> Outgoing:
+        if self._plain and type(content) is bytes and not options:
+            return Outgoing(content, future)  # type: ignore[arg-type]
+        return make_outgoing(self._schema, content, future, **options)
+
+    async def flush(self) -> None:
+        """Returns when everything sent so far is stored."""
+        await self._producer.flush()
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+    def topic(self) -> str:
+        return self._producer.topic
+
+    def producer_name(self) -> str:
+        return self._producer.name
+
+    def stats(self) -> ProducerStats:
+        """What it did so far."""
+        return self._producer.stats()
+
+    def last_sequence_id(self) -> int:
+        return self._producer.last_sequence_id
+
+    def is_connected(self) -> bool:
+        return self._producer.connected
+
+
+def _settle_futures(
+    futures: "list[Any]", error: Exception | None, ids: Sequence[MessageId]
+) -> None:
+    """Hands what became of the messages of an entry to the futures of their senders."""
+    if error is not None:
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+        return
+    for future, id in zip(futures, ids, strict=True):
+        if not future.done():
+            future.set_result(id)
+
+
+class _Settle:
+    """Hands what became of an ack to a future."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: "asyncio.Future[Any]") -> None:
+        self._future = future
+
+    def __call__(self, error: Exception | None, id: MessageId | None = None) -> None:
+        if self._future.done():
+            return
+        if error is not None:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(id)
+
+
+class Consumer(_Closing):
+    """Receives from a subscription; `async for message in consumer` goes on until it is closed."""
+
+    def __init__(self, consumer: EngineConsumer, schema: Schema) -> None:
+        self._consumer = consumer
+        self._schema = schema
+        self._avro = schema if isinstance(schema, AvroSchema) else None
+
+    async def receive(self, timeout_millis: int | None = None) -> Message:
+        """The next message. Raises Timeout."""
+        message = self._consumer.take()
+        if message is None:
+            message = await self._wait(timeout_millis)
+        if self._avro is not None:
+            await self._learn(self._avro, message)
+        return message
+
+    async def _learn(self, schema: AvroSchema, message: Message) -> None:
+        """Gets the schema that a message was written with, for `value` cannot wait."""
+        topic, version = message.topic_name(), message.int_schema_version()
+        if not schema.knows(topic, version):
+            schema.add_writer_schema(
+                topic, version, await self._consumer.schema_info(topic, version)
+            )
+
+    async def _wait(self, timeout_millis: int | None) -> Message:
+        if timeout_millis is None:
+            return await self._consumer.receive()
+        try:
+            async with asyncio.timeout(timeout_millis / 1000):
+                return await self._consumer.receive()
+        except TimeoutError:
+            raise Timeout(f"no message within {timeout_millis} ms") from None
+
+    async def batch_receive(
+        self, policy: ConsumerBatchReceivePolicy | None = None
+    ) -> list[Message]:
+        """Some messages: as many as the policy wants, or those that came in its time."""
+        policy = policy or self._consumer.options.batch_receive_policy
+        found: list[Message] = []
+        size = 0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + policy.timeout_ms / 1000 if policy.timeout_ms > 0 else None
+        while not _enough(policy, len(found), size):
+            left = None if deadline is None else int((deadline - loop.time()) * 1000)
+            if left is not None and left <= 0:
+                break
+            try:
+                message = await self.receive(left)
+            except Timeout:
+                break
+            found.append(message)
+            size += len(message.data())
+        return found
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[Message]:
+        while True:
+            try:
+                yield await self.receive()
+            except AlreadyClosed:
+                return
+
+    async def acknowledge(
+        self, message: "Message | MessageId | Iterable[Message | MessageId]"
+    ) -> None:
+        """Acks a message or several; with receipts, returns when that is kept."""
+        ids = ids_of(message)
+        await self._ack(lambda done: self._consumer.acknowledge(ids, done))
+
+    async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+        id = id_of(message)
+        await self._ack(lambda done: self._consumer.acknowledge_cumulative(id, done))
+
+    async def _ack(self, ack: Any) -> None:
+        if not self._consumer.options.ack_receipt_enabled:
+            ack(None)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ack(_Settle(future))
+        await future
+
+    def negative_acknowledge(self, message: "Message | MessageId") -> None:
+        """Asks for it again, after a while."""
+        self._consumer.negative_acknowledge(message)
+
+    async def reconsume_later(
+        self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
+    ) -> None:
+        """Publishes it to the retry topic, to come again after a delay, and acks it.
+
+        The consumer was made with `retry_enabled=True`. After as many rounds as the dead
+        letter policy says, 16 without one, the message is a dead letter.
+        """
+        await reconsume(self._consumer, message, delay, properties)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        self._consumer.redeliver()
+
+    async def seek(self, to: "MessageId | int") -> None:
+        """Moves the subscription to a message, or to a time in ms."""
+        if isinstance(to, MessageId):
+            await self._consumer.seek(to, None)
+        else:
+            await self._consumer.seek(None, to)
+
+    async def get_last_message_id(self) -> MessageId:
+        return max(last for last, _ in await self._consumer.last_message_ids())
+
+    async def unsubscribe(self) -> None:
+        await self._consumer.unsubscribe()
+
+    async def close(self) -> None:
+        await self._consumer.close()
+
+    def topic(self) -> str:
+        return ",".join(self._consumer.topics)
+
+    def subscription_name(self) -> str:
+        return self._consumer.options.subscription_name
+
+    def stats(self) -> ConsumerStats:
+        """What it did so far."""
+        return self._consumer.stats()
+
+    def is_connected(self) -> bool:
+        return self._consumer.connected
+
+
+class Reader(_Closing):
+    """Reads a topic from a place on, without a subscription that stays."""
+
+    def __init__(self, consumer: EngineConsumer, schema: Schema) -> None:
+        self._consumer = Consumer(consumer, schema)
+        self._engine = consumer
+
+    async def read_next(self, timeout_millis: int | None = None) -> Message:
+        message = await self._consumer.receive(timeout_millis)
+        self._engine.acknowledge_cumulative(message.message_id(), None)
+        return message
+
+    async def has_message_available(self) -> bool:
+        return await has_message(self._engine)
+
+    async def seek(self, to: "MessageId | int") -> None:
+        await self._consumer.seek(to)
+
+    async def close(self) -> None:
+        await self._consumer.close()
+
+    def topic(self) -> str:
+        return self._consumer.topic()
+
+    def is_connected(self) -> bool:
+        return self._consumer.is_connected()
+
+
+# ---- What both doors share ---------------------------------------------------
+
+
+async def reconsume(
+    consumer: EngineConsumer,
+    message: Message,
+    delay: timedelta,
+    properties: dict[str, str] | None,
+) -> None:
+    delay_ms = int(delay.total_seconds() * 1000)
+    if not consumer.options.ack_receipt_enabled:
+        await consumer.reconsume_later(message, delay_ms, properties, None)
+        return
+    kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    await consumer.reconsume_later(message, delay_ms, properties, _Settle(kept))
+    await kept
+
+
+async def has_message(consumer: EngineConsumer) -> bool:
+    """Whether there is a message behind the last one that was read."""
+    for part in consumer.parts.values():
+        if part.core.queue_length() > 0:
+            return True
+        last, mark_delete = await part.last_message_id()
+        if last.entry_id() >= 0 and _is_behind(part, last, mark_delete):
+            return True
+    return False
+
+
+def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
+    """Whether the last message of a topic is one that was not read yet."""
+    start = part.core.start_message_id()
+    by_time = part.sought_by_time and not part.core.has_taken
+    if start is None or (start.ledger_id < 0 and not by_time):
+        return True
+    if start.ledger_id == LATEST or by_time:
+        # Nothing was read yet, and reading begins where the subscription was made or moved.
+        if mark_delete is None:
+            return False
+        read = (mark_delete.ledger_id(), mark_delete.entry_id())
+        return (last.ledger_id(), last.entry_id()) > read
+    there = (last.ledger_id(), last.entry_id(), last.batch_index())
+    read_to = (start.ledger_id, start.entry_id, start.batch_index)
+    if part.options.start_message_id_inclusive and not part.core.has_taken:
+        return there >= read_to
+    return there > read_to
+
+
+def make_outgoing(
+    schema: Schema,
+    content: Any,
+    done: Any,
+    *,
+    properties: dict[str, str] | None = None,
+    partition_key: str | None = None,
+    ordering_key: str | bytes | None = None,
+    sequence_id: int | None = None,
+    replication_clusters: list[str] | None = None,
+    disable_replication: bool = False,
+    event_timestamp: int | None = None,
+    deliver_at: int | None = None,
+    deliver_after: Any = None,
+) -> Outgoing:
+    """A message from what `send` was given. Raises what the schema refuses."""
+    if isinstance(ordering_key, str):
+        ordering_key = ordering_key.encode()
+    if deliver_after is not None:
+        if not isinstance(deliver_after, timedelta):
+            raise UsageError(f"deliver_after: expected a timedelta, not {deliver_after!r:.40}")
+        deliver_at = time.time_ns() // 1_000_000 + int(deliver_after.total_seconds() * 1000)
+    if disable_replication:
+        replication_clusters = ["__local__"]
+    return Outgoing(
+        b"" if content is None else schema.encode(content),
+        properties=properties,
+        partition_key=partition_key,
+        ordering_key=ordering_key,
+        event_timestamp=event_timestamp or 0,
+        deliver_at=deliver_at,
+        sequence_id=sequence_id,
+        replication_clusters=replication_clusters,
+        null_value=content is None,
+        done=done,
+    )
+
+
+def version_bytes(version: int | None) -> bytes:
+    return b"" if version is None else version.to_bytes(8, "big")
+
+
+def id_of(message: "Message | MessageId") -> MessageId:
+    if isinstance(message, Message):
+        return message.message_id()
+    if isinstance(message, MessageId):
+        return message
+    raise InvalidConfiguration(
+        f"acknowledge takes a message or its id, not {type(message).__name__}"
+    )
+
+
+def ids_of(message: "Message | MessageId | Iterable[Message | MessageId]") -> list[MessageId]:
+    if isinstance(message, (Message, MessageId)):
+        return [id_of(message)]
+    return [id_of(one) for one in message]
+
+
+def split_topics(
+    topic: "str | list[str] | re.Pattern[str]",
+) -> "tuple[list[str], re.Pattern[str] | None]":
+    """The topics that were named, or the pattern."""
+    if isinstance(topic, re.Pattern):
+        return [], topic
+    if isinstance(topic, str):
+        return [topic], None
+    topics = list(topic)
+    if not topics or not all(isinstance(one, str) for one in topics):
+        raise InvalidConfiguration("topic: give a name, a list of names, or a compiled pattern")
+    return topics, None
+
+
+def _enough(policy: ConsumerBatchReceivePolicy, count: int, size: int) -> bool:
+    by_count = 0 < policy.max_num_message <= count
+    return by_count or 0 < policy.max_num_bytes <= size

@@ -1,0 +1,133 @@
+"""Avro: values in the binary form of a schema, read with the schema that they were written by.
+
+The bytes of Avro cannot be read without the schema of their writer, which need not be the
+reader's: a message says by number which version of its topic's schema that was. A version
+that is not known yet is asked of the attached client, or is told beforehand by
+`add_writer_schema`, which is how a client that must not wait does it. What the writer had and
+the reader has not is left out, and what it had not gets the reader's default.
+
+fastavro is imported with the first schema, not before.
+"""
+
+import enum
+import io
+import json
+from types import ModuleType
+from typing import Any
+
+from magnetar.client.record import Record, plain_fields
+from magnetar.client.schema import Schema, SchemaMessage, schema_of
+from magnetar.client.schema_info import SchemaInfo
+from magnetar.errors import SchemaDecodeError, SchemaTypeError, UsageError
+from magnetar.model.enums import SchemaType
+
+__all__ = ["AvroSchema"]
+
+
+class AvroSchema(Schema):
+    """Records in Avro's binary form; or dicts, with an Avro schema and None for the record.
+
+    >>> schema = AvroSchema(None, {"type": "record", "name": "P", "fields": [
+    ...     {"name": "x", "type": "int"}]})
+    >>> schema.decode(schema.encode({"x": 5}))
+    {'x': 5}
+    """
+
+    def __init__(
+        self, record_cls: type[Record] | None, schema_definition: dict[str, Any] | None = None
+    ) -> None:
+        if record_cls is None and schema_definition is None:
+            raise UsageError("AvroSchema takes a record class, or None and a schema definition")
+        definition = schema_definition if record_cls is None else schema_of(record_cls)
+        super().__init__(record_cls, SchemaType.Avro, definition, "AVRO")
+        self._fastavro = _fastavro()
+        self._schema: Any = self._parsed(definition)
+        self._writer_schemas: dict[tuple[str, int], Any] = {}
+
+    def encode(self, obj: Any) -> bytes:
+        buffer = io.BytesIO()
+        fields = self._fields(obj)
+        try:
+            self._fastavro.schemaless_writer(buffer, self._schema, fields)
+        except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
+            raise SchemaTypeError(str(self), f"cannot be encoded: {error}") from error
+        return buffer.getvalue()
+
+    def decode(self, data: bytes) -> Any:
+        return self._decode(data, self._schema)
+
+    def decode_message(self, msg: SchemaMessage) -> Any:
+        version = msg.int_schema_version()
+        if version < 0:
+            return self.decode(msg.data())
+        return self._decode(msg.data(), self._writer_schema(msg.topic_name(), version))
+
+    def knows(self, topic: str, version: int) -> bool:
+        """Whether messages of this version can be decoded without asking."""
+        return version < 0 or (topic, version) in self._writer_schemas
+
+    def add_writer_schema(self, topic: str, version: int, info: SchemaInfo) -> None:
+        """Tells what messages of a version were written with."""
+        if info.schema_type() is not SchemaType.Avro:
+            raise SchemaDecodeError(
+                str(self), f"version {version} of {topic} is {info.schema_type().name}, not Avro"
+            )
+        definition = json.loads(info.data())
+        # Avro compares the names of records, which classes that fit otherwise need not share.
+        if isinstance(definition, dict) and isinstance(self._schema, dict):
+            definition["name"] = self._schema["name"]
+        self._writer_schemas[topic, version] = self._parsed(definition)
+
+    def _writer_schema(self, topic: str, version: int) -> Any:
+        if not self.knows(topic, version):
+            if self._client is None:
+                return self._schema
+            self.add_writer_schema(topic, version, self._client.get_schema_info(topic, version))
+        return self._writer_schemas[topic, version]
+
+    def _fields(self, obj: Any) -> dict[str, Any]:
+        if self._record_cls is not None:
+            self._validate_object_type(obj)
+            return {name: _avro_value(value) for name, value in plain_fields(obj).items()}
+        if not isinstance(obj, dict):
+            raise SchemaTypeError(str(self), f"cannot encode a {type(obj).__name__}, only a dict")
+        return obj
+
+    def _decode(self, data: bytes, writer_schema: Any) -> Any:
+        try:
+            fields = self._fastavro.schemaless_reader(io.BytesIO(data), writer_schema, self._schema)
+        except Exception as error:  # fastavro's readers fail with whatever the bytes lead to
+            raise SchemaDecodeError(str(self), f"{type(error).__name__} {error}") from error
+        return fields if self._record_cls is None else self._record_cls(**fields)
+
+    def _parsed(self, definition: Any) -> Any:
+        try:
+            return self._fastavro.parse_schema(definition)
+        except Exception as error:  # fastavro has an error of its own for each kind of fault
+            raise UsageError(f"no Avro schema: {error}") from error
+
+    def __str__(self) -> str:
+        return f"AvroSchema({'dict' if self._record_cls is None else self._record_cls.__name__})"
+
+
+# What most fields hold.
+_PLAIN = frozenset({bool, bytes, float, int, str, type(None)})
+
+
+def _fastavro() -> ModuleType:
+    import fastavro
+
+    return fastavro
+
+
+def _avro_value(value: Any) -> Any:
+    """A value as fastavro takes it: enums by name, records as dicts."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Record):
+        return {name: _avro_value(item) for name, item in plain_fields(value).items()}
+    if isinstance(value, dict):
+        return {key: _avro_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_avro_value(item) for item in value]
+    return value.name if isinstance(value, enum.Enum) else value

@@ -1,0 +1,427 @@
+"""One connection to a broker: handshake, requests and their answers, keep-alive.
+
+| state      | becomes                                                                   |
+|------------|---------------------------------------------------------------------------|
+| connecting | ready, when CONNECTED came; closed                                        |
+| ready      | closed: either side hung up, the peer was silent, or said something wrong |
+| closed     | -                                                                         |
+
+Producers and consumers register under their ids and get the commands that name them; when
+the connection ends they are told, once, and requests without an answer fail.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from google.protobuf.message import Message as Pb
+
+from magnetar.client.errors import error_of
+from magnetar.errors import ConnectError, MagnetarError, RemoteProtocolError, Timeout
+from magnetar.protocol import (
+    MESSAGE_SIZE_MAX,
+    PROTOCOL_VERSION,
+    Command,
+    CommandAckResponse,
+    CommandMessage,
+    CommandSendReceipt,
+    Connection,
+    UnknownCommand,
+    encode,
+    signed,
+)
+from magnetar.protocol import pulsar_pb2 as pb
+
+__all__ = ["ClientConnection", "ConsumerHandler", "ProducerHandler"]
+
+log: logging.Logger = logging.getLogger("magnetar.client")
+
+KEEP_ALIVE_SECONDS = 30.0
+# What a peer has for reading our last words.
+HANG_UP_SECONDS = 2.0
+# Beyond this a peer that does not read makes writers wait.
+WRITE_BUFFER_BYTES = 4 << 20
+
+T = TypeVar("T", bound=Pb)
+
+
+class ProducerHandler(Protocol):
+    """What a producer wants to hear."""
+
+    def on_receipt(self, receipt: CommandSendReceipt) -> None: ...
+    def on_send_error(self, error: pb.CommandSendError) -> None: ...
+    def on_ready(self, success: pb.CommandProducerSuccess) -> None: ...
+    def on_closed(self, connection: "ClientConnection") -> None: ...
+    def on_writable(self) -> None: ...
+
+
+class ConsumerHandler(Protocol):
+    """What a consumer wants to hear."""
+
+    def on_message(self, command: CommandMessage) -> None: ...
+    def on_ack_response(self, response: CommandAckResponse) -> None: ...
+    def on_active_change(self, active: bool) -> None: ...
+    def on_end_of_topic(self) -> None: ...
+    def on_closed(self, connection: "ClientConnection") -> None: ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """See the module; made by `open`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: str,
+        timeout_s: float,
+        keep_alive_s: float = KEEP_ALIVE_SECONDS,
+    ) -> None:
+        self._loop = loop
+        self.address = address
+        self._timeout_s = timeout_s
+        self._keep_alive_s = keep_alive_s
+        self._incoming = Connection()
+        self._transport: asyncio.Transport | None = None
+        self._requests: dict[int, asyncio.Future[Pb]] = {}
+        self._abandoned: dict[int, Pb] = {}
+        self._producers: dict[int, ProducerHandler] = {}
+        self._consumers: dict[int, ConsumerHandler] = {}
+        self._connected: asyncio.Future[pb.CommandConnected] = loop.create_future()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._heard = True
+        self._keep_alive: asyncio.TimerHandle | None = None
+        self.max_message_size: int = MESSAGE_SIZE_MAX
+        self.protocol_version: int = 0
+        self.server_version: str = ""
+        self.closed: bool = False
+        self.writable: bool = True
+        self._auth_data: Callable[[], bytes] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        timeout_s: float,
+        connect_timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+        auth_method: str = "",
+        auth_data: Callable[[], bytes] | None = None,
+        client_version: str,
+        keep_alive_s: float = KEEP_ALIVE_SECONDS,
+        proxy_to: str = "",
+    ) -> "ClientConnection":
+        """Connects and shakes hands. Raises ConnectError, AuthenticationError."""
+        loop = asyncio.get_running_loop()
+        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s)
+        connection._auth_data = auth_data
+        try:
+            async with asyncio.timeout(connect_timeout_s):
+                await loop.create_connection(
+                    lambda: connection,
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=host if tls is not None else None,
+                )
+                connect = pb.CommandConnect(
+                    client_version=client_version,
+                    protocol_version=PROTOCOL_VERSION,
+                    feature_flags=pb.FeatureFlags(
+                        supports_auth_refresh=True,
+                        supports_broker_entry_metadata=True,
+                        supports_partial_producer=True,
+                        supports_get_partitioned_metadata_without_auto_creation=True,
+                    ),
+                )
+                if auth_method:
+                    connect.auth_method_name = auth_method
+                    connect.auth_data = auth_data() if auth_data is not None else b""
+                if proxy_to:
+                    connect.proxy_to_broker_url = proxy_to
+                connection.write([encode(connect)])
+                hello = await connection._connected
+        except TimeoutError:
+            connection.close()
+            raise ConnectError(
+                f"no connection to {host}:{port} within {connect_timeout_s:g} s: is it a broker?"
+            ) from None
+        except OSError as error:
+            connection.close()
+            raise ConnectError(f"cannot connect to {host}:{port}: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        connection._begin(hello)
+        return connection
+
+    def _begin(self, hello: pb.CommandConnected) -> None:
+        self.protocol_version = hello.protocol_version
+        self.server_version = hello.server_version
+        if hello.HasField("max_message_size"):
+            self.max_message_size = hello.max_message_size
+            self._incoming.message_size_max = hello.max_message_size
+        self._keep_alive = self._loop.call_later(self._keep_alive_s, self._check_alive)
+
+    def _check_alive(self) -> None:
+        if not self._heard:
+            self.fail("the broker did not answer a PING")
+            return
+        self._heard = False
+        self.write([encode(pb.CommandPing())])
+        self._keep_alive = self._loop.call_later(self._keep_alive_s, self._check_alive)
+
+    # ---- Sending -------------------------------------------------------------
+
+    def write(self, frames: list[bytes]) -> None:
+        """Writes frames; on a closed connection they are lost, and their senders know."""
+        if self._transport is not None and not self.closed:
+            self._transport.writelines(frames)
+
+    def send(self, commands: list[Command]) -> None:
+        self.write([encode(command) for command in commands])
+
+    async def request(self, command: Pb, answer: type[T]) -> T:
+        """Sends a command that has a request id and returns what answers it.
+
+        Raises what the broker answers if that is an error; Timeout, ConnectError.
+        """
+        request_id: int = command.request_id  # type: ignore[attr-defined]
+        if self.closed:
+            raise ConnectError(f"the connection to {self.address} is closed")
+        future: asyncio.Future[Pb] = self._loop.create_future()
+        self._requests[request_id] = future
+        self.write([encode(command)])
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await future
+        except TimeoutError:
+            raise Timeout(
+                f"no answer to {command.DESCRIPTOR.name} within {self._timeout_s:g} s"
+            ) from None
+        finally:
+            self._requests.pop(request_id, None)
+        assert isinstance(found, answer), found
+        return found
+
+    def abandon(self, request_id: int, undo: Pb) -> None:
+        """Nobody waits for a request any more: undoes what it asks for.
+
+        Once now, and once more if the answer comes later, for then a broker did it after it
+        had undone it; Apache's does, where the topic is not loaded yet.
+        """
+        self.write([encode(undo)])
+        self._abandoned[request_id] = undo
+
+    # ---- Handlers ------------------------------------------------------------
+
+    def add_producer(self, id: int, handler: ProducerHandler) -> None:
+        self._producers[id] = handler
+
+    def remove_producer(self, id: int) -> None:
+        self._producers.pop(id, None)
+
+    def add_consumer(self, id: int, handler: ConsumerHandler) -> None:
+        self._consumers[id] = handler
+
+    def remove_consumer(self, id: int) -> None:
+        self._consumers.pop(id, None)
+
+    # ---- The socket's side ---------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        assert self._transport is not None
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        self._incoming.receive_data(data)
+        try:
+            while (command := self._incoming.next_command()) is not None:
+                self._take(command)
+        except RemoteProtocolError as error:
+            self.fail(f"the broker sent something invalid: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(f"the connection to {self.address} was lost: {error or 'the broker hung up'}")
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        for producer in list(self._producers.values()):
+            producer.on_writable()
+
+    # ---- Commands ------------------------------------------------------------
+
+    def _take(self, command: Command | UnknownCommand) -> None:
+        if isinstance(command, CommandMessage):
+            consumer = self._consumers.get(command.consumer_id)
+            if consumer is not None:
+                consumer.on_message(command)
+        elif isinstance(command, CommandSendReceipt):
+            producer = self._producers.get(command.producer_id)
+            if producer is not None:
+                producer.on_receipt(command)
+        elif isinstance(command, CommandAckResponse):
+            consumer = self._consumers.get(command.consumer_id)
+            if consumer is not None:
+                consumer.on_ack_response(command)
+        elif isinstance(command, Pb):
+            self._take_cold(command)
+
+    def _take_cold(self, command: Pb) -> None:
+        if isinstance(command, pb.CommandPing):
+            self.write([encode(pb.CommandPong())])
+        elif isinstance(command, pb.CommandConnected):
+            if not self._connected.done():
+                self._connected.set_result(command)
+        elif isinstance(command, pb.CommandError):
+            self._refused(command.request_id, error_of(command.error, command.message))
+        elif isinstance(command, pb.CommandSendError):
+            producer = self._producers.get(signed(command.producer_id))
+            if producer is not None:
+                producer.on_send_error(command)
+        elif isinstance(command, pb.CommandCloseProducer):
+            self._close_producer(signed(command.producer_id))
+        elif isinstance(command, pb.CommandCloseConsumer):
+            self._close_consumer(signed(command.consumer_id))
+        elif isinstance(command, pb.CommandActiveConsumerChange):
+            consumer = self._consumers.get(signed(command.consumer_id))
+            if consumer is not None:
+                consumer.on_active_change(command.is_active)
+        elif isinstance(command, pb.CommandReachedEndOfTopic):
+            consumer = self._consumers.get(signed(command.consumer_id))
+            if consumer is not None:
+                consumer.on_end_of_topic()
+        elif isinstance(command, pb.CommandAuthChallenge):
+            self._answer_challenge(command)
+        else:
+            self._answered(command)
+
+    def _answered(self, command: Pb) -> None:
+        request_id: int | None = getattr(command, "request_id", None)
+        if request_id in self._abandoned:
+            self.write([encode(self._abandoned.pop(request_id))])
+            return
+        future = None if request_id is None else self._requests.get(request_id)
+        if future is None or future.done():
+            # The second of two may come before anyone has looked at the first.
+            if isinstance(command, pb.CommandProducerSuccess):
+                self._ready_later(command)
+            return
+        error = _error_in(command)
+        if error is None:
+            future.set_result(command)
+        else:
+            future.set_exception(error)
+
+    def _ready_later(self, command: pb.CommandProducerSuccess) -> None:
+        """A producer that waited for its topic has it now; it knows its request."""
+        for producer in list(self._producers.values()):
+            producer.on_ready(command)
+
+    def _refused(self, request_id: int, error: MagnetarError) -> None:
+        if not self._connected.done():
+            self._connected.set_exception(error)
+            return
+        self._abandoned.pop(request_id, None)
+        future = self._requests.get(request_id)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def _close_producer(self, id: int) -> None:
+        producer = self._producers.pop(id, None)
+        if producer is not None:
+            producer.on_closed(self)
+
+    def _close_consumer(self, id: int) -> None:
+        consumer = self._consumers.pop(id, None)
+        if consumer is not None:
+            consumer.on_closed(self)
+
+    def _answer_challenge(self, command: pb.CommandAuthChallenge) -> None:
+        try:
+            data = self._auth_data() if self._auth_data is not None else b""
+        except MagnetarError as error:
+            self.fail(f"the broker asked again who we are: {error}")
+            return
+        answer = pb.CommandAuthResponse(
+            client_version="Magnetar",
+            protocol_version=PROTOCOL_VERSION,
+            response=pb.AuthData(
+                auth_method_name=command.challenge.auth_method_name, auth_data=data
+            ),
+        )
+        self.write([encode(answer)])
+
+    # ---- The end -------------------------------------------------------------
+
+    def fail(self, reason: str) -> None:
+        """Ends the connection, and says why."""
+        if not self.closed:
+            log.warning("closing the connection to %s: %s", self.address, reason)
+            self._end(reason)
+
+    def close(self) -> None:
+        self._end(f"the connection to {self.address} is closed")
+
+    async def wait_closed(self) -> None:
+        """Returns when the socket is closed, which a peer that does not read cannot put off."""
+        if self._transport is None:
+            return
+        try:
+            async with asyncio.timeout(HANG_UP_SECONDS):
+                await asyncio.shield(self._gone)
+        except TimeoutError:
+            self._transport.abort()
+            await self._gone
+
+    def _end(self, reason: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        if self._transport is not None:
+            self._transport.close()
+        if not self._connected.done():
+            self._connected.set_exception(ConnectError(reason))
+            self._connected.exception()  # nobody need ask
+        for future in self._requests.values():
+            if not future.done():
+                future.set_exception(ConnectError(reason))
+        self._requests.clear()
+        self._abandoned.clear()
+        producers, consumers = list(self._producers.values()), list(self._consumers.values())
+        self._producers.clear()
+        self._consumers.clear()
+        for producer in producers:
+            producer.on_closed(self)
+        for consumer in consumers:
+            consumer.on_closed(self)
+
+
+def _error_in(command: Pb) -> MagnetarError | None:
+    """The error that an answer of some kinds carries inside."""
+    if isinstance(command, pb.CommandLookupTopicResponse):
+        failed = command.response == 2
+        return error_of(command.error, command.message) if failed else None
+    if isinstance(command, pb.CommandPartitionedTopicMetadataResponse):
+        failed = command.response == 1
+        return error_of(command.error, command.message) if failed else None
+    if isinstance(
+        command,
+        pb.CommandGetSchemaResponse
+        | pb.CommandGetOrCreateSchemaResponse
+        | pb.CommandConsumerStatsResponse,
+    ):
+        failed = command.HasField("error_code")
+        return error_of(command.error_code, command.error_message) if failed else None
+    return None

@@ -1,0 +1,798 @@
+"""Consumers on the loop: one for each topic or partition, and the one that is all of them."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message as Pb
+
+from magnetar.client.connection import ClientConnection
+from magnetar.client.consumer_core import ConsumerCore
+from magnetar.client.dead_letter import (
+    RECONSUME_TIMES_MAX,
+    dead_letter_properties,
+    dead_letter_topic,
+    reconsume_times,
+    retry_letter_properties,
+    retry_letter_topic,
+)
+from magnetar.client.engine.letters import Letters
+from magnetar.client.engine.lookup import TopicList
+from magnetar.client.engine.producer import partition_names, share, start_all
+from magnetar.client.engine.reconnect import Alarm, Reconnecting
+from magnetar.client.engine.stats import ConsumerStats, consumer_stats
+from magnetar.client.message import Message
+from magnetar.client.options import ConsumerOptions
+from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.schema_wire import schema_to_pb
+from magnetar.errors import (
+    AlreadyClosed,
+    InvalidConfiguration,
+    MagnetarError,
+    OperationNotSupported,
+    Timeout,
+    TopicNotFound,
+    TopicTerminated,
+)
+from magnetar.model import ChunkMessageId, ConsumerType, MessageId, TopicName
+from magnetar.model.message_id import message_id_of
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import (
+    Command,
+    CommandAckResponse,
+    CommandMessage,
+    message_id_from_pb,
+    message_id_to_pb,
+)
+from magnetar.protocol import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.client.engine.client import Engine
+
+__all__ = ["EngineConsumer", "PartitionConsumer"]
+
+Done = Callable[[Exception | None], None]
+T = TypeVar("T", bound=Pb)
+
+
+class PartitionConsumer(Reconnecting):
+    """The consumer of one topic that is not partitioned, or of one partition."""
+
+    def __init__(
+        self,
+        engine: "Engine",
+        topic: str,
+        options: ConsumerOptions,
+        schema: Schema,
+        wake: Callable[[], None],
+        name: str,
+        letters: Letters,
+        dead_topic: str,
+        queue_size: int,
+        may_create: bool,
+    ) -> None:
+        super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s)
+        self._engine = engine
+        self.topic = topic
+        self.options = options
+        self._schema_pb = schema_to_pb(schema)
+        self._may_create = may_create
+        self._name = name
+        self._letters = letters
+        self._dead_topic = dead_topic
+        self._id = engine.next_consumer_id()
+        self.core: ConsumerCore = ConsumerCore(
+            options,
+            topic,
+            TopicName.parse(topic).partition,
+            self._id,
+            now_ms=engine.now_ms,
+            write=self._write,
+            wake=self._awake,
+            random=engine.random,
+            decode=None if type(schema) is BytesSchema else schema.decode_message,
+            receiver_queue_size=queue_size,
+        )
+        self._wake = wake
+        self._alarm = Alarm(engine.now_ms, self._tick)
+        self._seeking: asyncio.Future[None] | None = None
+        # Whether a seek was sent and not answered yet.
+        self._sought: asyncio.Event = asyncio.Event()
+        self._sought.set()
+        self._one_seek = asyncio.Lock()
+        self.sought_by_time: bool = False
+        self._burials: asyncio.Queue[Message] | None = None
+        self._undertaker: asyncio.Task[None] | None = None
+        self.active: bool = True
+        self.ended: bool = False
+
+    # ---- Connecting ----------------------------------------------------------
+
+    async def attach(self) -> ClientConnection:
+        connection = await self._engine.lookup.broker_of(self.topic)
+        # What comes back before the broker has answered a seek may be from before it.
+        await self._sought.wait()
+        connection.add_consumer(self._id, self)
+        command = self._subscribe()
+        try:
+            await connection.request(command, pb.CommandSuccess)
+        except BaseException as error:
+            connection.remove_consumer(self._id)
+            # The broker may make it nonetheless, and it must not stay there.
+            if isinstance(error, asyncio.CancelledError):
+                connection.abandon(command.request_id, self._close_command())
+            elif isinstance(error, Timeout):
+                connection.send([self._close_command()])  # the next attempt has the same id
+            raise
+        if connection.closed or self.was_closed:
+            raise self._engine.connection_lost(connection)
+        self.connection = connection
+        with self._engine.lock:
+            self.core.connected()
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_result(None)
+        self._rearm()
+        return connection
+
+    def _subscribe(self) -> pb.CommandSubscribe:
+        options = self.options
+        command = pb.CommandSubscribe(
+            topic=self.topic,
+            subscription=options.subscription_name,
+            subType=int(options.consumer_type),
+            consumer_id=self._id,
+            request_id=self._engine.next_request_id(),
+            priority_level=options.priority_level,
+            durable=options.durable,
+            read_compacted=options.is_read_compacted,
+            initialPosition=int(options.initial_position),
+            replicate_subscription_state=options.replicate_subscription_state_enabled,
+            consumer_name=self._name,
+            consumer_epoch=self.core.epoch,
+            force_topic_creation=self._may_create,
+        )
+        start = self.core.start_message_id()
+        if start is not None:
+            command.start_message_id.CopyFrom(message_id_to_pb(start))
+        if self._schema_pb is not None:
+            command.schema.CopyFrom(self._schema_pb)
+        for key, value in options.properties.items():
+            command.metadata.add(key=key, value=value)
+        for key, value in options.subscription_properties.items():
+            command.subscription_properties.add(key=key, value=value)
+        policy = options.key_shared_policy
+        if options.consumer_type == ConsumerType.KeyShared and policy is not None:
+            command.keySharedMeta.keySharedMode = int(policy.key_shared_mode)
+            command.keySharedMeta.allowOutOfOrderDelivery = policy.allow_out_of_order_delivery
+            for first, last in policy.sticky_ranges or []:
+                command.keySharedMeta.hashRanges.add(start=first, end=last)
+        return command
+
+    def detached(self) -> None:
+        with self._engine.lock:
+            self.core.disconnected()
+
+    def gave_up(self, error: Exception) -> None:
+        with self._engine.lock:
+            self.core.close()
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_exception(error)
+        self._wake()
+
+    # ---- Messages ------------------------------------------------------------
+
+    def _write(self, commands: list[Command]) -> None:
+        if self.connection is not None:
+            self._engine.on_loop(self.connection.send, commands)
+
+    def _awake(self) -> None:
+        self._wake()
+
+    def on_message(self, command: CommandMessage) -> None:
+        with self._engine.lock:
+            self.core.receive(command)
+        if self.options.dead_letter_policy is not None:
+            self._bury()
+        self._rearm()
+
+    def on_ack_response(self, response: CommandAckResponse) -> None:
+        with self._engine.lock:
+            self.core.ack_response(response)
+        self._rearm()
+
+    def on_active_change(self, active: bool) -> None:
+        self.active = active
+
+    def on_end_of_topic(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def rearm(self) -> None:
+        """Something was asked of the core: its next moment may be sooner."""
+        at_ms = self.core.next_ms()
+        if not self._alarm.rings_by(at_ms):
+            self._engine.on_loop(self._alarm.set, at_ms)
+
+    _rearm = rearm
+
+    def _tick(self) -> None:
+        with self._engine.lock:
+            self.core.tick(self._engine.now_ms())
+        self._bury()
+        self._rearm()
+
+    # ---- Dead letters --------------------------------------------------------
+
+    def _bury(self) -> None:
+        """Publishes what was redelivered too often to the dead letter topic."""
+        with self._engine.lock:
+            dead = self.core.take_dead()
+        if not dead:
+            return
+        if self._burials is None:
+            self._burials = asyncio.Queue()
+            self._undertaker = asyncio.get_running_loop().create_task(self._publish_dead())
+        for message in dead:
+            self._burials.put_nowait(message)
+
+    async def _publish_dead(self) -> None:
+        policy = self.options.dead_letter_policy
+        assert policy is not None
+        assert self._burials is not None
+        subscription = self.options.subscription_name
+        while True:
+            message = await self._burials.get()
+            try:
+                await self._letters.publish(
+                    self._dead_topic,
+                    message,
+                    dead_letter_properties(message, subscription),
+                    initial_subscription=policy.initial_subscription_name,
+                )
+            except MagnetarError as error:
+                self._engine.log_problem(f"publishing to {self._dead_topic}", error)
+                with self._engine.lock:
+                    self.core.dead_failed(message)
+            else:
+                with self._engine.lock:
+                    self.core.dead_published(message)
+            self._rearm()
+
+    # ---- Requests ------------------------------------------------------------
+
+    async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
+        """Moves the subscription; returns when the consumer is back.
+
+        One after the other: a broker that still works on one refuses the next for a while.
+        """
+        async with self._one_seek:
+            await self._engine.retrying(lambda: self._seek(id, time_ms))
+
+    async def _seek(self, id: MessageId | None, time_ms: int | None) -> None:
+        connection = await self.when_connected()
+        command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
+        if id is not None:
+            command.message_id.CopyFrom(message_id_to_pb(seek_target(id)))
+        else:
+            assert time_ms is not None
+            command.message_publish_time = time_ms
+        self._seeking = asyncio.get_running_loop().create_future()
+        with self._engine.lock:
+            self.core.prepare_seek()
+        self._sought.clear()
+        self.expects_close: bool = True
+        try:
+            await self._request(connection, command, pb.CommandSuccess)
+            with self._engine.lock:
+                self.core.sought(id, self.options.start_message_id_inclusive)
+            self.sought_by_time = id is None
+            self._sought.set()
+            if self.connection is connection and not connection.closed:
+                # A broker that resets without closing us: nothing to wait for.
+                return
+            async with asyncio.timeout(self._timeout_s):
+                await self._seeking
+        except TimeoutError:
+            raise Timeout(f"the {self.what} did not come back after its seek") from None
+        finally:
+            self._sought.set()
+            self.expects_close = False
+            self._seeking = None
+
+    async def last_message_id(self) -> tuple[MessageId, MessageId | None]:
+        """The last message of the topic, and how far the subscription is."""
+        return await self._engine.retrying(self._last_message_id)
+
+    async def _last_message_id(self) -> tuple[MessageId, MessageId | None]:
+        command = pb.CommandGetLastMessageId(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+        connection = await self.when_connected()
+        found = await self._request(connection, command, pb.CommandGetLastMessageIdResponse)
+        last = message_id_of(message_id_from_pb(found.last_message_id), self.topic)
+        if not found.HasField("consumer_mark_delete_position"):
+            return last, None
+        mark = message_id_from_pb(found.consumer_mark_delete_position)
+        return last, message_id_of(mark, self.topic)
+
+    async def _request(self, connection: ClientConnection, command: Pb, answer: type[T]) -> T:
+        """Asks something about this consumer, which the broker may just be closing."""
+        try:
+            return await connection.request(command, answer)
+        except MagnetarError as error:
+            if self.connection is not connection:
+                raise self._engine.connection_lost(connection) from error
+            raise
+
+    async def unsubscribe(self) -> None:
+        command = pb.CommandUnsubscribe(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+        connection = await self.when_connected()
+        await connection.request(command, pb.CommandSuccess)
+
+    async def close(self) -> None:
+        """Sends the acks that are left, and tells the broker."""
+        try:
+            await self._stop_burying()
+            await self._say_goodbye()
+        finally:
+            await self._end()
+
+    async def _stop_burying(self) -> None:
+        if self._undertaker is not None:
+            self._undertaker.cancel()
+            await asyncio.gather(self._undertaker, return_exceptions=True)
+
+    async def _say_goodbye(self) -> None:
+        connection = self.connection
+        if connection is not None and not connection.closed:
+            with self._engine.lock:
+                self.core.flush()
+            with suppress(MagnetarError):  # it is closed, one way or the other
+                await connection.request(self._close_command(), pb.CommandSuccess)
+
+    def _close_command(self) -> pb.CommandCloseConsumer:
+        return pb.CommandCloseConsumer(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+
+    async def _end(self) -> None:
+        await self.stop()
+        if self.connection is not None:
+            self.connection.remove_consumer(self._id)
+        self._alarm.cancel()
+        with self._engine.lock:
+            self.core.close()
+        self.connection = None
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
+
+
+class EngineConsumer:
+    """A consumer of one topic or many, partitioned or not, named or by a pattern."""
+
+    def __init__(
+        self,
+        engine: "Engine",
+        topics: list[str],
+        pattern: "re.Pattern[str] | None",
+        options: ConsumerOptions,
+        schema: Schema,
+    ) -> None:
+        self._engine = engine
+        self.topics: list[str] = [str(TopicName.parse(topic)) for topic in topics]
+        # With retries there is one of each for all topics.
+        self._retry_topic = ""
+        self._dead_topic = ""
+        self._pattern = pattern
+        self.options = options
+        # A name that stays, or a consumer that comes back would be another one.
+        self.name: str = options.consumer_name or f"{int(engine.random() * (1 << 40)):010x}"
+        self.schema = schema
+        self._letters = Letters(engine, schema)
+        if options.retry_enabled:
+            self._enable_retries()
+        self.parts: dict[str, PartitionConsumer] = {}
+        self._order: list[PartitionConsumer] = []
+        self._turn = 0
+        self._waiters: list[asyncio.Future[None]] = []
+        # How many calls wait for a message.
+        self._waiting = 0
+        self._discovery: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._hash = ""
+        self.on_wake: Callable[[], None] = _nothing
+        self.closed: bool = False
+
+    def _enable_retries(self) -> None:
+        """Retry letters are received too; one topic of them does for all topics."""
+        if self._pattern is not None:
+            raise OperationNotSupported("retry_enabled needs topics by name, not by a pattern")
+        first = str(TopicName.parse(self.topics[0]).partitioned)
+        subscription, policy = self.options.subscription_name, self.options.dead_letter_policy
+        self._retry_topic = retry_letter_topic(first, subscription, policy)
+        self._dead_topic = dead_letter_topic(first, subscription, policy)
+        self.topics.append(str(TopicName.parse(self._retry_topic)))
+
+    async def start(self) -> None:
+        """Raises what a broker refuses with."""
+        await self._find()
+        many = self._pattern is not None or any(
+            TopicName.parse(name).partition >= 0 for name in self.parts
+        )
+        if many:
+            self._discovery = asyncio.get_running_loop().create_task(self._discover())
+
+    async def _find(self) -> None:
+        """Subscribes to every topic there is that is not subscribed to yet."""
+        if self._pattern is None:
+            await self._subscribe_to(self.topics)
+            return
+        listed = await self._list(self._pattern)
+        if listed.changed:
+            await self._subscribe_to(matching(self._pattern, listed.names))
+            # Not before: what failed is looked for again.
+            self._hash = listed.hash
+
+    async def _list(self, pattern: "re.Pattern[str]") -> TopicList:
+        whole = whole_pattern(pattern.pattern)
+        mode = int(self.options.regex_subscription_mode)
+        return await self._engine.retrying(
+            lambda: self._engine.lookup.topics(namespace_of(whole), mode, whole, self._hash)
+        )
+
+    async def _subscribe_to(self, topics: list[str]) -> None:
+        """These are all: the others, if there were any, are left."""
+        counts = await asyncio.gather(*(self._engine.partitions(topic) for topic in topics))
+        wanted: dict[str, int] = {}
+        for topic, count in zip(topics, counts, strict=True):
+            wanted.update(dict.fromkeys(partition_names(topic, count), count))
+        await self._leave(
+            [part for part in self.parts.values() if part.topic not in wanted or _gone(part)]
+        )
+        parts = [
+            self._make(name, count) for name, count in wanted.items() if name not in self.parts
+        ]
+        try:
+            await start_all(parts)
+        except BaseException:
+            # Those that did start are kept, to be closed with the rest or to go on.
+            self._join([part for part in parts if part.connection is not None])
+            raise
+        self._join(parts)
+
+    def _make(self, topic: str, partitions: int) -> PartitionConsumer:
+        options = self.options
+        queue_size = options.receiver_queue_size
+        if queue_size > 0:
+            total = options.max_total_receiver_queue_size_across_partitions
+            queue_size = share(queue_size, total, partitions)
+        # A topic of a pattern that is deleted does not come back because we look for it.
+        may_create = self._pattern is None
+        dead_topic = self._dead_topic or dead_letter_topic(
+            topic, options.subscription_name, options.dead_letter_policy
+        )
+        return PartitionConsumer(
+            self._engine,
+            topic,
+            options,
+            self.schema,
+            self._awake,
+            self.name,
+            self._letters,
+            dead_topic,
+            queue_size,
+            may_create,
+        )
+
+    def _join(self, parts: list[PartitionConsumer]) -> None:
+        with self._engine.lock:
+            for part in parts:
+                self.parts[part.topic] = part
+            self._order = list(self.parts.values())
+            self._ask()
+        if parts:
+            self._awake()
+
+    async def _leave(self, parts: list[PartitionConsumer]) -> None:
+        with self._engine.lock:
+            for part in parts:
+                del self.parts[part.topic]
+            self._order = list(self.parts.values())
+        await asyncio.gather(*(part.close() for part in parts))
+
+    async def _discover(self) -> None:
+        """Finds topics and partitions that came later."""
+        interval = (
+            self.options.pattern_auto_discovery_period
+            if self._pattern is not None
+            else self.options.auto_update_partitions_interval_seconds
+        )
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self._find()
+            except MagnetarError as error:
+                self._engine.log_problem("looking for topics", error)
+
+    # ---- Messages ------------------------------------------------------------
+
+    def take(self) -> Message | None:
+        """The next message, of each topic in turn; None if there is none now."""
+        order = self._order
+        if len(order) == 1:
+            return order[0].core.take()
+        for _ in range(len(order)):
+            self._turn += 1
+            if self._turn >= len(order):
+                self._turn = 0
+            part = order[self._turn]
+            message = part.core.take()
+            if message is not None:
+                return message
+        return None
+
+    async def receive(self) -> Message:
+        """The next message, when there is one."""
+        waiting = False
+        try:
+            while True:
+                with self._engine.lock:
+                    self.check()
+                    message = self.take()
+                    if message is not None:
+                        return message
+                    if not waiting:
+                        waiting = True
+                        self.wait(1)
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
+                try:
+                    await waiter
+                except asyncio.CancelledError:
+                    if waiter in self._waiters:
+                        self._waiters.remove(waiter)
+                    raise
+        finally:
+            if waiting:
+                with self._engine.lock:
+                    self.wait(-1)
+
+    def wait(self, more: int) -> None:
+        """So many calls more, or less, wait for a message. With the lock."""
+        self._waiting += more
+        self._ask()
+
+    def _ask(self) -> None:
+        """Where messages are not fetched ahead there is one for each who waits."""
+        if self.options.receiver_queue_size == 0:
+            for part in self._order:
+                part.core.request(self._waiting)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise AlreadyClosed("the consumer is closed")
+
+    def check(self) -> None:
+        """Raises if no message will come any more."""
+        self.check_open()
+        for part in self._order:
+            if part.failure is not None and not (self._pattern is not None and _gone(part)):
+                raise part.failure
+        if self._order and all(
+            part.ended and part.core.queue_length() == 0 for part in self._order
+        ):
+            raise TopicTerminated("the topic is terminated, and everything in it was received")
+
+    def _awake(self) -> None:
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+        self.on_wake()
+
+    # ---- Acks ----------------------------------------------------------------
+
+    def part_of(self, id: MessageId) -> PartitionConsumer:
+        """The consumer that a message came from. Raises InvalidConfiguration."""
+        if len(self._order) == 1:
+            return self._order[0]
+        part = self.parts.get(id.topic_name() or "")
+        if part is not None:
+            return part
+        for part in self._order:
+            if len(self.topics) == 1 and part.core.partition == id.partition():
+                return part
+        raise InvalidConfiguration(
+            f"{id} does not say which of {len(self._order)} topics it is from: acknowledge the "
+            "message, or an id that came from one"
+        )
+
+    def acknowledge_message(self, message: Message) -> None:
+        """Acks one message, and waits for nothing: what is done most."""
+        if self.closed:
+            self.check_open()
+        order = self._order
+        part = order[0] if len(order) == 1 else self.part_of(message.message_id())
+        if part.core.acknowledge_message(message):
+            part.rearm()
+
+    def acknowledge(self, ids: list[MessageId], done: Done | None) -> None:
+        """Acks messages; `done` is called when the ack is kept, or failed."""
+        if not ids:
+            if done is not None:
+                done(None)
+            return
+        if len(self._order) == 1:
+            self._order[0].core.acknowledge(ids, done)
+            self._order[0].rearm()
+            return
+        by_part: dict[PartitionConsumer, list[MessageId]] = {}
+        for id in ids:
+            by_part.setdefault(self.part_of(id), []).append(id)
+        whole = None if done is None else _All(len(by_part), done)
+        for part, some in by_part.items():
+            part.core.acknowledge(some, whole)
+            part.rearm()
+
+    def acknowledge_cumulative(self, id: MessageId, done: Done | None) -> None:
+        part = self.part_of(id)
+        part.core.acknowledge_cumulative(id, done)
+        part.rearm()
+
+    def negative_acknowledge(self, message: Message | MessageId) -> None:
+        id = message.message_id() if isinstance(message, Message) else message
+        part = self.part_of(id)
+        part.core.negative_acknowledge(message)
+        part.rearm()
+
+    async def reconsume_later(
+        self, message: Message, delay_ms: int, properties: dict[str, str] | None, done: Done | None
+    ) -> None:
+        """Publishes a message to be received again later, or as a dead letter; then acks it."""
+        self.check_open()
+        if not self._retry_topic:
+            raise InvalidConfiguration(
+                "this consumer receives no retry letters: subscribe with retry_enabled=True"
+            )
+        options = self.options
+        policy = options.dead_letter_policy
+        times_max = RECONSUME_TIMES_MAX if policy is None else policy.max_redeliver_count
+        merged = retry_letter_properties(message, options.subscription_name, delay_ms, properties)
+        if reconsume_times(message) < times_max:
+            at_ms = self._engine.now_ms() + delay_ms
+            await self._letters.publish(self._retry_topic, message, merged, deliver_at=at_ms)
+        else:
+            initial = None if policy is None else policy.initial_subscription_name
+            await self._letters.publish(
+                self._dead_topic, message, merged, initial_subscription=initial
+            )
+        with self._engine.lock:
+            self.acknowledge([message.message_id()], done)
+
+    def redeliver(self) -> None:
+        for part in self._order:
+            part.core.redeliver_all()
+
+    # ---- Requests ------------------------------------------------------------
+
+    async def schema_info(self, topic: str, version: int) -> SchemaInfo:
+        return await self._engine.schema_info(topic, version.to_bytes(8, "big"))
+
+    async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
+        self.check_open()
+        if id is not None and id.entry_id() >= 0 and id != MessageId.latest:
+            await self.part_of(id).seek(id, None)
+            return
+        await asyncio.gather(*(part.seek(id, time_ms) for part in self._order))
+
+    async def last_message_ids(self) -> list[tuple[MessageId, MessageId | None]]:
+        self.check_open()
+        return await asyncio.gather(*(part.last_message_id() for part in self._order))
+
+    async def unsubscribe(self) -> None:
+        self.check_open()
+        await asyncio.gather(*(part.unsubscribe() for part in self._order))
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes it, once. Who stops waiting does not stop it."""
+        self.closed = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._awake()
+        if self._discovery is not None:
+            self._discovery.cancel()
+            await asyncio.gather(self._discovery, return_exceptions=True)
+        await asyncio.gather(*(part.close() for part in self._order))
+        await self._letters.close()
+        self._engine.forget(self)
+
+    def stats(self) -> ConsumerStats:
+        with self._engine.lock:
+            return consumer_stats([part.core for part in self._order])
+
+    @property
+    def connected(self) -> bool:
+        return not self.closed and all(part.connection is not None for part in self._order)
+
+
+class _All:
+    """Calls back when all of several are done, with the first error."""
+
+    def __init__(self, count: int, done: Done) -> None:
+        self._left = count
+        self._done = done
+        self._error: Exception | None = None
+
+    def __call__(self, error: Exception | None) -> None:
+        self._left -= 1
+        self._error = self._error or error
+        if self._left == 0:
+            self._done(self._error)
+
+
+def _gone(part: PartitionConsumer) -> bool:
+    """Whether its topic was deleted."""
+    return isinstance(part.failure, TopicNotFound)
+
+
+def _nothing() -> None:
+    pass
+
+
+def seek_target(id: MessageId) -> MessageIdData:
+    """Where a seek to a message goes: of a chunked one, to its first chunk."""
+    if isinstance(id, ChunkMessageId):
+        id = id.first_chunk_message_id()
+    return MessageIdData(
+        id.ledger_id(),
+        id.entry_id(),
+        id.partition(),
+        id.batch_index(),
+        None,
+        id.batch_size(),
+    )
+
+
+def whole_pattern(pattern: str) -> str:
+    """A topics pattern with its domain, tenant and namespace.
+
+    >>> whole_pattern("orders-.*")
+    'persistent://public/default/orders-.*'
+    """
+    domain, mark, rest = pattern.partition("://")
+    if not mark:
+        domain, rest = "persistent", pattern
+    if "/" not in rest:
+        rest = f"public/default/{rest}"
+    return f"{domain}://{rest}"
+
+
+def namespace_of(pattern: str) -> str:
+    """The namespace that a whole pattern looks in. Raises InvalidConfiguration."""
+    parts = pattern.partition("://")[2].split("/", 2)
+    if len(parts) != 3:
+        raise InvalidConfiguration(
+            f"topics pattern {pattern!r} has no namespace: write tenant/namespace/pattern"
+        )
+    return f"{parts[0]}/{parts[1]}"
+
+
+def matching(pattern: "re.Pattern[str]", names: list[str]) -> list[str]:
+    """The topics among these that match, partitioned ones once. Domains do not count."""
+    expression = re.compile(whole_pattern(pattern.pattern).partition("://")[2], pattern.flags)
+    found: dict[str, None] = {}
+    for name in names:
+        whole = str(TopicName.parse(name).partitioned)
+        if any(expression.fullmatch(one.partition("://")[2]) for one in (whole, name)):
+            found[whole] = None
+    return list(found)

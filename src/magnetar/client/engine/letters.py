@@ -1,0 +1,75 @@
+"""Letters of a consumer: messages that it publishes elsewhere, with a producer for each topic."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.message import Message
+from magnetar.client.options import ProducerOptions
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.schema import Schema
+from magnetar.model import MessageId
+
+if TYPE_CHECKING:
+    from magnetar.client.engine.client import Engine
+
+__all__ = ["Letters"]
+
+
+class Letters:
+    """Producers are made when they are first needed, and closed with the consumer."""
+
+    def __init__(self, engine: "Engine", schema: Schema) -> None:
+        self._engine = engine
+        self._schema = schema
+        self._producers: dict[str, EngineProducer] = {}
+        self._opening = asyncio.Lock()
+
+    async def publish(
+        self,
+        topic: str,
+        message: Message,
+        properties: dict[str, str],
+        *,
+        deliver_at: int | None = None,
+        initial_subscription: str | None = None,
+    ) -> None:
+        """Publishes a message as it is, but for its properties; returns when it is stored."""
+        producer = await self._producer(topic, initial_subscription)
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: Exception | None, id: MessageId | None) -> None:
+            if stored.done():
+                return
+            if error is not None:
+                stored.set_exception(error)
+            else:
+                stored.set_result(None)
+
+        await producer.send_when_room(
+            Outgoing(
+                message.data(),
+                settle,
+                properties=properties,
+                partition_key=message.partition_key() or None,
+                ordering_key=message.ordering_key_bytes(),
+                event_timestamp=message.event_timestamp(),
+                deliver_at=deliver_at,
+                null_value=message.has_null_value(),
+            )
+        )
+        await stored
+
+    async def _producer(self, topic: str, initial_subscription: str | None) -> EngineProducer:
+        async with self._opening:
+            producer = self._producers.get(topic)
+            if producer is None:
+                options = ProducerOptions(initial_subscription_name=initial_subscription)
+                producer = EngineProducer(self._engine, topic, options, self._schema)
+                await self._engine.open(producer)
+                self._producers[topic] = producer
+            return producer
+
+    async def close(self) -> None:
+        producers, self._producers = list(self._producers.values()), {}
+        await asyncio.gather(*(producer.close() for producer in producers))

@@ -1,0 +1,107 @@
+"""Connections, one for each broker, shared by everything that talks to it."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from magnetar.client.connection import ClientConnection
+from magnetar.errors import AlreadyClosed
+
+__all__ = ["ConnectionPool"]
+
+
+class ConnectionPool:
+    """Opens a connection when it is first wanted, and again when it was lost."""
+
+    def __init__(
+        self,
+        *,
+        timeout_s: float,
+        connect_timeout_s: float,
+        tls: Callable[[], ssl.SSLContext] | None,
+        auth_method: str,
+        auth_data: Callable[[], bytes] | None,
+        client_version: str,
+        keep_alive_s: float,
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._tls = tls
+        self._auth_method = auth_method
+        self._auth_data = auth_data
+        self._client_version = client_version
+        self._keep_alive_s = keep_alive_s
+        self._open: dict[str, ClientConnection] = {}
+        self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
+        self._closed = False
+
+    async def get(self, host: str, port: int, *, tls: bool, proxy_to: str = "") -> ClientConnection:
+        """The connection to a broker. Raises ConnectError, AuthenticationError."""
+        if self._closed:
+            raise AlreadyClosed("the client is closed")
+        key = f"{host}:{port}/{proxy_to}"
+        connection = self._open.get(key)
+        if connection is not None and not connection.closed:
+            return connection
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._connect(key, host, port, tls, proxy_to))
+            self._opening[key] = task
+            task.add_done_callback(lambda done: self._opened(key, done))
+        try:
+            # Who stops waiting must not take the connection from the others who wait.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._is_closed() and not _is_cancelled():
+                # Not we were stopped, but what we waited for.
+                raise AlreadyClosed("the client is closed") from None
+            raise
+
+    def _is_closed(self) -> bool:
+        return self._closed
+
+    async def _connect(
+        self, key: str, host: str, port: int, tls: bool, proxy_to: str
+    ) -> ClientConnection:
+        return await ClientConnection.open(
+            host,
+            port,
+            timeout_s=self._timeout_s,
+            connect_timeout_s=self._connect_timeout_s,
+            tls=self._tls() if tls and self._tls is not None else None,
+            auth_method=self._auth_method,
+            auth_data=self._auth_data,
+            client_version=self._client_version,
+            keep_alive_s=self._keep_alive_s,
+            proxy_to=proxy_to,
+        )
+
+    def _opened(self, key: str, task: "asyncio.Task[ClientConnection]") -> None:
+        self._opening.pop(key, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        if self._closed:
+            task.result().close()
+        else:
+            self._open[key] = task.result()
+
+    def drop(self) -> None:
+        """Closes all connections, without waiting."""
+        self._closed = True
+        for task in list(self._opening.values()):
+            task.cancel()
+        for connection in self._open.values():
+            connection.close()
+
+    async def close(self) -> None:
+        """Closes all connections, and returns when their sockets are closed too."""
+        self.drop()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*(connection.wait_closed() for connection in self._open.values()))
+        self._open.clear()
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody stops the present task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

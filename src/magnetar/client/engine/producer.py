@@ -1,0 +1,403 @@
+"""Producers on the loop: one for each partition, and the one that chooses among them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.reconnect import Alarm, Reconnecting
+from magnetar.client.engine.stats import ProducerStats, producer_stats
+from magnetar.client.options import ProducerOptions
+from magnetar.client.outgoing import Outgoing, Settle
+from magnetar.client.producer_core import ProducerCore
+from magnetar.client.router import Router, make_router
+from magnetar.client.schema import Schema
+from magnetar.client.schema_wire import schema_to_pb
+from magnetar.errors import (
+    AlreadyClosed,
+    MagnetarError,
+    OperationNotSupported,
+    ProducerQueueIsFull,
+    Timeout,
+)
+from magnetar.model import TopicName
+from magnetar.protocol import CommandSendReceipt, signed
+from magnetar.protocol import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.client.engine.client import Engine
+
+__all__ = ["EngineProducer", "PartitionProducer"]
+
+
+class PartitionProducer(Reconnecting):
+    """The producer of one topic that is not partitioned, or of one partition."""
+
+    def __init__(
+        self,
+        engine: "Engine",
+        topic: str,
+        options: ProducerOptions,
+        schema: pb.Schema | None,
+        pending_max: int,
+        settle: Settle | None,
+    ) -> None:
+        super().__init__(f"producer of {topic}", engine.backoff(), engine.timeout_s)
+        self._engine = engine
+        self.topic = topic
+        self._options = options
+        self._schema = schema
+        self._id = engine.next_producer_id()
+        self._epoch = 0
+        self._topic_epoch: int | None = None
+        self.name: str = options.producer_name or ""
+        self._generated = not self.name
+        self._ready: asyncio.Future[pb.CommandProducerSuccess] | None = None
+        self._ready_request = 0
+        self.core: ProducerCore = ProducerCore(
+            options,
+            topic,
+            self._id,
+            now_ms=engine.now_ms,
+            write=self._write,
+            max_pending_messages=pending_max,
+        )
+        self.core.settle = settle
+        self.core.callback_failed = lambda error: engine.log_problem("a callback of send", error)
+        self._alarm = Alarm(engine.now_ms, self._tick)
+        self.on_room: Callable[[], None] = _nothing
+
+    # ---- Connecting ----------------------------------------------------------
+
+    async def attach(self) -> ClientConnection:
+        connection = await self._engine.lookup.broker_of(self.topic)
+        connection.add_producer(self._id, self)
+        try:
+            success = await self._announce(connection)
+        except BaseException as error:
+            connection.remove_producer(self._id)
+            # The broker may make it nonetheless, and it must not stay there.
+            if isinstance(error, asyncio.CancelledError):
+                connection.abandon(self._ready_request, self._close_command())
+            elif isinstance(error, Timeout):
+                connection.send([self._close_command()])  # the next attempt has the same id
+            raise
+        if connection.closed or self.was_closed:
+            raise self._engine.connection_lost(connection)
+        self.name = success.producer_name
+        if success.HasField("topic_epoch"):
+            self._topic_epoch = success.topic_epoch
+        self.connection = connection
+        with self._engine.lock:
+            self.core.connected(
+                success.producer_name,
+                success.last_sequence_id,
+                success.schema_version,
+                connection.max_message_size,
+            )
+        self._rearm()
+        return connection
+
+    async def _announce(self, connection: ClientConnection) -> pb.CommandProducerSuccess:
+        request_id = self._engine.next_request_id()
+        command = pb.CommandProducer(
+            topic=self.topic,
+            producer_id=self._id,
+            request_id=request_id,
+            epoch=self._epoch,
+            user_provided_producer_name=not self._generated,
+            producer_access_mode=int(self._options.access_mode),
+        )
+        self._epoch += 1
+        if self.name:
+            command.producer_name = self.name
+        if self._schema is not None:
+            command.schema.CopyFrom(self._schema)
+        if self._topic_epoch is not None:
+            command.topic_epoch = self._topic_epoch
+        if self._options.initial_subscription_name:
+            command.initial_subscription_name = self._options.initial_subscription_name
+        for key, value in self._options.properties.items():
+            command.metadata.add(key=key, value=value)
+        self._ready = asyncio.get_running_loop().create_future()
+        self._ready_request = request_id
+        success = await connection.request(command, pb.CommandProducerSuccess)
+        if success.producer_ready:
+            return success
+        return await self._ready  # the topic is not ours yet: wait, as was asked for
+
+    def on_ready(self, success: pb.CommandProducerSuccess) -> None:
+        mine = success.request_id == self._ready_request
+        if mine and self._ready is not None and not self._ready.done():
+            self._ready.set_result(success)
+
+    def detached(self) -> None:
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(self._engine.connection_lost(None))
+            self._ready.exception()
+        with self._engine.lock:
+            self.core.disconnected()
+
+    def gave_up(self, error: Exception) -> None:
+        with self._engine.lock:
+            self.core.close(error)
+        self.on_room()
+
+    # ---- Sending -------------------------------------------------------------
+
+    def send(self, message: Outgoing) -> None:
+        """Raises what the core raises. Any thread, with the engine's lock."""
+        if self.failure is not None:
+            raise self.failure
+        if self.core.send(message):
+            self._rearm()
+
+    def _write(self, frames: list[bytes]) -> None:
+        if self.connection is not None:
+            self._engine.on_loop(self.connection.write, frames)
+
+    def _rearm(self) -> None:
+        at_ms = self.core.next_ms()
+        if not self._alarm.rings_by(at_ms):
+            self._engine.on_loop(self._alarm.set, at_ms)
+
+    def _tick(self) -> None:
+        with self._engine.lock:
+            self.core.tick(self._engine.now_ms())
+        self._rearm()
+        self.on_room()
+
+    def on_receipt(self, receipt: CommandSendReceipt) -> None:
+        with self._engine.lock:
+            in_step = self.core.receipt(receipt)
+        if not in_step:
+            self.reconnect()
+            return
+        self.on_room()
+
+    def on_send_error(self, error: pb.CommandSendError) -> None:
+        with self._engine.lock:
+            settled = self.core.send_error(error.error, error.message, signed(error.sequence_id))
+        if not settled:
+            self.reconnect()
+        self.on_room()
+
+    def on_writable(self) -> None:
+        self.on_room()
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Sends what is open, and calls back when all of it is stored or has failed."""
+        with self._engine.lock:
+            self.core.when_idle(callback)
+        self._rearm()
+
+    async def close(self) -> None:
+        """Flushes, tells the broker, and fails what is left."""
+        try:
+            await self._say_goodbye()
+        finally:
+            await self._end()
+
+    async def _say_goodbye(self) -> None:
+        connection = self.connection
+        if connection is not None:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await flush([self])
+            except TimeoutError:
+                pass  # what is left fails below, with its own error
+            if not connection.closed:
+                with suppress(MagnetarError):  # it is closed, one way or the other
+                    await connection.request(self._close_command(), pb.CommandSuccess)
+
+    def _close_command(self) -> pb.CommandCloseProducer:
+        return pb.CommandCloseProducer(
+            producer_id=self._id, request_id=self._engine.next_request_id()
+        )
+
+    async def _end(self) -> None:
+        await self.stop()
+        if self.connection is not None:
+            self.connection.remove_producer(self._id)
+            self.connection = None
+        self._alarm.cancel()
+        with self._engine.lock:
+            self.core.close(AlreadyClosed(f"the {self.what} is closed"))
+        self.on_room()
+
+
+def _nothing() -> None:
+    pass
+
+
+class EngineProducer:
+    """A producer of a topic, partitioned or not."""
+
+    def __init__(
+        self, engine: "Engine", topic: str, options: ProducerOptions, schema: Schema
+    ) -> None:
+        if options.chunking_enabled:
+            raise OperationNotSupported(
+                "messages cannot be split into chunks yet: leave chunking_enabled off, and send "
+                "no more at once than the broker takes"
+            )
+        self._engine = engine
+        self.topic: str = str(TopicName.parse(topic))
+        self.options = options
+        self._schema = schema_to_pb(schema)
+        self._parts: list[PartitionProducer] = []
+        self._router: Router | None = None
+        self._growth: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._pending_max = options.max_pending_messages
+        self._room: list[asyncio.Future[None]] = []
+        self.on_room: Callable[[], None] = self.let_waiters_on
+        # Set before the start: see `ProducerCore.settle`.
+        self.settle: Settle | None = None
+        self.closed: bool = False
+
+    async def start(self) -> None:
+        """Raises what the broker refuses with."""
+        count = await self._engine.partitions(self.topic)
+        names = partition_names(self.topic, count)
+        self._pending_max = share(
+            self.options.max_pending_messages,
+            self.options.max_pending_messages_across_partitions,
+            count,
+        )
+        self._parts = [self._make(name) for name in names]
+        await start_all(self._parts)
+        if count > 0:
+            self._router = make_router(self.options, self._engine.random)
+            self._growth = asyncio.get_running_loop().create_task(self._grow())
+
+    def _make(self, topic: str) -> PartitionProducer:
+        part = PartitionProducer(
+            self._engine, topic, self.options, self._schema, self._pending_max, self.settle
+        )
+        part.on_room = lambda: self.on_room()
+        return part
+
+    async def _grow(self) -> None:
+        """Finds partitions that were added."""
+        while True:
+            await asyncio.sleep(self.options.auto_update_partitions_interval_seconds)
+            try:
+                count = await self._engine.lookup.partitions(self.topic)
+                for name in partition_names(self.topic, count)[len(self._parts) :]:
+                    part = self._make(name)
+                    await part.start()
+                    self._parts.append(part)
+            except MagnetarError as error:
+                self._engine.log_problem(f"looking for partitions of {self.topic}", error)
+
+    # ---- Sending -------------------------------------------------------------
+
+    def send(self, message: Outgoing) -> None:
+        """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
+        if self.closed:
+            raise AlreadyClosed(f"the producer of {self.topic} is closed")
+        parts = self._parts
+        if self._router is None:
+            parts[0].send(message)
+        else:
+            parts[self._router.choose(message, len(parts), self._engine.now_ms())].send(message)
+
+    async def send_when_room(self, message: Outgoing) -> None:
+        """As `send`, but waits while the queue is full."""
+        while True:
+            try:
+                self.send(message)
+                return
+            except ProducerQueueIsFull:
+                room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._room.append(room)
+                await room
+
+    def let_waiters_on(self) -> None:
+        waiting, self._room = self._room, []
+        for room in waiting:
+            if not room.done():
+                room.set_result(None)
+
+    def hurry(self) -> None:
+        """Somebody waits for what was just sent: it does not wait for its batch to fill."""
+        for part in self._parts:
+            part.core.flush()
+
+    async def flush(self) -> None:
+        """Returns when everything sent so far is stored, or has failed."""
+        await flush(self._parts)
+
+    async def close(self) -> None:
+        """Closes it, once. Who stops waiting does not stop it."""
+        self.closed = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._growth is not None:
+            self._growth.cancel()
+            await asyncio.gather(self._growth, return_exceptions=True)
+        await asyncio.gather(*(part.close() for part in self._parts))
+        self.on_room()
+        self._engine.forget(self)
+
+    # ---- About it ------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._parts[0].name
+
+    def stats(self) -> ProducerStats:
+        with self._engine.lock:
+            return producer_stats([part.core for part in self._parts])
+
+    @property
+    def last_sequence_id(self) -> int:
+        return max(part.core.last_sequence_id for part in self._parts)
+
+    @property
+    def connected(self) -> bool:
+        return not self.closed and all(part.connection is not None for part in self._parts)
+
+
+async def flush(parts: Sequence[PartitionProducer]) -> None:
+    """Sends what is open of all before it waits for any."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(parts)
+
+    def idle() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and not done.done():
+            done.set_result(None)
+
+    for part in parts:
+        part.when_idle(idle)
+    await done
+
+
+def partition_names(topic: str, count: int) -> list[str]:
+    """The topics that a producer or consumer of this one uses."""
+    if count == 0:
+        return [topic]
+    name = TopicName.parse(topic)
+    return [str(name.with_partition(number)) for number in range(count)]
+
+
+def share(one_max: int, all_max: int, partitions: int) -> int:
+    """What each of several partitions may have, when all of them have a limit; 0 is none."""
+    if partitions == 0 or all_max == 0:
+        return one_max
+    return min(one_max or all_max, max(all_max // partitions, 1))
+
+
+async def start_all(parts: "Sequence[Reconnecting]") -> None:
+    """Starts them together; the first error, when all have settled."""
+    results = await asyncio.gather(*(part.start() for part in parts), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

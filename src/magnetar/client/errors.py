@@ -1,0 +1,137 @@
+"""The numbers of errors, and the classes that they become.
+
+A broker says what went wrong by a number of `ServerError` and a text, and `error_of` makes
+the exception of it that the official client would raise. `Result` is how that client tells
+a callback how a send went: a number for each of its exceptions, and Ok. `result_of` finds
+the number of an exception, ours included, by the nearest class that has one.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from magnetar import errors
+from magnetar.errors import MagnetarError, PulsarException, UnknownError
+from magnetar.model.enums import ServerError
+
+__all__ = ["Result", "error_of", "result_of"]
+
+
+class Result(IntEnum):
+    """How an operation ended, as callbacks are told; the names are those of the exceptions."""
+
+    Ok = 0
+    UnknownError = 1
+    InvalidConfiguration = 2
+    Timeout = 3
+    LookupError = 4
+    ConnectError = 5
+    ReadError = 6
+    AuthenticationError = 7
+    AuthorizationError = 8
+    ErrorGettingAuthenticationData = 9
+    BrokerMetadataError = 10
+    BrokerPersistenceError = 11
+    ChecksumError = 12
+    ConsumerBusy = 13
+    NotConnected = 14
+    AlreadyClosed = 15
+    InvalidMessage = 16
+    ConsumerNotInitialized = 17
+    ProducerNotInitialized = 18
+    ProducerBusy = 19
+    TooManyLookupRequestException = 20
+    InvalidTopicName = 21
+    InvalidUrl = 22
+    ServiceUnitNotReady = 23
+    OperationNotSupported = 24
+    ProducerBlockedQuotaExceededError = 25
+    ProducerBlockedQuotaExceededException = 26
+    ProducerQueueIsFull = 27
+    MessageTooBig = 28
+    TopicNotFound = 29
+    SubscriptionNotFound = 30
+    ConsumerNotFound = 31
+    UnsupportedVersionError = 32
+    TopicTerminated = 33
+    CryptoError = 34
+    IncompatibleSchema = 35
+    ConsumerAssignError = 36
+    CumulativeAcknowledgementNotAllowedError = 37
+    TransactionCoordinatorNotFoundError = 38
+    InvalidTxnStatusError = 39
+    NotAllowedError = 40
+    TransactionConflict = 41
+    TransactionNotFound = 42
+    ProducerFenced = 43
+    MemoryBufferIsFull = 44
+    Interrupted = 45
+
+    def __str__(self) -> str:
+        return f"Result.{self.name}"
+
+
+_OF_SERVER_ERROR: Final[dict[int, type[PulsarException]]] = {
+    ServerError.UnknownError: errors.UnknownError,
+    ServerError.MetadataError: errors.BrokerMetadataError,
+    ServerError.PersistenceError: errors.BrokerPersistenceError,
+    ServerError.AuthenticationError: errors.AuthenticationError,
+    ServerError.AuthorizationError: errors.AuthorizationError,
+    ServerError.ConsumerBusy: errors.ConsumerBusy,
+    ServerError.ServiceNotReady: errors.ServiceUnitNotReady,
+    ServerError.ProducerBlockedQuotaExceededError: errors.ProducerBlockedQuotaExceededError,
+    ServerError.ProducerBlockedQuotaExceededException: (
+        errors.ProducerBlockedQuotaExceededException
+    ),
+    ServerError.ChecksumError: errors.ChecksumError,
+    ServerError.UnsupportedVersionError: errors.UnsupportedVersionError,
+    ServerError.TopicNotFound: errors.TopicNotFound,
+    ServerError.SubscriptionNotFound: errors.SubscriptionNotFound,
+    ServerError.ConsumerNotFound: errors.ConsumerNotFound,
+    ServerError.TooManyRequests: errors.TooManyLookupRequestException,
+    ServerError.TopicTerminatedError: errors.TopicTerminated,
+    ServerError.ProducerBusy: errors.ProducerBusy,
+    ServerError.InvalidTopicName: errors.InvalidTopicName,
+    ServerError.IncompatibleSchema: errors.IncompatibleSchema,
+    ServerError.ConsumerAssignError: errors.ConsumerAssignError,
+    ServerError.TransactionCoordinatorNotFound: errors.TransactionCoordinatorNotFoundError,
+    ServerError.InvalidTxnStatus: errors.InvalidTxnStatusError,
+    ServerError.NotAllowedError: errors.NotAllowedError,
+    ServerError.TransactionConflict: errors.TransactionConflict,
+    ServerError.TransactionNotFound: errors.TransactionNotFound,
+    ServerError.ProducerFenced: errors.ProducerFenced,
+}
+
+
+def error_of(code: int, reason: str) -> PulsarException:
+    """The exception that a broker's refusal becomes; newer brokers may know more numbers.
+
+    >>> error_of(5, "Exclusive consumer is already connected")
+    ConsumerBusy('Exclusive consumer is already connected')
+    >>> error_of(99, "no")
+    UnknownError('no (error 99)')
+    """
+    kind = _OF_SERVER_ERROR.get(code)
+    if kind is None:
+        return UnknownError(f"{reason} (error {code})")
+    return kind(reason)
+
+
+def result_of(error: BaseException | None) -> Result:
+    """What a callback is told of an operation that ended with this error, or with none.
+
+    >>> str(result_of(None)), str(result_of(error_of(5, "")))
+    ('Result.Ok', 'Result.ConsumerBusy')
+    """
+    if error is None:
+        return Result.Ok
+    if isinstance(error, MagnetarError):
+        for kind in type(error).__mro__:
+            found = _RESULTS.get(kind)
+            if found is not None:
+                return found
+    return Result.UnknownError
+
+
+_RESULTS: Final[dict[type, Result]] = {
+    getattr(errors, result.name): result for result in Result if result is not Result.Ok
+}

@@ -1,0 +1,290 @@
+"""From a MESSAGE to messages: what an application is to get of an entry.
+
+A broker charges a permit for every message of an entry that it holds for unacked. `Arrival`
+accounts for each of them: it is in `messages`, or it was dropped and its permit is to be
+given back. Messages are dropped that come again while their ack is on its way, that stand
+before the place where the consumer wants to begin, that are older than the last call for
+redelivery, or that are on their way to the dead letter topic. What cannot be read at all is
+refused: the broker is told why, in place of an ack, and will not send it again.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.client.ack_tracker import AckTracker, entry_key
+from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.message import Decode, Delivery, Message
+from magnetar.client.options import ConsumerCryptoFailureAction
+from magnetar.errors import RemoteProtocolError
+from magnetar.model.enums import ValidationError
+from magnetar.model.message_id import ChunkMessageId, MessageId
+from magnetar.protocol.batch import SHAPE as BATCH_SHAPE
+from magnetar.protocol.batch import check_batch_end, metadata_end_at, payload_end_at
+from magnetar.protocol.compression import decompress
+from magnetar.protocol.entry import Entry, split_entry
+from magnetar.protocol.message import CommandMessage
+from magnetar.protocol.metadata import MessageMetadata
+from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
+from magnetar.wire.reader import Reader
+
+__all__ = ["Arrival", "Incoming", "Start"]
+
+# What a payload may grow to. Brokers bound the compressed size only, by 5 MiB as a rule.
+UNCOMPRESSED_SIZE_MAX: Final = 128 << 20
+
+
+@final
+class Arrival:
+    """What came of one MESSAGE. `refusal` is a ValidationError, -1 if there is none."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.charged: i64 = 0
+        self.refusal: i64 = -1
+        # Nothing is left to ack for the application: compaction took it all.
+        self.empty: Delivery | None = None
+
+    @property
+    def dropped(self) -> int:
+        """For how many messages the application gets nothing."""
+        return self.charged - len(self.messages)
+
+
+@final
+class Start:
+    """Where a consumer begins: at an id, or behind it.
+
+    A message that was split has the id of its last chunk, and begins with its first.
+    """
+
+    def __init__(self, id: MessageId, inclusive: bool) -> None:
+        if inclusive and isinstance(id, ChunkMessageId):
+            id = id.first_chunk_message_id()
+        self.id: Final = id
+        self.inclusive: Final = inclusive
+        self.key: Final[int] = entry_key(id.ledger_id(), id.entry_id())
+        self.index: Final[i64] = id.batch_index()
+
+    def unacked(self, unacked: int) -> int:
+        """What of the entry it names is not before it."""
+        if self.index >= 0:
+            first = self.index if self.inclusive else self.index + 1
+            return unacked >> first << first
+        return unacked if self.inclusive else 0
+
+
+@final
+class Incoming:
+    """Reads what one consumer receives."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: i64,
+        acks: AckTracker,
+        dead_letters: DeadLetters,
+        crypto_failure_action: ConsumerCryptoFailureAction,
+        decode: Decode | None,
+    ) -> None:
+        self._topic: Final = topic
+        self._partition: Final[i64] = partition
+        self._acks: Final = acks
+        self._dead_letters: Final = dead_letters
+        # What to do with encrypted entries; else they are kept back.
+        self._discards: Final = crypto_failure_action == ConsumerCryptoFailureAction.DISCARD
+        self._passes_on: Final = crypto_failure_action == ConsumerCryptoFailureAction.CONSUME
+        self._decode: Final = decode
+        self.epoch: int = 0
+        self.start: Start | None = None
+        # Right after a seek entries from before it may still be under way.
+        self.only_from_start: bool = False
+        self.chunks_dropped: i64 = 0
+
+    def read(self, command: CommandMessage, permits: i64) -> Arrival:
+        """Reads an entry; `permits` is how many the broker has, to judge damaged numbers."""
+        arrival = Arrival()
+        metadata: MessageMetadata | None = None
+        try:
+            entry = split_entry(command.entry)
+            metadata = entry.metadata()
+            intact = entry.intact()
+        except RemoteProtocolError:
+            intact = False
+        if metadata is None or not intact:
+            arrival.charged = _charged_if_damaged(command, metadata, permits)
+            arrival.refusal = ValidationError.ChecksumMismatch.value
+        elif metadata.encryption_keys is not None:
+            self._read_encrypted(command, entry, metadata, arrival)
+        elif metadata.num_messages_in_batch is None:
+            self._read_single(command, entry, metadata, arrival)
+        else:
+            self._read_batch(command, entry, metadata, arrival)
+        return arrival
+
+    def _read_encrypted(
+        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+    ) -> None:
+        """There are no keys here, so the entry is kept back, refused or passed on as it is."""
+        arrival.charged = _charged(command, metadata)
+        if self._discards:
+            arrival.refusal = ValidationError.DecryptionError.value
+        elif self._passes_on and self._wanted(command, 0, 1):
+            self._add_whole(command, metadata, entry.payload(), arrival)
+
+    def _read_single(
+        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+    ) -> None:
+        arrival.charged = 1
+        if metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg > 1:
+            # A part is not the message: it stays with the broker, unacked.
+            self.chunks_dropped += 1
+            return
+        if self._wanted(command, 0, 1):
+            payload = _uncompressed(entry, metadata, arrival)
+            if payload is not None:
+                self._add_whole(command, metadata, payload, arrival)
+
+    def _add_whole(
+        self, command: CommandMessage, metadata: MessageMetadata, payload: bytes, arrival: Arrival
+    ) -> None:
+        delivery = self._delivery(command, metadata, payload, 0, 1)
+        arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
+
+    def _read_batch(
+        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+    ) -> None:
+        arrival.charged = _charged(command, metadata)
+        assert metadata.num_messages_in_batch is not None
+        size: i64 = metadata.num_messages_in_batch
+        if not 1 <= size <= BATCH_SIZE_MAX:
+            arrival.refusal = ValidationError.BatchDeSerializeError.value
+            return
+        unacked = all_unacked(size)
+        if command.ack_set is not None:
+            unacked &= command.ack_set
+        wanted = self._wanted(command, size, unacked)
+        if wanted == 0:
+            return
+        payload = _uncompressed(entry, metadata, arrival)
+        if payload is None:
+            return
+        delivery = self._delivery(command, metadata, payload, size, unacked)
+        try:
+            _split(delivery, wanted, arrival.messages)
+        except RemoteProtocolError:
+            arrival.messages = []
+            arrival.refusal = ValidationError.BatchDeSerializeError.value
+            return
+        if delivery.unacked == 0:
+            arrival.empty = delivery
+
+    def _delivery(
+        self,
+        command: CommandMessage,
+        metadata: MessageMetadata,
+        payload: bytes,
+        batch_size: i64,
+        unacked: int,
+    ) -> Delivery:
+        return Delivery(
+            self._topic,
+            self._partition,
+            command.message_id.ledger_id,
+            command.message_id.entry_id,
+            metadata,
+            payload,
+            batch_size,
+            unacked,
+            command.redelivery_count,
+            self._decode,
+        )
+
+    def _wanted(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
+        """Which of an entry's unacked messages the application is to get."""
+        if command.consumer_epoch is not None and command.consumer_epoch < self.epoch:
+            return 0
+        ledger_id = command.message_id.ledger_id
+        entry_id = command.message_id.entry_id
+        wanted = self._acks.unacked_of(ledger_id, entry_id, batch_size, unacked)
+        if self.start is None and not self._dead_letters.enabled:
+            return wanted
+        key = entry_key(ledger_id, entry_id)
+        if self.start is not None:
+            if key == self.start.key:
+                wanted = self.start.unacked(wanted)
+            elif self.only_from_start and key < self.start.key:
+                return 0
+        return self._dead_letters.without_dying(key, wanted)
+
+
+def _charged(command: CommandMessage, metadata: MessageMetadata) -> i64:
+    """How many permits the broker took for the entry."""
+    size = metadata.num_messages_in_batch
+    if size is None:
+        return 1
+    # A number that no batch can have is the producer's mistake, and costs one.
+    if not 1 <= size <= BATCH_SIZE_MAX:
+        return 1
+    if command.ack_set is None:
+        return size
+    return (command.ack_set & all_unacked(size)).bit_count()
+
+
+def _charged_if_damaged(
+    command: CommandMessage, metadata: MessageMetadata | None, permits: i64
+) -> i64:
+    """A guess that can do no harm: the damage may be in the very number that is asked for."""
+    if metadata is None:
+        return 1
+    return min(_charged(command, metadata), max(permits, 1))
+
+
+def _uncompressed(entry: Entry, metadata: MessageMetadata, arrival: Arrival) -> bytes | None:
+    """The payload; if it cannot be had, the arrival says why."""
+    payload = entry.payload()
+    if metadata.compression == 0:
+        return payload
+    size = metadata.uncompressed_size
+    if size > UNCOMPRESSED_SIZE_MAX:
+        arrival.refusal = ValidationError.UncompressedSizeCorruption.value
+        return None
+    try:
+        return decompress(metadata.compression, payload, size, UNCOMPRESSED_SIZE_MAX)
+    except RemoteProtocolError:
+        arrival.refusal = ValidationError.DecompressionError.value
+        return None
+
+
+def _split(delivery: Delivery, wanted: int, messages: list[Message]) -> None:
+    """Appends the wanted messages of a batch. What compaction took counts as acked.
+
+    Raises RemoteProtocolError.
+    """
+    payload = delivery.payload
+    count = delivery.batch_size
+    every = wanted == all_unacked(count)
+    bits = b"" if every else wanted.to_bytes((count >> 3) + 1, "little")
+    reader = Reader(payload, 0, 0, BATCH_SHAPE)
+    first: i64 = 0
+    for index in range(count):
+        data_first = metadata_end_at(payload, first)
+        reader.rewind(first + 4, data_first)
+        size: i64 = -1
+        compacted_out = False
+        while (tag := reader.tag()) != 0:
+            if tag == 0x18:
+                size = reader.int32()
+            elif tag == 0x20:
+                compacted_out = reader.boolean()
+            else:
+                reader.skip()
+        if size < 0:
+            raise RemoteProtocolError("SingleMessageMetadata.payload_size", first, f"{size}")
+        end = payload_end_at(payload, data_first, size)
+        if compacted_out:
+            delivery.unacked &= ~(1 << index)
+        elif every or bits[index >> 3] >> (index & 7) & 1:
+            messages.append(Message(delivery, index, first, data_first, end))
+        first = end
+    check_batch_end(payload, first, count)

@@ -1,0 +1,66 @@
+"""Where a client writes its log, if that shall be no logger of Python's `logging`.
+
+These are values only: what opens files and writes is the client. Arguments are taken as
+`object` and checked here, so that a wrong type is the same error compiled and not.
+"""
+
+import logging
+from enum import IntEnum
+from typing import Final, final
+
+from magnetar.errors import SettingsError
+
+__all__ = ["ConsoleLogger", "FileLogger", "LoggerLevel"]
+
+
+class LoggerLevel(IntEnum):
+    """From which level on something is written."""
+
+    Debug = 0
+    Info = 1
+    Warn = 2
+    Error = 3
+
+    def __str__(self) -> str:
+        return f"LoggerLevel.{self.name}"
+
+
+_LEVELS: Final[dict[LoggerLevel, int]] = {
+    LoggerLevel.Debug: logging.DEBUG,
+    LoggerLevel.Info: logging.INFO,
+    LoggerLevel.Warn: logging.WARNING,
+    LoggerLevel.Error: logging.ERROR,
+}
+
+
+@final
+class ConsoleLogger:
+    """Writes to standard output."""
+
+    def __init__(self, log_level: object = LoggerLevel.Info) -> None:
+        self.log_level: LoggerLevel = _level(log_level)
+
+    def level(self) -> int:
+        """The level as `logging` has it."""
+        return _LEVELS[self.log_level]
+
+
+@final
+class FileLogger:
+    """Writes to the end of a file."""
+
+    def __init__(self, log_level: object, log_file: object) -> None:
+        self.log_level: LoggerLevel = _level(log_level)
+        if not isinstance(log_file, str):
+            raise SettingsError("log_file", f"must be a str, not {type(log_file).__name__}")
+        self.log_file: str = log_file
+
+    def level(self) -> int:
+        """The level as `logging` has it."""
+        return _LEVELS[self.log_level]
+
+
+def _level(log_level: object) -> LoggerLevel:
+    if not isinstance(log_level, LoggerLevel):
+        raise SettingsError("log_level", f"must be a LoggerLevel, not {type(log_level).__name__}")
+    return log_level

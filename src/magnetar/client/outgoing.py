@@ -1,0 +1,104 @@
+"""A message on its way out, as the application gave it.
+
+`done` is called exactly once: with None and the id that the broker gave the message, which
+is (-1,-1) if the broker had it already and does not say where; or with the error and None.
+Who does not want to know leaves it out, and spares the id.
+
+A producer whose core has a `settle` never calls `done`: it hands over all of an entry at once,
+each with its id, or all of them with the error and no ids. What `done` is, is then for whoever
+made the message and takes them back to say.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias, cast, final
+
+from mypy_extensions import i64
+
+from magnetar.errors import UsageError
+from magnetar.model.message_id import MessageId
+from magnetar.wire.integer import INT64_MAX
+
+__all__ = ["Done", "Outgoing", "Settle"]
+
+Done: TypeAlias = Callable[[Exception | None, MessageId | None], None]
+Settle: TypeAlias = Callable[[list[Done | None], Exception | None, list[MessageId]], None]
+
+
+@final
+class Outgoing:
+    """One message to publish.
+
+    `event_timestamp` 0 is none. `deliver_at` is in ms since 1970; a message that has one, or
+    `replication_clusters`, is published alone. A `sequence_id` of None is given by the
+    producer. `plain` says that there is nothing but the payload, which most messages are.
+    """
+
+    def __init__(
+        self,
+        payload: bytes,
+        done: Done | None = None,
+        *,
+        properties: dict[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: bytes | None = None,
+        event_timestamp: int = 0,
+        deliver_at: int | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: list[str] | None = None,
+        null_value: bool = False,
+    ) -> None:
+        self.payload: bytes = payload
+        self.done: Done | None = done
+        self.properties: dict[str, str] | None = properties
+        self.partition_key: str | None = partition_key
+        self.ordering_key: bytes | None = ordering_key
+        self.event_timestamp: i64 = event_timestamp
+        self.deliver_at: int | None = deliver_at
+        self.sequence_id: int | None = sequence_id
+        self.replication_clusters: list[str] | None = replication_clusters
+        self.null_value: bool = null_value
+        # When the producer took it.
+        self.taken_ms: i64 = 0
+        self.plain: bool = (
+            properties is None
+            and partition_key is None
+            and ordering_key is None
+            and event_timestamp == 0
+            and deliver_at is None
+            and sequence_id is None
+            and replication_clusters is None
+            and not null_value
+        )
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must not share an entry with others."""
+        return self.deliver_at is not None or self.replication_clusters is not None
+
+    def check(self) -> None:
+        """Raises UsageError for what no entry can carry."""
+        if self.event_timestamp < 0:
+            raise UsageError(f"event_timestamp {self.event_timestamp} is before 1970")
+        if self.sequence_id is not None and not 0 <= self.sequence_id < INT64_MAX:
+            raise UsageError(f"sequence_id {self.sequence_id} is not between 0 and 2**63 - 2")
+        if self.deliver_at is not None and not 0 <= self.deliver_at <= INT64_MAX:
+            raise UsageError(f"deliver_at {self.deliver_at} is not a time in ms since 1970")
+        # What the application put into them is its own, whatever their types say.
+        if self.properties is not None:
+            for key, value in cast("dict[object, object]", self.properties).items():
+                _check_text("properties", key)
+                _check_text("properties", value)
+        if self.replication_clusters is not None:
+            for cluster in cast("list[object]", self.replication_clusters):
+                _check_text("replication_clusters", cluster)
+
+    def property_list(self) -> list[tuple[str, str]] | None:
+        """The properties as an entry has them."""
+        return list(self.properties.items()) if self.properties else None
+
+
+def _check_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{field}: expected texts, not {type(value).__name__} ({value!r:.40}): convert it"
+        )

@@ -1,0 +1,614 @@
+"""The producer of one topic or partition: from messages to entries, from receipts to ids.
+
+| state      | send                     | becomes                                            |
+|------------|--------------------------|----------------------------------------------------|
+| connecting | queued                   | ready, when the broker has accepted the producer   |
+| ready      | queued, and written      | connecting, when the connection is lost; closed    |
+| closed     | refused                  |                                                    |
+
+A message is open in the batcher, then under way in the send queue, then done. Messages sent
+before the first connection wait as they came, since the producer's name and its last
+sequence id are the broker's to say. On each later connection everything under way is written
+again, in order and byte for byte, but for what the broker says it has.
+
+Each message's `done` is called exactly once, in the order in which messages are stored or
+given up. It is called last, when everything here is in order, so it may send, flush or close.
+What it raises goes to `callback_failed`, and without one to whoever called in here, once all
+others have been called. With a `settle`, that is called instead, once for each entry.
+
+`write` gets parts of frames, in order, and is called only while ready. Splitting messages
+into chunks is not done yet: a chunk will be a `Publish` like any other.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.client.batcher import (
+    Batch,
+    Batcher,
+    DefaultBatch,
+    KeyedBatches,
+    SequenceIds,
+    room_for,
+)
+from magnetar.client.errors import error_of
+from magnetar.client.options import BatchingType, ProducerOptions
+from magnetar.client.outgoing import Done, Outgoing, Settle
+from magnetar.client.send_queue import IGNORED, STORED, Publish, SendQueue
+from magnetar.errors import (
+    AlreadyClosed,
+    ChecksumError,
+    MessageTooLargeError,
+    ProducerQueueIsFull,
+    Timeout,
+)
+from magnetar.model.enums import ServerError
+from magnetar.model.message_id import MessageId
+from magnetar.model.topic_name import TopicName
+from magnetar.protocol.command import encode_head
+from magnetar.protocol.compression import compress
+from magnetar.protocol.entry import encode_entry, split_entry
+from magnetar.protocol.limit import FRAME_OVERHEAD_MAX, MESSAGE_SIZE_MAX
+from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.send import CommandSend, CommandSendReceipt
+
+__all__ = ["ProducerCore"]
+
+# What the sizes and the command of a SEND take of a frame's overhead, and some more.
+_COMMAND_MAX: Final = 128
+
+# Refusals of one message: it is given up, and the others go on.
+_OF_MESSAGE: Final = (int(ServerError.NotAllowedError),)
+# Refusals of the producer that no other try will change.
+_OF_PRODUCER: Final = (int(ServerError.TopicTerminatedError), int(ServerError.ProducerFenced))
+
+
+@final
+class ProducerCore:
+    """See the module. `pending_messages` and `pending_bytes` count what is not done."""
+
+    def __init__(
+        self,
+        options: ProducerOptions,
+        topic: str,
+        producer_id: int,
+        *,
+        now_ms: Callable[[], int],
+        write: Callable[[list[bytes]], None],
+        max_pending_messages: int | None = None,
+    ) -> None:
+        self.topic: Final[str] = topic
+        self.producer_id: Final[i64] = producer_id
+        self._now_ms: Final[Callable[[], int]] = now_ms
+        self._write: Final[Callable[[list[bytes]], None]] = write
+        self._partition: Final[int] = TopicName.parse(topic).partition
+        self._compression: Final[int] = int(options.compression_type)
+        self._timeout_ms: Final[i64] = options.send_timeout_millis
+        self._delay_ms: Final[i64] = options.batching_max_publish_delay_ms
+        # A partition of many may be given less than the options say.
+        self._pending_max: Final[i64] = (
+            options.max_pending_messages if max_pending_messages is None else max_pending_messages
+        )
+        # Called once there is room again, after a message was turned away.
+        self.room_callback: Callable[[], None] | None = None
+        # Told of all messages of an entry at once, instead of each `done`.
+        self.settle: Settle | None = None
+        # Told what a `done` raised.
+        self.callback_failed: Callable[[Exception], None] | None = None
+
+        self.name: str = options.producer_name or ""
+        self._schema_version: bytes | None = None
+        self._message_size_max: i64 = MESSAGE_SIZE_MAX
+        self._ready: bool = False
+        self._closed: bool = False
+        self._closed_with: Exception | None = None
+        self._numbered: Final[bool] = options.initial_sequence_id is not None
+        initial: int = -1 if options.initial_sequence_id is None else options.initial_sequence_id
+        # The highest sequence id that the broker is known to have stored.
+        self.last_sequence_id: int = initial
+
+        self._sequence_ids: Final[SequenceIds] = SequenceIds(initial)
+        self._batcher: Final[Batcher | None] = _make_batcher(options, self._sequence_ids)
+        # Messages from before the first connection; None ever after.
+        self._waiting: list[Outgoing] | None = []
+        self._queue: Final[SendQueue] = SendQueue()
+        # Who waits for the entry of an ordinal and all before it, in order.
+        self._idle: list[tuple[int, Callable[[], None]]] = []
+        self._turned_away: bool = False
+
+        self.pending_messages: i64 = 0
+        self.pending_bytes: i64 = 0
+        # Since the beginning: taken, stored, given up; and SENDs written, again too.
+        self.messages_sent: i64 = 0
+        self.bytes_sent: i64 = 0
+        self.messages_stored: i64 = 0
+        self.messages_failed: i64 = 0
+        self.entries_written: i64 = 0
+
+    @property
+    def state(self) -> str:
+        if self._closed:
+            return "closed"
+        return "ready" if self._ready else "connecting"
+
+    # ---- The connection ------------------------------------------------------
+
+    def connected(
+        self, name: str, last_sequence_id: int, schema_version: bytes, max_message_size: int
+    ) -> None:
+        """The broker has accepted the producer, under this name.
+
+        `last_sequence_id` is what it has stored, -1 if it does not know.
+        """
+        if self._closed:
+            return
+        self.name = name
+        self._schema_version = schema_version or None
+        self._message_size_max = max_message_size
+        if self._batcher is not None:
+            self._batcher.payload_size_max = max_message_size
+        self._ready = True
+        if self._waiting is None:
+            self._send_again(last_sequence_id)
+        else:
+            self._begin(self._waiting, last_sequence_id)
+
+    def _begin(self, waiting: list[Outgoing], last_sequence_id: int) -> None:
+        """The first connection: what waited is sent now."""
+        if not self._numbered:
+            self._sequence_ids.last = last_sequence_id
+            self.last_sequence_id = last_sequence_id
+        self._waiting = None
+        refused: list[tuple[Outgoing, Exception]] = []
+        for message in waiting:
+            try:
+                self._accept(message, message.taken_ms)
+            except MessageTooLargeError as error:
+                refused.append((message, error))
+        if self._idle:
+            # Whoever waited already waits for all of this.
+            self.flush()
+            last = self._queue.last_ordinal
+            self._idle = [(last, callback) for _, callback in self._idle]
+        problems: list[Exception] = []
+        for message, reason in refused:
+            self._give_up_messages([message], reason, problems)
+        self._settle(problems)
+
+    def _send_again(self, last_sequence_id: int) -> None:
+        stored = self._queue.take_stored(last_sequence_id)
+        large = self._queue.take_larger(self._message_size_max, self._total_size_max())
+        frames = self._queue.frames()
+        if frames:
+            self.entries_written += len(self._queue)
+            self._write(frames)
+        problems: list[Exception] = []
+        for publish in stored:
+            self._have_stored(publish, -1, -1, problems)
+        for publish in large:
+            self._give_up(publish, self._too_large(publish.payload_size), problems)
+        self._settle(problems)
+
+    def disconnected(self) -> None:
+        """The connection is lost: what comes now is written on the next."""
+        self._ready = False
+
+    # ---- Sending -------------------------------------------------------------
+
+    def send(self, message: Outgoing) -> bool:
+        """Takes a message. If this raises, it was not taken, and `done` is not called.
+
+        Says whether `next_ms` may be sooner now, which is for few messages of a batch.
+        Raises ProducerQueueIsFull, MessageTooLargeError, AlreadyClosed, and UsageError for
+        fields that no entry can carry.
+        """
+        if self._closed:
+            raise AlreadyClosed(f"the producer of {self.topic} is closed: {self._closed_with}")
+        if self.pending_messages >= self._pending_max > 0:
+            self._turn_away()
+        if not message.plain:
+            message.check()
+        self._take(1, len(message.payload))
+        batcher = self._batcher
+        if self._waiting is not None:
+            message.taken_ms = self._now_ms()
+            self._waiting.append(message)
+        elif batcher is not None and message.plain and batcher.count > 0 and batcher.fits(message):
+            # The path of nearly all messages: no clock, nothing to decide.
+            batcher.add(message)
+            if not batcher.full:
+                return False
+            self.flush()
+        else:
+            try:
+                self._accept(message, self._now_ms())
+            except MessageTooLargeError:
+                self._take(-1, -len(message.payload))
+                raise
+        return True
+
+    def _take(self, count: i64, size: i64) -> None:
+        self.pending_messages += count
+        self.pending_bytes += size
+        self.messages_sent += count
+        self.bytes_sent += size
+
+    def _turn_away(self) -> None:
+        # Nothing can join what is open before something is done, so it need not wait.
+        self.flush()
+        self._turned_away = True
+        raise ProducerQueueIsFull(
+            f"{self.pending_messages} messages of {self.topic} wait for the broker: "
+            "send more slowly, raise max_pending_messages, or set block_if_queue_full"
+        )
+
+    def _accept(self, message: Outgoing, taken_ms: i64) -> None:
+        """Raises MessageTooLargeError."""
+        message.taken_ms = taken_ms
+        batcher = self._batcher
+        if batcher is None:
+            self._publish_alone(message)
+            return
+        if not batcher.fits(message):
+            self.flush()
+        if message.alone or self._goes_back(message) or room_for(message) > self._message_size_max:
+            self.flush()
+            self._publish_alone(message)
+            return
+        if batcher.count == 0:
+            batcher.opened_ms = taken_ms
+        batcher.add(message)
+        if batcher.full:
+            self.flush()
+
+    def _goes_back(self, message: Outgoing) -> bool:
+        """Whether a broker that removes duplicates would drop it, and a batch with it."""
+        return message.sequence_id is not None and message.sequence_id <= self._sequence_ids.last
+
+    def flush(self) -> None:
+        """Closes what is open, and writes it if there is a connection."""
+        batcher = self._batcher
+        if batcher is not None and batcher.count > 0:
+            publish_ms = self._now_ms()
+            for batch in batcher.close():
+                self._publish_batch(batch, publish_ms)
+
+    def _publish_batch(self, batch: Batch, publish_ms: i64) -> None:
+        metadata = MessageMetadata(self.name, batch.sequence_id, publish_ms)
+        first = batch.first
+        metadata.partition_key = first.partition_key
+        metadata.ordering_key = first.ordering_key
+        metadata.num_messages_in_batch = len(batch.dones)
+        metadata.highest_sequence_id = batch.highest_sequence_id
+        payload = self._finish(metadata, batch.payload)
+        encoded = metadata.encode()
+        send = CommandSend(
+            self.producer_id,
+            batch.sequence_id,
+            encode_entry(encoded, payload),
+            len(batch.dones),
+            batch.highest_sequence_id,
+        )
+        self._enqueue(
+            Publish(
+                batch.sequence_id,
+                batch.highest_sequence_id,
+                [encode_head(send, len(send.entry)), send.entry],
+                batch.dones,
+                size=batch.size,
+                payload_size=len(payload),
+                metadata_size=len(encoded),
+                batched=True,
+                taken_ms=batch.taken_ms,
+            )
+        )
+
+    def _publish_alone(self, message: Outgoing) -> None:
+        """Raises MessageTooLargeError, and has then used no sequence id."""
+        sequence_id = self._sequence_ids.next_of(message)
+        metadata = MessageMetadata(self.name, sequence_id, self._now_ms())
+        metadata.properties = message.property_list()
+        metadata.partition_key = message.partition_key
+        metadata.ordering_key = message.ordering_key
+        metadata.event_time = message.event_timestamp
+        metadata.deliver_at_time = message.deliver_at
+        metadata.replicate_to = message.replication_clusters
+        metadata.null_value = message.null_value
+        payload = self._finish(metadata, message.payload)
+        encoded = metadata.encode()
+        size: i64 = len(payload)
+        if size > self._message_size_max or size + len(encoded) > self._total_size_max():
+            raise self._too_large(size + len(encoded))
+        self._sequence_ids.use(sequence_id)
+        send = CommandSend(self.producer_id, sequence_id, encode_entry(encoded, payload))
+        self._enqueue(
+            Publish(
+                sequence_id,
+                sequence_id,
+                [encode_head(send, len(send.entry)), send.entry],
+                [message.done],
+                size=len(message.payload),
+                payload_size=len(payload),
+                metadata_size=len(encoded),
+                batched=False,
+                taken_ms=message.taken_ms,
+            )
+        )
+
+    def _finish(self, metadata: MessageMetadata, payload: bytes) -> bytes:
+        """The payload as it is sent, and what the metadata says about it."""
+        metadata.uncompressed_size = len(payload)
+        metadata.schema_version = self._schema_version
+        if self._compression == 0:
+            return payload
+        metadata.compression = self._compression
+        return compress(self._compression, payload)
+
+    def _enqueue(self, publish: Publish) -> None:
+        self._queue.add(publish)
+        if self._ready:
+            self.entries_written += 1
+            self._write(publish.frame)
+
+    def _total_size_max(self) -> i64:
+        return self._message_size_max + FRAME_OVERHEAD_MAX - _COMMAND_MAX
+
+    def _too_large(self, size: i64) -> MessageTooLargeError:
+        return MessageTooLargeError(
+            size, self._message_size_max, "send less, compress it, or raise the broker's limit"
+        )
+
+    # ---- Answers -------------------------------------------------------------
+
+    def receipt(self, receipt: CommandSendReceipt) -> bool:
+        """An entry is stored. False: receipts are missing, the producer must connect again."""
+        verdict = self._queue.judge(receipt.sequence_id)
+        if verdict != STORED:
+            return verdict == IGNORED
+        ledger_id: i64 = -1
+        entry_id: i64 = -1
+        if receipt.message_id is not None:
+            ledger_id = receipt.message_id.ledger_id
+            entry_id = receipt.message_id.entry_id
+            if ledger_id < -1 or entry_id < -1:
+                return False
+        problems: list[Exception] = []
+        self._have_stored(self._queue.pop(), ledger_id, entry_id, problems)
+        self._settle(problems)
+        return True
+
+    def send_error(self, code: int, reason: str, sequence_id: int | None = None) -> bool:
+        """The broker refuses an entry, the oldest unless it says otherwise.
+
+        False: the producer must connect again, and everything is sent again. A message that
+        the broker will never take is given up; so is the producer, where all are.
+        """
+        if self._closed:
+            return True
+        if code in _OF_PRODUCER:
+            self.close(error_of(code, reason))
+            return True
+        oldest = self._queue.oldest
+        if oldest is None or (sequence_id is not None and sequence_id != oldest.sequence_id):
+            return False
+        if code in _OF_MESSAGE:
+            self._refused(error_of(code, reason))
+            return True
+        if code == ServerError.ChecksumError and not split_entry(oldest.entry).intact():
+            # Not damaged on the way but here: sent again it would be no better.
+            self._refused(ChecksumError(f"the message was damaged in memory: {reason}"))
+            return True
+        return False
+
+    def _refused(self, error: Exception) -> None:
+        problems: list[Exception] = []
+        self._give_up(self._queue.pop(), error, problems)
+        self._settle(problems)
+
+    def _have_stored(
+        self, publish: Publish, ledger_id: i64, entry_id: i64, problems: list[Exception]
+    ) -> None:
+        self._release(publish.count, publish.size)
+        self.messages_stored += publish.count
+        self.last_sequence_id = max(self.last_sequence_id, publish.highest_sequence_id)
+        if self.settle is not None:
+            if _wanted(publish.dones):
+                ids = self._ids_of(publish, ledger_id, entry_id)
+                self._settle_at_once(self.settle, publish.dones, None, ids, problems)
+            return
+        partition = self._partition
+        count = publish.count if publish.batched else 0
+        index: i64 = 0 if publish.batched else -1
+        for done in publish.dones:
+            if done is not None:
+                message_id = MessageId(partition, ledger_id, entry_id, index, batch_size=count)
+                try:
+                    done(None, message_id)
+                except Exception as problem:
+                    problems.append(problem)
+            index += 1
+
+    def _ids_of(self, publish: Publish, ledger_id: i64, entry_id: i64) -> list[MessageId]:
+        partition = self._partition
+        if not publish.batched:
+            return [MessageId(partition, ledger_id, entry_id)]
+        ledger: int = ledger_id
+        entry: int = entry_id
+        count: int = publish.count
+        return [
+            MessageId(partition, ledger, entry, index, batch_size=count) for index in range(count)
+        ]
+
+    def _settle_at_once(
+        self,
+        settle: Settle,
+        dones: list[Done | None],
+        error: Exception | None,
+        ids: list[MessageId],
+        problems: list[Exception],
+    ) -> None:
+        try:
+            settle(dones, error, ids)
+        except Exception as problem:
+            problems.append(problem)
+
+    def _tell_failed(
+        self, dones: list[Done | None], error: Exception, problems: list[Exception]
+    ) -> None:
+        if self.settle is None:
+            for done in dones:
+                _call(done, error, problems)
+        elif _wanted(dones):
+            self._settle_at_once(self.settle, dones, error, [], problems)
+
+    def _give_up(self, publish: Publish, error: Exception, problems: list[Exception]) -> None:
+        self._release(publish.count, publish.size)
+        self.messages_failed += publish.count
+        self._tell_failed(publish.dones, error, problems)
+
+    def _release(self, count: i64, size: i64) -> None:
+        self.pending_messages -= count
+        self.pending_bytes -= size
+
+    def _settle(self, problems: list[Exception]) -> None:
+        """After all `done` were called: who waits for room or for the end, and complaints."""
+        while self._idle and not self._waiting and self._queue.have_left(self._idle[0][0]):
+            callback = self._idle.pop(0)[1]
+            callback()
+        if self._turned_away and (self._closed or self.pending_messages < self._pending_max):
+            self._turned_away = False
+            if self.room_callback is not None:
+                self.room_callback()
+        if not problems:
+            return
+        if self.callback_failed is None:
+            raise problems[0]
+        for problem in problems:
+            self.callback_failed(problem)
+
+    # ---- Time ----------------------------------------------------------------
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls back once everything sent so far is stored or given up: now, or later.
+
+        What is open is closed first.
+        """
+        self.flush()
+        self._idle.append((self._queue.last_ordinal, callback))
+        self._settle([])
+
+    def next_ms(self) -> int | None:
+        """When `tick` has something to do, if nothing else happens before."""
+        due: i64 = -1
+        batcher = self._batcher
+        if batcher is not None and batcher.count > 0:
+            due = batcher.opened_ms + self._delay_ms
+        if self._timeout_ms > 0:
+            taken_ms = self._oldest_ms()
+            if taken_ms >= 0 and (due < 0 or taken_ms + self._timeout_ms < due):
+                due = taken_ms + self._timeout_ms
+        return None if due < 0 else due
+
+    def _oldest_ms(self) -> i64:
+        oldest = self._queue.oldest
+        if oldest is not None:
+            return oldest.taken_ms
+        if self._waiting:
+            return self._waiting[0].taken_ms
+        return -1
+
+    def tick(self, now_ms: int) -> None:
+        """Closes a batch that waited long enough, gives up what waited too long."""
+        batcher = self._batcher
+        if (
+            batcher is not None
+            and batcher.count > 0
+            and now_ms - batcher.opened_ms >= self._delay_ms
+        ):
+            self.flush()
+        oldest_ms = self._oldest_ms()
+        if self._timeout_ms > 0 and 0 <= oldest_ms <= now_ms - self._timeout_ms:
+            self._give_up_late(now_ms - self._timeout_ms)
+
+    def _give_up_late(self, taken_ms: i64) -> None:
+        error = Timeout(
+            f"no receipt for a message to {self.topic} within {self._timeout_ms} ms: "
+            "it may be stored or not"
+        )
+        publishes = self._queue.take_before(taken_ms)
+        waiting = self._take_waiting(taken_ms)
+        problems: list[Exception] = []
+        for publish in publishes:
+            self._give_up(publish, error, problems)
+        self._give_up_messages(waiting, error, problems)
+        self._settle(problems)
+
+    def _take_waiting(self, taken_ms: i64) -> list[Outgoing]:
+        """Takes out what waits for the first connection since this time or longer."""
+        waiting = self._waiting
+        if waiting is None:
+            return []
+        late = [message for message in waiting if message.taken_ms <= taken_ms]
+        self._waiting = waiting[len(late) :]
+        return late
+
+    def _give_up_messages(
+        self, messages: list[Outgoing], error: Exception, problems: list[Exception]
+    ) -> None:
+        for message in messages:
+            self._release(1, len(message.payload))
+            self.messages_failed += 1
+            self._tell_failed([message.done], error, problems)
+
+    def close(self, error: Exception) -> None:
+        """Gives up everything that is left, with this error. Closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._closed_with = error
+        self._ready = False
+        waiting = self._waiting or []
+        self._waiting = None
+        publishes = self._queue.take_all()
+        open_size: i64 = 0
+        open_dones: list[Done | None] = []
+        if self._batcher is not None:
+            open_size = self._batcher.size
+            open_dones = self._batcher.clear()
+        problems: list[Exception] = []
+        for publish in publishes:
+            self._give_up(publish, error, problems)
+        self._release(len(open_dones), open_size)
+        self.messages_failed += len(open_dones)
+        self._tell_failed(open_dones, error, problems)
+        self._give_up_messages(waiting, error, problems)
+        self._settle(problems)
+
+
+def _make_batcher(options: ProducerOptions, sequence_ids: SequenceIds) -> Batcher | None:
+    if not options.batching_enabled:
+        return None
+    count_max = options.batching_max_messages
+    size_max = options.batching_max_allowed_size_in_bytes
+    if options.batching_type == BatchingType.KeyBased:
+        return KeyedBatches(sequence_ids, count_max=count_max, size_max=size_max)
+    return DefaultBatch(sequence_ids, count_max=count_max, size_max=size_max)
+
+
+def _wanted(dones: list[Done | None]) -> bool:
+    """Whether anybody wants to know."""
+    for done in dones:
+        if done is not None:
+            return True
+    return False
+
+
+def _call(done: Done | None, error: Exception, problems: list[Exception]) -> None:
+    if done is None:
+        return
+    try:
+        done(error, None)
+    except Exception as problem:
+        problems.append(problem)

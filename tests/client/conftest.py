@@ -1,0 +1,361 @@
+"""A broker to talk to, coroutines as tests, and the certainty that nothing is left behind.
+
+`engine` is a broker of ours in this process or, with MAGNETAR_APACHE_TARGET=apache, Apache
+Pulsar. A test that is a coroutine runs on a loop of its own, and fails if it leaves tasks
+there; every test fails if it leaves threads of a client.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import re
+import ssl
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.served import Served
+
+from magnetar.broker.settings import BrokerSettings
+from magnetar.client import aio
+from magnetar.client.blocking import Client
+from magnetar.errors import Timeout
+from magnetar.protocol import pulsar_pb2 as pb
+
+# How long anything that must come may take, on a machine with other things to do.
+WAIT_S = 10.0
+WAIT_MS = 20_000
+# How long one waits to see that nothing comes.
+QUIET_MS = 150
+# For batches that are closed by hand.
+NEVER_MS = 60_000
+
+_numbers = itertools.count()
+
+
+class Engine:
+    """What a test may ask of a broker, whoever made it."""
+
+    def __init__(self, url: str, http_url: str, served: Served | None = None) -> None:
+        self.url = url
+        self.http_url = http_url
+        self._served = served
+
+    @property
+    def served(self) -> Served:
+        """Our broker itself, for tests that look inside."""
+        if self._served is None:
+            pytest.skip("only our own broker can be looked into")
+        return self._served
+
+    def rest(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Asks the REST, and fails unless it agrees."""
+        answer = httpx.request(method, f"{self.http_url}/admin/v2/{path}", timeout=30, **options)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer
+
+    def make_partitions(self, topic: str, count: int) -> None:
+        self.rest("PUT", f"{path_of(topic)}/partitions", json=count)
+
+    def grow_partitions(self, topic: str, count: int) -> None:
+        self.rest("POST", f"{path_of(topic)}/partitions", json=count)
+
+    def unload(self, topic: str) -> None:
+        self.rest("PUT", f"{path_of(topic)}/unload")
+
+    def stats(self, topic: str) -> Any:
+        return self.rest("GET", f"{path_of(topic)}/stats").json()
+
+    def cut(self) -> None:
+        """Breaks every connection to the broker."""
+        server = self.served.server
+
+        def cut() -> None:
+            for link in list(server._links):
+                link.abort()
+
+        self.served.call(cut)
+
+
+def path_of(topic: str) -> str:
+    return topic.replace("://", "/")
+
+
+def make_engine(
+    settings: BrokerSettings | None = None,
+) -> contextlib.AbstractContextManager[Engine]:
+    from apache.harness import AGAINST_APACHE
+
+    return _apache(settings) if AGAINST_APACHE else _ours(settings)
+
+
+@contextlib.contextmanager
+def _ours(settings: BrokerSettings | None) -> Iterator[Engine]:
+    served = Served(settings)
+    served.start()
+    try:
+        yield Engine(served.url, served.http_url, served)
+    finally:
+        served.stop()
+
+
+@contextlib.contextmanager
+def _apache(settings: BrokerSettings | None) -> Iterator[Engine]:
+    from apache.harness import ApachePulsar, require_artifacts
+
+    require_artifacts()
+    with ApachePulsar(fsync=False) as apache:
+        engine = Engine(apache.url, apache.http_url)
+        if settings is not None and settings.deduplication:
+            engine.rest("POST", "namespaces/public/default/deduplication", json=True)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    with make_engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def deduplicating() -> Iterator[Engine]:
+    """A broker that removes duplicates."""
+    with make_engine(BrokerSettings(deduplication=True)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    name = name.replace("-partition-", "-part-")  # which is for partitions
+    return f"persistent://public/default/{name}-{next(_numbers)}"
+
+
+@pytest.fixture
+def client(engine: Engine) -> Iterator[Client]:
+    """The blocking door."""
+    with Client(engine.url) as client:
+        yield client
+
+
+# ---- Coroutines, and what they leave -----------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    function = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(function):
+        return None
+    names = inspect.signature(function).parameters
+    asyncio.run(_leaving_nothing(function(**{name: pyfuncitem.funcargs[name] for name in names})))
+    return True
+
+
+async def _leaving_nothing(test: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(2 * WAIT_S):
+        await test
+    await until(lambda: not other_tasks(), lambda: f"left behind: {other_tasks()}")
+
+
+def other_tasks() -> set["asyncio.Task[Any]"]:
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+def client_threads() -> list[str]:
+    """The threads of clients; a broker's are not ours to count."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith(("magnetar-", "asyncio_"))]
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "engine" in request.fixturenames:
+        request.getfixturevalue("engine")
+    before = client_threads()
+    yield
+    # The fixtures of the test may be closed after this one: a client closes itself.
+    if "client" not in request.fixturenames:
+        blocking_until(lambda: len(client_threads()) <= len(before), lambda: str(client_threads()))
+
+
+async def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    """Waits for a condition; fails with `what` if it does not come true."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        await asyncio.sleep(0.005)
+
+
+def blocking_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.005)
+
+
+# ---- Messages ----------------------------------------------------------------
+
+
+def payloads(count: int, first: int = 0) -> list[bytes]:
+    return [b"message-%05d" % number for number in range(first, first + count)]
+
+
+def datas(messages: list[Any]) -> list[bytes]:
+    return [message.data() for message in messages]
+
+
+async def send_all(producer: aio.Producer, contents: list[bytes], **fields: Any) -> list[Any]:
+    """Sends all, and returns their ids once they are stored."""
+    sent = [producer.send(content, **fields) for content in contents]
+    await producer.flush()
+    return await asyncio.gather(*sent)
+
+
+async def receive(consumer: aio.Consumer, count: int) -> list[Any]:
+    """The next messages; fails if they do not come."""
+    got: list[Any] = []
+    for _ in range(count):
+        try:
+            got.append(await consumer.receive(WAIT_MS))
+        except Timeout:
+            raise AssertionError(f"{len(got)} of {count} came: {datas(got)}") from None
+    return got
+
+
+async def nothing_comes(consumer: aio.Consumer) -> None:
+    try:
+        message = await consumer.receive(QUIET_MS)
+    except Timeout:
+        return
+    pytest.fail(f"{message.data()!r} came")
+
+
+def new_batcher(client: aio.Client, topic: str, size: int, **options: Any) -> Any:
+    """A producer whose batches have `size` messages, and wait until they do or are flushed."""
+    return client.create_producer(
+        topic,
+        batching_enabled=True,
+        batching_max_messages=size,
+        batching_max_publish_delay_ms=NEVER_MS,
+        **options,
+    )
+
+
+# ---- Something between the client and the broker -----------------------------
+
+
+class Proxy:
+    """Passes connections on, breaks them, and leaves out what it is told to.
+
+    Lookups that come through it lead back to it, so everything else comes through it too.
+    `passes` is asked about each command of the broker, by its type.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        host, _, port = url.removeprefix("pulsar://").partition(":")
+        self._target = (host, int(port))
+        self._tls = tls
+        self.url = ""
+        self.port = 0
+        self.passes: Callable[[pb.BaseCommand], bool] = lambda command: True
+        self.heard: list[pb.BaseCommand] = []
+        self.accepted = 0
+        self.refusing = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Proxy":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        scheme = "pulsar" if self._tls is None else "pulsar+ssl"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+        self.cut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        """Breaks every connection."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.accepted += 1
+        try:
+            if not self.refusing:
+                await self._pass_on(reader, writer)
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back_reader, back_writer = await asyncio.open_connection(*self._target)
+        self._writers |= {writer, back_writer}
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self._both(
+                    self._copy(reader, back_writer, self.heard.append),
+                    self._copy(back_reader, writer, None),
+                )
+        finally:
+            back_writer.transport.abort()
+            self._writers -= {writer, back_writer}
+
+    async def _both(self, *ways: Coroutine[Any, Any, None]) -> None:
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _copy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        hear: Callable[[pb.BaseCommand], object] | None,
+    ) -> None:
+        while True:
+            (size,) = struct.unpack(">I", await reader.readexactly(4))
+            frame = await reader.readexactly(size)
+            (command_size,) = struct.unpack_from(">I", frame)
+            command = pb.BaseCommand.FromString(frame[4 : 4 + command_size])
+            if hear is not None:
+                hear(command)
+            elif not self.passes(command):
+                continue
+            if command.HasField("lookupTopicResponse"):
+                frame = self._lead_back(command)
+            writer.write(struct.pack(">I", len(frame)) + frame)
+            await writer.drain()
+
+    def _lead_back(self, command: pb.BaseCommand) -> bytes:
+        answer = command.lookupTopicResponse
+        if self._tls is None:
+            answer.brokerServiceUrl = self.url
+        else:
+            answer.brokerServiceUrlTls = self.url
+        encoded = command.SerializeToString()
+        return struct.pack(">I", len(encoded)) + encoded
+
+
+@contextlib.asynccontextmanager
+async def through_proxy(engine: Engine, **options: Any) -> AsyncIterator[tuple[Proxy, aio.Client]]:
+    """A proxy before the broker, and a client that knows only the proxy."""
+    async with (
+        Proxy(engine.url) as proxy,
+        aio.Client(proxy.url, initial_backoff_ms=5, max_backoff_ms=50, **options) as client,
+    ):
+        yield proxy, client

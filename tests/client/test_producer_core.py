@@ -1,0 +1,962 @@
+"""The producer's core against a broker that is a list.
+
+The machine at the end sends, loses connections and receipts, and connects again in any
+order. Whatever happens: each message is done exactly once, what was confirmed is stored
+where its id says, the first copies of all messages stand in the order in which they were
+sent (per key, with batches by key), and a broker that removes duplicates has no copies.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from magnetar.client.options import BatchingType, ProducerOptions
+from magnetar.client.outgoing import Done, Outgoing
+from magnetar.client.producer_core import ProducerCore
+from magnetar.errors import (
+    AlreadyClosed,
+    BrokerPersistenceError,
+    ChecksumError,
+    MessageTooBig,
+    MessageTooLargeError,
+    NotAllowedError,
+    ProducerQueueIsFull,
+    Timeout,
+    TopicTerminated,
+    UsageError,
+)
+from magnetar.model.enums import CompressionType, ServerError
+from magnetar.model.message_id import MessageId
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol.batch import SingleMessage, decode_batch
+from magnetar.protocol.command import decode
+from magnetar.protocol.compression import decompress
+from magnetar.protocol.entry import split_entry
+from magnetar.protocol.frame import read_u32
+from magnetar.protocol.limit import MESSAGE_SIZE_MAX
+from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.send import CommandSend, CommandSendReceipt
+
+TOPIC = "persistent://public/default/orders-partition-3"
+LEDGER = 7
+
+
+class Stored(NamedTuple):
+    send: CommandSend
+    metadata: MessageMetadata
+    messages: list[SingleMessage]
+
+
+class ModelBroker:
+    """One connection at a time: what was written waits in `inbox`, receipts in `outbox`."""
+
+    def __init__(self, *, deduplicates: bool = False) -> None:
+        self.deduplicates = deduplicates
+        self.inbox = bytearray()
+        self.outbox: list[CommandSendReceipt] = []
+        self.stored: list[Stored] = []
+        self.last_sequence_id = -1
+
+    def write(self, parts: list[bytes]) -> None:
+        self.inbox += b"".join(parts)
+
+    def take(self) -> bool:
+        """Stores the next entry that was written, if there is one."""
+        if not self.inbox:
+            return False
+        data = bytes(self.inbox)
+        end = 4 + read_u32(data, 0)
+        send = decode(data, 8, 8 + read_u32(data, 4), end)
+        assert isinstance(send, CommandSend)
+        del self.inbox[:end]
+        self._store(send)
+        return True
+
+    def _store(self, send: CommandSend) -> None:
+        highest = max(send.highest_sequence_id, send.sequence_id)
+        if self.deduplicates and send.sequence_id <= self.last_sequence_id:
+            assert highest <= self.last_sequence_id, "part of a batch is a duplicate"
+            self._confirm(send, -1, -1)
+            return
+        self.last_sequence_id = max(self.last_sequence_id, highest)
+        self.stored.append(read_send(send))
+        self._confirm(send, LEDGER, len(self.stored) - 1)
+
+    def _confirm(self, send: CommandSend, ledger_id: int, entry_id: int) -> None:
+        self.outbox.append(
+            CommandSendReceipt(
+                send.producer_id,
+                send.sequence_id,
+                MessageIdData(ledger_id, entry_id),
+                send.highest_sequence_id,
+            )
+        )
+
+    def lose_connection(self) -> None:
+        self.inbox.clear()
+        self.outbox.clear()
+
+    def payloads(self) -> list[bytes]:
+        return [message.payload for stored in self.stored for message in stored.messages]
+
+
+def read_send(send: CommandSend) -> Stored:
+    entry = split_entry(send.entry)
+    assert entry.intact()
+    metadata = entry.metadata()
+    payload = decompress(
+        metadata.compression, entry.payload(), metadata.uncompressed_size, MESSAGE_SIZE_MAX
+    )
+    assert metadata.uncompressed_size == len(payload)
+    assert metadata.sequence_id == send.sequence_id
+    if metadata.num_messages_in_batch is None:
+        assert send.num_messages == 1
+        return Stored(send, metadata, [SingleMessage(payload, metadata.sequence_id)])
+    assert send.num_messages == metadata.num_messages_in_batch
+    messages = decode_batch(payload, metadata.num_messages_in_batch)
+    ids = [message.sequence_id or 0 for message in messages]
+    assert ids[0] == send.sequence_id
+    assert ids[-1] == send.highest_sequence_id == metadata.highest_sequence_id
+    assert all(first < second for first, second in pairwise(ids))
+    return Stored(send, metadata, messages)
+
+
+class Fixture:
+    """A core, its broker, and what `done` was told, by payload."""
+
+    def __init__(self, *, deduplicates: bool = False, **options: object) -> None:
+        self.now_ms = 1000
+        self.broker = ModelBroker(deduplicates=deduplicates)
+        self.done: dict[bytes, tuple[Exception | None, MessageId | None]] = {}
+        self.core = ProducerCore(
+            ProducerOptions(**options),  # type: ignore[arg-type]
+            TOPIC,
+            1,
+            now_ms=lambda: self.now_ms,
+            write=self.write,
+        )
+
+    def write(self, parts: list[bytes]) -> None:
+        assert self.core.state == "ready"
+        self.broker.write(parts)
+
+    def connect(self, *, max_message_size: int = MESSAGE_SIZE_MAX) -> None:
+        last = self.broker.last_sequence_id if self.broker.deduplicates else -1
+        self.core.connected("producer-1", last, b"", max_message_size)
+
+    def disconnect(self) -> None:
+        self.core.disconnected()
+        self.broker.lose_connection()
+
+    def told(self, payload: bytes) -> Done:
+        def done(error: Exception | None, message_id: MessageId | None) -> None:
+            assert payload not in self.done, "told twice"
+            self.done[payload] = (error, message_id)
+
+        return done
+
+    def send(self, payload: bytes, **fields: object) -> None:
+        self.core.send(Outgoing(payload, self.told(payload), **fields))  # type: ignore[arg-type]
+
+    def answer_all(self) -> None:
+        """The broker stores and confirms everything that was written."""
+        while self.broker.take():
+            assert self.core.receipt(self.broker.outbox.pop(0))
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+        self.core.tick(self.now_ms)
+
+
+def connected(**options: object) -> Fixture:
+    fixture = Fixture(**options)  # type: ignore[arg-type]
+    fixture.connect()
+    return fixture
+
+
+# ---- Entries and ids ---------------------------------------------------------
+
+
+def test_message_without_batching_is_an_entry_with_all_its_fields() -> None:
+    fixture = connected()
+    fixture.core.send(
+        Outgoing(
+            b"hello",
+            fixture.told(b"hello"),
+            properties={"a": "1", "b": ""},
+            partition_key="key",
+            ordering_key=b"order",
+            event_timestamp=77,
+            deliver_at=5000,
+            replication_clusters=["east"],
+        )
+    )
+    fixture.answer_all()
+    stored = fixture.broker.stored[0]
+    metadata = stored.metadata
+    assert metadata.producer_name == "producer-1"
+    assert metadata.publish_time == 1000
+    assert metadata.properties == [("a", "1"), ("b", "")]
+    assert metadata.partition_key == "key"
+    assert metadata.ordering_key == b"order"
+    assert metadata.event_time == 77
+    assert metadata.deliver_at_time == 5000
+    assert metadata.replicate_to == ["east"]
+    assert metadata.num_messages_in_batch is None
+    assert metadata.schema_version is None
+    assert stored.send.highest_sequence_id == 0
+    assert fixture.done == {b"hello": (None, MessageId(3, LEDGER, 0))}
+
+
+def test_batch_has_ids_by_index_and_the_first_messages_keys() -> None:
+    fixture = connected(batching_enabled=True)
+    fixture.send(b"a", partition_key="k", ordering_key=b"o", properties={"x": "y"})
+    fixture.send(b"b", event_timestamp=9)
+    fixture.send(b"", null_value=True)
+    assert fixture.broker.inbox == b""
+    fixture.core.flush()
+    fixture.answer_all()
+    (stored,) = fixture.broker.stored
+    assert stored.metadata.partition_key == "k"
+    assert stored.metadata.ordering_key == b"o"
+    assert stored.metadata.properties is None
+    assert (stored.send.sequence_id, stored.send.highest_sequence_id) == (0, 2)
+    a, b, c = stored.messages
+    assert (a.partition_key, a.ordering_key, a.properties) == ("k", b"o", [("x", "y")])
+    assert b.event_time == 9
+    assert c.null_value
+    ids = [fixture.done[payload][1] for payload in (b"a", b"b", b"")]
+    assert ids == [MessageId(3, LEDGER, 0, index) for index in range(3)]
+    assert [message_id.batch_size() for message_id in ids if message_id] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+@pytest.mark.parametrize("batching", [False, True])
+def test_whole_payload_is_compressed(kind: CompressionType, batching: bool) -> None:
+    fixture = connected(compression_type=kind, batching_enabled=batching)
+    for i in range(10):
+        fixture.send(b"%d " % i * 200)
+    fixture.core.flush()
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"%d " % i * 200 for i in range(10)]
+    assert {stored.metadata.compression for stored in fixture.broker.stored} == {kind}
+
+
+def test_schema_version_of_the_connection_is_in_every_entry() -> None:
+    fixture = Fixture(batching_enabled=True)
+    fixture.core.connected("p", -1, b"\0" * 8, MESSAGE_SIZE_MAX)
+    fixture.send(b"a")
+    fixture.send(b"b", deliver_at=1)
+    fixture.answer_all()
+    versions = [stored.metadata.schema_version for stored in fixture.broker.stored]
+    assert versions == [b"\0" * 8] * 2
+
+
+# ---- When batches close ------------------------------------------------------
+
+
+def test_batch_closes_at_its_messages() -> None:
+    fixture = connected(batching_enabled=True, batching_max_messages=3)
+    for i in range(7):
+        fixture.send(b"%d" % i)
+    fixture.answer_all()
+    assert [len(stored.messages) for stored in fixture.broker.stored] == [3, 3]
+
+
+def test_batch_closes_at_its_bytes_and_before_what_does_not_fit() -> None:
+    fixture = connected(batching_enabled=True, batching_max_allowed_size_in_bytes=100)
+    for size in (40, 60, 50, 51, 200, 10):
+        fixture.send(bytes([size]) * size)
+    fixture.answer_all()
+    sizes = [[len(m.payload) for m in stored.messages] for stored in fixture.broker.stored]
+    assert sizes == [[40, 60], [50], [51], [200]]
+
+
+def test_batch_closes_after_its_delay() -> None:
+    fixture = connected(batching_enabled=True, batching_max_publish_delay_ms=10)
+    assert fixture.core.next_ms() is None
+    fixture.send(b"a")
+    fixture.advance(4)
+    fixture.send(b"b")
+    assert fixture.core.next_ms() == 1010
+    fixture.advance(5)
+    assert not fixture.broker.take()
+    fixture.advance(1)
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"a", b"b"]
+    assert fixture.core.next_ms() is None
+
+
+@pytest.mark.parametrize("fields", [{"deliver_at": 5}, {"replication_clusters": ["east"]}])
+def test_message_that_goes_alone_keeps_its_place(fields: dict[str, object]) -> None:
+    fixture = connected(batching_enabled=True)
+    fixture.send(b"a")
+    fixture.send(b"alone", **fields)
+    fixture.send(b"b")
+    fixture.core.flush()
+    fixture.answer_all()
+    counts = [stored.metadata.num_messages_in_batch for stored in fixture.broker.stored]
+    assert counts == [1, None, 1]
+    assert fixture.broker.payloads() == [b"a", b"alone", b"b"]
+
+
+def test_batches_by_key_are_in_the_order_of_their_first_messages() -> None:
+    fixture = connected(batching_enabled=True, batching_type=BatchingType.KeyBased)
+    for payload, key in ((b"a1", "a"), (b"b1", "b"), (b"a2", "a"), (b"c1", "c"), (b"b2", "b")):
+        fixture.send(payload, partition_key=key)
+    fixture.send(b"none")
+    fixture.core.flush()
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"a1", b"a2", b"b1", b"b2", b"c1", b"none"]
+    keys = [stored.metadata.partition_key for stored in fixture.broker.stored]
+    assert keys == ["a", "b", "c", None]
+    sequence_ids = [(s.send.sequence_id, s.send.highest_sequence_id) for s in fixture.broker.stored]
+    assert sequence_ids == [(0, 1), (2, 3), (4, 4), (5, 5)]
+
+
+def test_batches_by_key_survive_a_broker_that_removes_duplicates() -> None:
+    fixture = Fixture(deduplicates=True, batching_enabled=True, batching_type=BatchingType.KeyBased)
+    fixture.connect()
+    for i in range(10):
+        fixture.send(b"%d" % i, partition_key=str(i % 3))
+    fixture.core.flush()
+    fixture.answer_all()
+    assert len(fixture.broker.payloads()) == 10
+
+
+def test_ordering_key_comes_before_the_partition_key() -> None:
+    fixture = connected(batching_enabled=True, batching_type=BatchingType.KeyBased)
+    fixture.send(b"1", partition_key="a", ordering_key=b"x")
+    fixture.send(b"2", partition_key="a", ordering_key=b"y")
+    fixture.send(b"3", partition_key="b", ordering_key=b"x")
+    fixture.core.flush()
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"1", b"3", b"2"]
+
+
+# ---- Sequence ids ------------------------------------------------------------
+
+
+def test_sequence_ids_continue_where_the_broker_says() -> None:
+    fixture = Fixture(deduplicates=True)
+    fixture.broker.last_sequence_id = 41
+    fixture.connect()
+    assert fixture.core.last_sequence_id == 41
+    fixture.send(b"a")
+    fixture.answer_all()
+    assert fixture.broker.stored[0].send.sequence_id == 42
+    assert fixture.core.last_sequence_id == 42
+
+
+def test_initial_sequence_id_is_the_one_before_the_first() -> None:
+    fixture = connected(initial_sequence_id=9)
+    fixture.send(b"a")
+    fixture.send(b"b", sequence_id=100)
+    fixture.send(b"c")
+    fixture.answer_all()
+    assert [stored.send.sequence_id for stored in fixture.broker.stored] == [10, 100, 101]
+
+
+@pytest.mark.parametrize("kind", list(BatchingType))
+def test_sequence_id_that_goes_back_takes_no_other_message_with_it(kind: BatchingType) -> None:
+    fixture = Fixture(deduplicates=True, batching_enabled=True, batching_type=kind)
+    fixture.connect()
+    fixture.send(b"a", sequence_id=5)
+    fixture.send(b"b", sequence_id=7)
+    fixture.send(b"again", sequence_id=5)
+    fixture.send(b"c")
+    fixture.send(b"d", sequence_id=8)
+    fixture.core.flush()
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"a", b"b", b"c"]
+    assert fixture.done[b"again"] == (None, MessageId(3, -1, -1))
+    assert fixture.done[b"d"] == (None, MessageId(3, -1, -1))
+
+
+# ---- Receipts ----------------------------------------------------------------
+
+
+def receipt(sequence_id: int, entry_id: int = 0) -> CommandSendReceipt:
+    return CommandSendReceipt(1, sequence_id, MessageIdData(LEDGER, entry_id))
+
+
+def test_receipt_of_nothing_or_of_the_past_is_ignored() -> None:
+    fixture = connected(initial_sequence_id=4)
+    assert fixture.core.receipt(receipt(0))
+    fixture.send(b"a")
+    assert fixture.core.receipt(receipt(3))
+    assert fixture.done == {}
+
+
+def test_receipt_from_ahead_means_connect_again() -> None:
+    fixture = connected()
+    fixture.send(b"a")
+    fixture.send(b"b")
+    assert not fixture.core.receipt(receipt(1))
+    assert fixture.done == {}
+    fixture.disconnect()
+    fixture.connect()
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"a", b"b"]
+
+
+def test_nobody_needs_to_be_told() -> None:
+    fixture = connected()
+    fixture.core.send(Outgoing(b"a"))
+    fixture.answer_all()
+    assert fixture.core.messages_stored == 1
+    fixture.core.send(Outgoing(b"b"))
+    fixture.core.close(AlreadyClosed())
+    assert fixture.core.messages_failed == 1
+
+
+def test_receipt_without_an_id_is_one_of_a_duplicate() -> None:
+    fixture = connected()
+    fixture.send(b"a")
+    assert fixture.core.receipt(CommandSendReceipt(1, 0))
+    assert fixture.done == {b"a": (None, MessageId(3, -1, -1))}
+
+
+def test_receipt_with_an_id_of_nothing_means_connect_again() -> None:
+    fixture = connected()
+    fixture.send(b"a")
+    assert not fixture.core.receipt(CommandSendReceipt(1, 0, MessageIdData(-5, 2)))
+    assert not fixture.core.receipt(CommandSendReceipt(1, 0, MessageIdData(5, -2)))
+    assert fixture.done == {}
+
+
+def test_everything_is_sent_again_with_the_same_bytes() -> None:
+    fixture = connected(batching_enabled=True, batching_max_messages=2)
+    for i in range(5):
+        fixture.send(b"%d" % i)
+    fixture.send(b"late", deliver_at=5)
+    written = bytes(fixture.broker.inbox)
+    fixture.disconnect()
+    fixture.now_ms += 50
+    fixture.connect()
+    assert bytes(fixture.broker.inbox) == written
+    assert fixture.core.entries_written == 8
+
+
+def test_what_the_broker_has_is_not_sent_again() -> None:
+    fixture = Fixture(deduplicates=True)
+    fixture.connect()
+    for payload in (b"a", b"b", b"c"):
+        fixture.send(payload)
+    fixture.broker.take()
+    fixture.broker.take()
+    fixture.disconnect()
+    fixture.connect()
+    assert fixture.done == {
+        b"a": (None, MessageId(3, -1, -1)),
+        b"b": (None, MessageId(3, -1, -1)),
+    }
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"a", b"b", b"c"]
+    assert fixture.done[b"c"] == (None, MessageId(3, LEDGER, 2))
+
+
+# ---- Refusals ----------------------------------------------------------------
+
+
+def test_entry_that_the_broker_never_takes_is_given_up_alone() -> None:
+    fixture = connected()
+    fixture.send(b"a")
+    fixture.send(b"b")
+    assert fixture.core.send_error(ServerError.NotAllowedError, "too late", 0)
+    error, message_id = fixture.done[b"a"]
+    assert isinstance(error, NotAllowedError)
+    assert message_id is None
+    assert fixture.core.receipt(receipt(1))
+    assert fixture.done[b"b"][0] is None
+
+
+def test_other_refusals_mean_connect_again() -> None:
+    fixture = connected()
+    assert not fixture.core.send_error(ServerError.NotAllowedError, "of nothing")
+    fixture.send(b"a")
+    assert not fixture.core.send_error(ServerError.PersistenceError, "disk")
+    assert not fixture.core.send_error(ServerError.NotAllowedError, "of another", 5)
+    assert fixture.done == {}
+
+
+def test_entry_damaged_on_its_way_is_sent_again() -> None:
+    fixture = connected()
+    fixture.send(b"a")
+    assert not fixture.core.send_error(ServerError.ChecksumError, "mismatch", 0)
+    assert fixture.done == {}
+
+
+def test_entry_damaged_in_memory_is_given_up() -> None:
+    frames: list[list[bytes]] = []
+    fixture = Fixture()
+    core = ProducerCore(ProducerOptions(), TOPIC, 1, now_ms=lambda: 0, write=frames.append)
+    core.connected("p", -1, b"", MESSAGE_SIZE_MAX)
+    core.send(Outgoing(b"a", fixture.told(b"a")))
+    frames[0][-1] = frames[0][-1][:-1] + b"x"
+    assert core.send_error(ServerError.ChecksumError, "mismatch", 0)
+    assert isinstance(fixture.done[b"a"][0], ChecksumError)
+    assert core.pending_messages == 0
+
+
+def test_terminated_topic_closes_the_producer() -> None:
+    fixture = connected(batching_enabled=True)
+    fixture.send(b"a")
+    fixture.core.flush()
+    fixture.send(b"b")
+    assert fixture.core.send_error(ServerError.TopicTerminatedError, "it is over")
+    assert fixture.core.state == "closed"
+    assert [type(error) for error, _ in fixture.done.values()] == [TopicTerminated] * 2
+    with pytest.raises(AlreadyClosed, match="it is over"):
+        fixture.send(b"c")
+    assert fixture.core.send_error(ServerError.UnknownError, "late")
+
+
+# ---- Limits ------------------------------------------------------------------
+
+
+def test_full_queue_turns_messages_away_and_tells_of_room_once() -> None:
+    fixture = connected(max_pending_messages=2, batching_enabled=True)
+    calls: list[int] = []
+    fixture.core.room_callback = lambda: calls.append(fixture.core.pending_messages)
+    fixture.send(b"a")
+    fixture.send(b"b")
+    for _ in range(2):
+        with pytest.raises(ProducerQueueIsFull, match="max_pending_messages"):
+            fixture.send(b"c")
+    assert calls == []
+    # Turning away has closed the batch, for nothing could join it.
+    fixture.answer_all()
+    assert calls == [0]
+    fixture.send(b"c")
+    fixture.core.flush()
+    fixture.answer_all()
+    assert calls == [0]
+
+
+def test_no_limit_is_no_limit() -> None:
+    fixture = connected(max_pending_messages=0)
+    for i in range(2000):
+        fixture.send(b"%d" % i)
+    assert fixture.core.pending_messages == 2000
+    assert fixture.core.pending_bytes == sum(len(b"%d" % i) for i in range(2000))
+
+
+@pytest.mark.parametrize("batching", [False, True])
+def test_message_that_exceeds_the_brokers_limit_is_refused(batching: bool) -> None:
+    fixture = Fixture(batching_enabled=batching, batching_max_allowed_size_in_bytes=10_000)
+    fixture.connect(max_message_size=1000)
+    with pytest.raises(MessageTooLargeError, match="raise the broker's limit") as caught:
+        fixture.send(b"x" * 1001)
+    assert isinstance(caught.value, MessageTooBig)
+    with pytest.raises(MessageTooLargeError):
+        fixture.send(b"", properties={"p": "x" * 12_000})
+    fixture.send(b"x" * 1000)
+    fixture.core.flush()
+    fixture.answer_all()
+    assert [stored.send.sequence_id for stored in fixture.broker.stored] == [0]
+    assert fixture.core.pending_messages == fixture.core.pending_bytes == 0
+    assert fixture.core.messages_sent == 1
+
+
+def test_large_message_may_be_compressed_to_fit() -> None:
+    fixture = Fixture(batching_enabled=True, compression_type=CompressionType.ZLib)
+    fixture.connect(max_message_size=1000)
+    fixture.send(b"x" * 50_000)
+    fixture.answer_all()
+    assert fixture.broker.payloads() == [b"x" * 50_000]
+
+
+def test_batches_stay_below_the_brokers_limit() -> None:
+    fixture = Fixture(batching_enabled=True, batching_max_allowed_size_in_bytes=1 << 20)
+    fixture.connect(max_message_size=1000)
+    for i in range(40):
+        fixture.send(b"%02d" % i * 50, partition_key="k" * (i % 7), properties={"p": "ü" * i})
+    fixture.core.flush()
+    fixture.answer_all()
+    assert all(len(stored.send.entry) <= 1100 for stored in fixture.broker.stored)
+    assert len(fixture.broker.payloads()) == 40
+
+
+def test_entries_that_a_later_broker_does_not_take_are_given_up() -> None:
+    fixture = connected()
+    for size in (10, 900, 20):
+        fixture.send(bytes([size % 256]) * size)
+    fixture.disconnect()
+    fixture.connect(max_message_size=500)
+    assert isinstance(fixture.done[bytes([900 % 256]) * 900][0], MessageTooLargeError)
+    fixture.answer_all()
+    assert [len(payload) for payload in fixture.broker.payloads()] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sequence_id": -1},
+        {"sequence_id": 2**63 - 1},
+        {"event_timestamp": -1},
+        {"deliver_at": -1},
+        {"properties": {"a": 1}},
+        {"properties": {1: "a"}},
+        {"replication_clusters": [None]},
+    ],
+)
+def test_bad_fields_are_refused_before_anything_changes(fields: dict[str, object]) -> None:
+    fixture = connected(batching_enabled=True)
+    with pytest.raises(UsageError):
+        fixture.send(b"a", **fields)
+    assert fixture.core.pending_messages == 0
+    assert fixture.core.next_ms() is None
+
+
+# ---- Before the first connection ---------------------------------------------
+
+
+def test_messages_wait_for_the_first_connection() -> None:
+    fixture = Fixture(deduplicates=True, batching_enabled=True)
+    fixture.broker.last_sequence_id = 9
+    fixture.send(b"a")
+    fixture.send(b"b")
+    assert fixture.core.state == "connecting"
+    assert fixture.core.pending_messages == 2
+    fixture.connect()
+    assert fixture.core.state == "ready"
+    fixture.core.flush()
+    fixture.answer_all()
+    assert [m.sequence_id for m in fixture.broker.stored[0].messages] == [10, 11]
+
+
+def test_waiting_message_that_is_too_large_fails_alone() -> None:
+    fixture = Fixture()
+    for size in (1, 200, 2):
+        fixture.send(bytes([size]) * size)
+    fixture.connect(max_message_size=100)
+    fixture.answer_all()
+    assert isinstance(fixture.done[bytes([200]) * 200][0], MessageTooLargeError)
+    assert [len(payload) for payload in fixture.broker.payloads()] == [1, 2]
+    assert fixture.core.pending_messages == fixture.core.pending_bytes == 0
+
+
+def test_waiting_messages_time_out() -> None:
+    fixture = Fixture(send_timeout_millis=100)
+    idle: list[bool] = []
+    fixture.send(b"a")
+    fixture.advance(60)
+    fixture.send(b"b")
+    fixture.core.when_idle(lambda: idle.append(True))
+    assert fixture.core.next_ms() == 1100
+    fixture.advance(40)
+    assert list(fixture.done) == [b"a"]
+    fixture.advance(60)
+    assert isinstance(fixture.done[b"b"][0], Timeout)
+    assert idle == [True]
+    assert fixture.core.next_ms() is None
+
+
+# ---- Timeouts ----------------------------------------------------------------
+
+
+def test_late_messages_time_out_and_their_receipts_are_ignored() -> None:
+    fixture = connected(send_timeout_millis=100)
+    fixture.send(b"a")
+    fixture.advance(50)
+    fixture.send(b"b")
+    assert fixture.core.next_ms() == 1100
+    fixture.advance(49)
+    assert fixture.done == {}
+    fixture.advance(1)
+    error, _ = fixture.done.pop(b"a")
+    assert isinstance(error, Timeout)
+    assert "100 ms" in str(error)
+    fixture.answer_all()
+    assert list(fixture.done) == [b"b"]
+
+
+def test_without_a_timeout_messages_wait_for_ever() -> None:
+    fixture = connected(send_timeout_millis=0)
+    fixture.send(b"a")
+    assert fixture.core.next_ms() is None
+    fixture.advance(10**9)
+    assert fixture.done == {}
+
+
+# ---- Idle, close, callbacks --------------------------------------------------
+
+
+def test_idle_is_when_everything_sent_before_is_done() -> None:
+    fixture = connected(batching_enabled=True)
+    calls: list[str] = []
+    fixture.core.when_idle(lambda: calls.append("at once"))
+    assert calls == ["at once"]
+    fixture.send(b"a")
+    fixture.core.when_idle(lambda: calls.append("a"))
+    fixture.send(b"b")
+    fixture.core.when_idle(lambda: calls.append("b"))
+    assert calls == ["at once"]
+    fixture.broker.take()
+    assert fixture.core.receipt(fixture.broker.outbox.pop())
+    assert calls == ["at once", "a"]
+    fixture.answer_all()
+    assert calls == ["at once", "a", "b"]
+
+
+def test_idle_before_the_first_connection() -> None:
+    fixture = Fixture(batching_enabled=True)
+    calls: list[str] = []
+    fixture.core.when_idle(lambda: calls.append("nothing"))
+    fixture.send(b"a")
+    fixture.core.when_idle(lambda: calls.append("a"))
+    assert calls == ["nothing"]
+    fixture.connect()
+    fixture.send(b"b")
+    fixture.answer_all()
+    assert calls == ["nothing", "a"]
+
+
+@pytest.mark.parametrize("kind", list(BatchingType))
+@pytest.mark.parametrize("connects", [False, True])
+def test_close_gives_up_everything(kind: BatchingType, connects: bool) -> None:
+    fixture = Fixture(batching_enabled=True, batching_type=kind, max_pending_messages=4)
+    calls: list[str] = []
+    fixture.core.room_callback = lambda: calls.append("room")
+    if connects:
+        fixture.connect()
+    fixture.send(b"a")
+    fixture.core.flush()
+    fixture.send(b"b", partition_key="x")
+    fixture.core.when_idle(lambda: calls.append("idle"))
+    fixture.send(b"c", partition_key="x")
+    fixture.send(b"d", partition_key="y")
+    with pytest.raises(ProducerQueueIsFull):
+        fixture.send(b"e")
+    reason = BrokerPersistenceError("gone")
+    fixture.core.close(reason)
+    fixture.core.close(reason)
+    assert fixture.done == dict.fromkeys((b"a", b"b", b"c", b"d"), (reason, None))
+    assert calls == ["idle", "room"]
+    assert fixture.core.pending_messages == fixture.core.pending_bytes == 0
+    assert fixture.core.messages_failed == 4
+    with pytest.raises(AlreadyClosed, match="gone"):
+        fixture.send(b"f")
+    fixture.connect()
+    assert fixture.core.state == "closed"
+    assert fixture.core.receipt(receipt(0))
+    assert fixture.core.next_ms() is None
+
+
+def test_callback_that_raises_hinders_no_other() -> None:
+    fixture = connected(batching_enabled=True)
+
+    def bad(error: Exception | None, message_id: MessageId | None) -> None:
+        raise KeyError("mine")
+
+    problems: list[Exception] = []
+    fixture.core.callback_failed = problems.append
+    for _ in range(2):
+        fixture.core.send(Outgoing(b"bad", bad))
+        fixture.send(b"good%d" % len(problems))
+        fixture.core.flush()
+        fixture.answer_all()
+    assert list(fixture.done) == [b"good0", b"good1"]
+    assert [str(problem) for problem in problems] == ["'mine'"] * 2
+    fixture.core.callback_failed = None
+    fixture.core.send(Outgoing(b"bad", bad))
+    fixture.send(b"left")
+    with pytest.raises(KeyError):
+        fixture.core.close(AlreadyClosed())
+    assert isinstance(fixture.done[b"left"][0], AlreadyClosed)
+
+
+def test_callback_may_close_the_producer() -> None:
+    fixture = connected(batching_enabled=True)
+
+    def close(error: Exception | None, message_id: MessageId | None) -> None:
+        fixture.core.close(AlreadyClosed("by the callback"))
+        fixture.core.flush()
+
+    fixture.core.send(Outgoing(b"closes", close))
+    fixture.send(b"same batch")
+    fixture.core.flush()
+    fixture.send(b"open")
+    fixture.answer_all()
+    assert fixture.done[b"same batch"][0] is None
+    assert isinstance(fixture.done[b"open"][0], AlreadyClosed)
+
+
+# ---- Anything, in any order --------------------------------------------------
+
+KEYS = [None, None, "a", "b"]
+
+
+class ProducerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+        self.keys: dict[bytes, str | None] = {}
+        self.idle_wanted = 0
+        self.idle_told = 0
+
+    @initialize(
+        deduplicates=st.booleans(),
+        batching=st.booleans(),
+        kind=st.sampled_from(BatchingType),
+        messages_max=st.sampled_from([1, 2, 5]),
+    )
+    def begin(
+        self, deduplicates: bool, batching: bool, kind: BatchingType, messages_max: int
+    ) -> None:
+        self.keyed = batching and kind == BatchingType.KeyBased
+        self.fixture = Fixture(
+            deduplicates=deduplicates,
+            batching_enabled=batching,
+            batching_type=kind,
+            batching_max_messages=messages_max,
+            batching_max_allowed_size_in_bytes=20,
+            send_timeout_millis=0,
+            max_pending_messages=30,
+        )
+        self.core = self.fixture.core
+        self.broker = self.fixture.broker
+
+    # ---- what the application does -------------------------------------------
+
+    def send_one(self, key: str | None, alone: bool, then: Callable[[], None] | None) -> None:
+        payload = b"m%d" % len(self.sent)
+        told = self.fixture.told(payload)
+
+        def done(error: Exception | None, message_id: MessageId | None) -> None:
+            told(error, message_id)
+            if then is not None:
+                then()
+
+        message = Outgoing(payload, done, partition_key=key, deliver_at=5 if alone else None)
+        try:
+            self.core.send(message)
+        except ProducerQueueIsFull:
+            assert self.core.pending_messages == 30
+        else:
+            self.sent.append(payload)
+            self.keys[payload] = key
+
+    @rule(key=st.sampled_from(KEYS), alone=st.integers(0, 5), count=st.integers(1, 4))
+    def send(self, key: str | None, alone: int, count: int) -> None:
+        for _ in range(count):
+            self.send_one(key, alone == 0, None)
+
+    @rule(key=st.sampled_from(KEYS), flushes=st.booleans())
+    def send_and_again_when_done(self, key: str | None, flushes: bool) -> None:
+        def again() -> None:
+            self.send_one(key, False, None)
+            if flushes:
+                self.core.flush()
+
+        self.send_one(key, False, again)
+
+    @rule()
+    def flush(self) -> None:
+        self.core.flush()
+
+    @rule()
+    def wait_until_idle(self) -> None:
+        before = list(self.sent)
+
+        def idle() -> None:
+            assert set(before) <= self.fixture.done.keys()
+            self.idle_told += 1
+
+        self.idle_wanted += 1
+        self.core.when_idle(idle)
+
+    # ---- what the world does -------------------------------------------------
+
+    @rule(count=st.integers(1, 4))
+    def store(self, count: int) -> None:
+        for _ in range(count):
+            self.broker.take()
+
+    @precondition(lambda self: self.broker.outbox)
+    @rule()
+    def confirm(self) -> None:
+        if not self.core.receipt(self.broker.outbox.pop(0)):
+            self.fixture.disconnect()
+
+    @precondition(lambda self: self.broker.outbox)
+    @rule()
+    def lose_receipt(self) -> None:
+        self.broker.outbox.pop(0)
+
+    @rule()
+    def disconnect(self) -> None:
+        self.fixture.disconnect()
+
+    @precondition(lambda self: self.core.state == "connecting")
+    @rule()
+    def connect(self) -> None:
+        self.fixture.connect()
+
+    @rule(ms=st.integers(1, 20))
+    def let_time_pass(self, ms: int) -> None:
+        self.fixture.advance(ms)
+
+    # ---- what must hold ------------------------------------------------------
+
+    @invariant()
+    def ids_name_what_is_stored(self) -> None:
+        for payload, (error, message_id) in self.fixture.done.items():
+            assert error is None
+            assert message_id is not None
+            assert message_id.partition() == 3
+            if message_id.ledger_id() < 0:
+                assert self.broker.deduplicates
+                continue
+            stored = self.broker.stored[message_id.entry_id()]
+            batched = stored.metadata.num_messages_in_batch is not None
+            assert message_id.batch_index() >= 0 if batched else message_id.batch_index() == -1
+            assert stored.messages[max(0, message_id.batch_index())].payload == payload
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert self.core.pending_messages == len(self.sent) - len(self.fixture.done)
+        assert self.core.messages_sent == len(self.sent)
+        assert self.core.messages_stored == len(self.fixture.done)
+        assert self.core.pending_bytes == sum(
+            len(payload) for payload in self.sent if payload not in self.fixture.done
+        )
+
+    @invariant()
+    def order_is_kept(self) -> None:
+        stored = self.broker.payloads()
+        first_copies = list(dict.fromkeys(stored))
+        if self.broker.deduplicates:
+            assert stored == first_copies
+        if not self.keyed:
+            assert first_copies == self.sent[: len(first_copies)]
+            return
+        for key in set(KEYS):
+            of_key = [payload for payload in self.sent if self.keys[payload] == key]
+            copies = [payload for payload in first_copies if self.keys[payload] == key]
+            assert copies == of_key[: len(copies)]
+
+    def teardown(self) -> None:
+        """With a broker that answers, everything ends well."""
+        if not hasattr(self, "core"):
+            return
+        # A second time for what callbacks have sent.
+        for _ in range(2):
+            self.fixture.disconnect()
+            self.fixture.connect()
+            self.core.flush()
+            self.fixture.answer_all()
+        assert self.core.pending_messages == 0
+        assert set(self.broker.payloads()) == set(self.sent) == self.fixture.done.keys()
+        assert self.idle_told == self.idle_wanted
+        self.ids_name_what_is_stored()
+        self.counts_agree()
+        self.order_is_kept()
+
+
+TestProducerMachine = ProducerMachine.TestCase
