@@ -510,3 +510,10 @@ def test_watchers_of_one_connection_are_limited(world: World) -> None:
             )
         )
     assert len(world.broker.watchers) < 5000
+
+
+def test_a_request_for_too_many_partitions_makes_none(world: World) -> None:
+    name = TopicName.parse("many")
+    with pytest.raises(BrokerError, match="10000 partitions at most"):
+        world.broker.create_partitioned(name, (1 << 31) - 1)
+    assert world.broker.names("public/default") == []

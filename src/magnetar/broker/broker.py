@@ -38,6 +38,8 @@ MAINTAIN_MS: Final = 1000
 INACTIVE_CHECK_MS: Final = 10_000
 # Acked ledgers whose time is over are looked for so often; Pulsar's default too.
 RETENTION_CHECK_MS: Final = 120_000
+# Partitions are made in one go, so there is a limit where none is set.
+PARTITIONS_MAX: Final = 10_000
 # So many topics are looked after at once. With 10,000 of them nobody waits for all.
 TURN_TOPICS: Final = 50
 
@@ -252,8 +254,8 @@ class Broker:
         self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
     ) -> None:
         """A partitioned topic and all its partitions; more partitions if it exists."""
-        limit = self.settings.max_partitions_per_topic
-        if limit > 0 and partitions > limit:
+        limit = self.settings.max_partitions_per_topic or PARTITIONS_MAX
+        if partitions > limit:
             raise BrokerError(
                 ServerError.NotAllowedError, f"a topic may have {limit} partitions at most"
             )
