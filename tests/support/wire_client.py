@@ -31,7 +31,7 @@ from magnetar.broker.peer import Port, unsigned
 from magnetar.broker.policy import Policies
 from magnetar.broker.promise import Promise
 from magnetar.broker.session import Session
-from magnetar.broker.settings import MIB, BrokerSettings
+from magnetar.broker.settings import MIB, SETTINGS, BrokerSettings
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
 from magnetar.errors import StorageError
@@ -349,7 +349,7 @@ class World:
         self.settle()
 
 
-SETTING_NAMES: Final = tuple(name for name in vars(BrokerSettings()) if not name.startswith("_"))
+SETTING_NAMES: Final = tuple(SETTINGS)
 
 
 def attempt(run: Callable[[MemoryDisk], None], disk: MemoryDisk) -> StorageError | None:
