@@ -570,3 +570,8 @@ def test_ids_on_the_wire_tell_the_size_of_a_partial_batch() -> None:
         MessageIdData(7, 1, ack_set=0b110, batch_size=3),
         MessageIdData(7, 2),
     ]
+
+
+def test_a_cumulative_ack_inside_a_batch_of_more_than_64() -> None:
+    cumulative = Cumulative(1, 0, 70, 200)
+    assert cumulative.unacked(cumulative.key, (1 << 200) - 1) == (1 << 200) - (1 << 71)

@@ -256,3 +256,9 @@ def test_what_is_encrypted_is_kept_back_discarded_or_passed_on() -> None:
     arrival = passing.read(entry, 9)
     assert data(arrival) == [b"secret"]
     assert arrival.dropped == 2
+
+
+@pytest.mark.parametrize(("inclusive", "first"), [(True, 70), (False, 71)])
+def test_a_start_inside_a_batch_of_more_than_64(inclusive: bool, first: int) -> None:
+    start = Start(MessageId(-1, 1, 0, 70, batch_size=200), inclusive)
+    assert start.unacked((1 << 200) - 1) == (1 << 200) - (1 << first)

@@ -292,8 +292,9 @@ def test_what_is_nacked_comes_back_and_what_is_acked_does_not(
     client: Any, topic: str, type: Any, batching: bool
 ) -> None:
     consumer = client.subscribe(
-        topic, "s", type, negative_ack_redelivery_delay_ms=100, batch_index_ack_enabled=True
+        topic, "s", type, negative_ack_redelivery_delay_ms=1000, batch_index_ack_enabled=True
     )
+    # The client keeps acks for 100 ms; what is nacked must not come back before they went out.
     producer = new_producer(client, topic, batching=batching)
     publish(producer, payloads(100))
     for number, message in enumerate(receive(consumer, 100)):

@@ -156,7 +156,10 @@ class Cumulative:
         """What it leaves of the `unacked` messages of an entry."""
         if key != self.key:
             return 0 if key < self.key else unacked
-        return 0 if self.index < 0 else unacked >> (self.index + 1) << (self.index + 1)
+        if self.index < 0:
+            return 0
+        following = int(self.index) + 1  # an i64 would make one of the long int, too
+        return unacked >> following << following
 
     def hold_back(self, key: int, unacked: int) -> int:
         """As `unacked`, of an entry that came again."""

@@ -69,7 +69,8 @@ class Start:
     def unacked(self, unacked: int) -> int:
         """What of the entry it names is not before it."""
         if self.index >= 0:
-            first = self.index if self.inclusive else self.index + 1
+            # As an i64 it would make one of the long int, too.
+            first = int(self.index) if self.inclusive else int(self.index) + 1
             return unacked >> first << first
         return unacked if self.inclusive else 0
 
@@ -283,7 +284,7 @@ def _split(delivery: Delivery, wanted: int, messages: list[Message]) -> None:
             raise RemoteProtocolError("SingleMessageMetadata.payload_size", first, f"{size}")
         end = payload_end_at(payload, data_first, size)
         if compacted_out:
-            delivery.unacked &= ~(1 << index)
+            delivery.unacked &= ~(1 << int(index))
         elif every or bits[index >> 3] >> (index & 7) & 1:
             messages.append(Message(delivery, index, first, data_first, end))
         first = end
