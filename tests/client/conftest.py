@@ -169,19 +169,14 @@ def other_tasks() -> set["asyncio.Task[Any]"]:
 
 def client_threads() -> list[str]:
     """The threads of clients; a broker's are not ours to count."""
-    found = [thread for thread in threading.enumerate() if thread not in _earlier]
-    return [thread.name for thread in found if thread.name.startswith(("magnetar-", "asyncio_"))]
-
-
-# Threads of loops that other tests left to end by themselves.
-_earlier: set[threading.Thread] = set()
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("magnetar-")]
 
 
 @pytest.fixture(autouse=True)
 def leaves_no_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     if "engine" in request.fixturenames:
         request.getfixturevalue("engine")
-    _earlier.update(threading.enumerate())
     before = client_threads()
     yield
     # The fixtures of the test may be closed after this one: a client closes itself.
