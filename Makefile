@@ -11,7 +11,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
   tests/test_front_door.py tests/test_examples.py tests/peer/test_official_client.py src
 
 # Of these rooms every branch must have been taken; of all, nearly every one.
-COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*,*/magnetar/storage/*
+COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
 .PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
 
