@@ -13,7 +13,7 @@ ends in an unexpected way. Leaving the block ends the process, whatever happened
 
 import os
 import re
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -129,16 +129,18 @@ class BrokerProcess:
     def _wait_ready(self, process: subprocess.Popen[bytes], deadline: float) -> "re.Match[bytes]":
         assert process.stdout is not None
         said = b""
-        while (left := deadline - time.monotonic()) > 0:
-            if not select.select([process.stdout], [], [], left)[0]:
-                break
-            piece = os.read(process.stdout.fileno(), 4096)
-            if not piece:
-                code = process.wait(STOP_S)
-                raise AssertionError(f"the broker ended with {code}:\n{self.stderr}")
-            said += piece
-            if ready := READY.search(said):
-                return ready
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                if not selector.select(left):
+                    break
+                piece = os.read(process.stdout.fileno(), 4096)
+                if not piece:
+                    code = process.wait(STOP_S)
+                    raise AssertionError(f"the broker ended with {code}:\n{self.stderr}")
+                said += piece
+                if ready := READY.search(said):
+                    return ready
         raise AssertionError(
             f"the broker was not ready after {READY_S:.0f} s; it said {said!r} and:\n{self.stderr}"
         )
