@@ -289,6 +289,10 @@ class FileDisk(Disk):
             os.close(self._lock_file)
             self._lock_file = -1
 
+    def __del__(self) -> None:
+        # Whoever only looked, or gave it up, keeps no descriptors.
+        self.close()
+
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
