@@ -418,3 +418,17 @@ def test_ledgers_and_outcomes_show_themselves(house: House) -> None:
     assert repr(outcome) == f"Outcome(0, {outcome.end}, None)"
     (ledger,) = house.store.ledgers(topic_id)
     assert repr(ledger) == f"<ledger {ledger.id} of 1 entries>"
+
+
+def test_single_entries_are_planned_in_the_order_given_without_those_that_are_gone(
+    house: House,
+) -> None:
+    store = house.store
+    topic_id = store.create_topic("t")
+    positions = publish(store, topic_id, 5)
+    store.flush()
+    ledger_id = positions[0].ledger_id
+    never = [Position(ledger_id, 5), Position(ledger_id, -1), Position(ledger_id + 1000, 0)]
+    plan = store.plan_entries([positions[3], *never, positions[1]])
+    assert [Position(e.ledger_id, e.entry_id) for e in plan.entries] == [positions[3], positions[1]]
+    store.finish_read(plan)
