@@ -20,6 +20,13 @@ QUIET = "persistent://public/default/quiet"
 Run = Callable[..., tuple[int, str, str]]
 
 
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have profiles and a token, which are none of their business."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/none")
+    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in this process: exit code, standard output, standard error."""

@@ -1,39 +1,86 @@
 """The commands of `magnetar`, for typer to choose from.
 
 Commands import what they work on when they are called, so that `--help` and `--version`
-answer at once.
+answer at once. Errors that Magnetar raises on purpose end any of them with a sentence and
+the exit code that `exit_code` has for it.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import magnetar
+from magnetar.cli import (
+    brokers,
+    namespaces,
+    profiles,
+    schemas,
+    subscriptions,
+    target,
+    tenants,
+    tokens,
+    topics,
+)
+from magnetar.cli.backup import backup, restore
 from magnetar.cli.check import check
+from magnetar.cli.console import refusals
+from magnetar.cli.consume import consume
 from magnetar.cli.dump import dump
+from magnetar.cli.produce import produce
 
 __all__ = ["app"]
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        with refusals():
+            return super().invoke(ctx)
+
 
 app: typer.Typer = typer.Typer(
     name="magnetar",
     help="Messaging with acks that stick.",
+    cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(check)
-app.command()(dump)
+
+MESSAGES = "Messages"
+ADMIN = "Administration"
+SERVER = "Server and data"
+
+app.command(rich_help_panel=MESSAGES)(produce)
+app.command(rich_help_panel=MESSAGES)(consume)
+app.command(rich_help_panel=MESSAGES)(subscriptions.peek)
+app.add_typer(topics.app, name="topics", rich_help_panel=ADMIN)
+app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=ADMIN)
+app.add_typer(namespaces.app, name="namespaces", rich_help_panel=ADMIN)
+app.add_typer(tenants.app, name="tenants", rich_help_panel=ADMIN)
+app.add_typer(schemas.app, name="schemas", rich_help_panel=ADMIN)
+app.add_typer(brokers.app, name="brokers", rich_help_panel=ADMIN)
+app.add_typer(brokers.clusters_app, name="clusters", rich_help_panel=ADMIN)
+app.add_typer(profiles.app, name="profiles", rich_help_panel=ADMIN)
+app.add_typer(tokens.app, name="tokens", rich_help_panel=ADMIN)
 
 
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     add_help_option=False,
+    rich_help_panel=SERVER,
 )
 def serve(context: typer.Context) -> None:
     """Serve topics to Pulsar clients, until SIGTERM or Ctrl-C."""
     from magnetar.cli.serve import run
 
     raise typer.Exit(run(context.args))
+
+
+app.command(rich_help_panel=SERVER)(check)
+app.command(rich_help_panel=SERVER)(dump)
+app.command(rich_help_panel=SERVER)(backup)
+app.command(rich_help_panel=SERVER)(restore)
 
 
 def _print_version(wanted: bool) -> None:
@@ -45,6 +92,40 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help=f"Where clients connect (default: {target.URL})."
+        ),
+    ] = None,
+    admin_url: Annotated[
+        str | None,
+        typer.Option(
+            "--admin-url", metavar="URL", help=f"Where admin REST is (default: {target.ADMIN_URL})."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            envvar="MAGNETAR_TOKEN",
+            help="Who asks: a JWT, or file://PATH of one.",
+        ),
+    ] = None,
+    tls_trust_certs: Annotated[
+        str | None,
+        typer.Option("--tls-trust-certs", metavar="FILE", help="Whom to believe, a PEM file."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Addresses and token from the configuration; see `magnetar profiles`.",
+            autocompletion=profiles._complete,
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -53,3 +134,11 @@ def root(
     ] = False,
 ) -> None:
     """Messaging with acks that stick."""
+    # Whatever is given by hand weighs more, and a token by hand replaces a file of one.
+    given = {
+        "url": url,
+        "admin_url": admin_url,
+        "token": token,
+        "tls_trust_certs": tls_trust_certs,
+    }
+    target.use(target.Choice(profile, {k: v for k, v in given.items() if v is not None}))

@@ -1,20 +1,20 @@
-"""What every command says and how it ends.
-
-    0   done, and nothing is wrong
-    1   the command did its work and found something wrong
-    2   the command could not or would not begin; nothing was touched
+"""What every command says, and that it ends as `exit_code` has it.
 
 Results go to standard output, everything else to standard error.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 
+from magnetar.cli.exit_code import FOUND_WRONG, REFUSED, exit_code_of
 from magnetar.errors import MagnetarError
 
 __all__ = [
@@ -23,17 +23,17 @@ __all__ = [
     "output",
     "print_table",
     "printable",
+    "progress_bytes",
     "refusals",
     "refuse",
     "status",
+    "track",
+    "warn",
 ]
-
-FOUND_WRONG: Final = 1
-REFUSED: Final = 2
 
 # A pipe has no width, and what goes into one is for grep and not to be wrapped.
 PIPE_WIDTH: Final = 1000
-# Narrower than this a table would have to leave digits out; let the terminal fold lines.
+# What a table gets whose digits do not fit the terminal; that may fold the lines.
 WIDTH_MIN: Final = 100
 
 
@@ -46,11 +46,25 @@ def output() -> Console:
 
 
 def print_table(console: Console, table: RenderableType) -> None:
-    """Prints a table so wide that its numbers fit."""
+    """Prints a table so wide that its numbers fit, and no wider than need be."""
     width = console.width
-    console.width = max(width, WIDTH_MIN)
+    inner = table.renderable if isinstance(table, Padding) else table
+    if not isinstance(inner, Table) or _least_width(inner) + 2 > width:
+        console.width = max(width, WIDTH_MIN)
     console.print(table)
     console.width = width
+
+
+def _least_width(table: Table) -> int:
+    """How narrow a table can be without losing a digit: names are folded, numbers are not."""
+    total = 0
+    for column in table.columns:
+        least = column.min_width or 1
+        if column.no_wrap:
+            texts = [str(column.header), *(str(cell) for cell in column.cells)]
+            least = max(cell_len(line) for text in texts for line in text.split("\n"))
+        total += least + 2
+    return total
 
 
 @contextmanager
@@ -64,10 +78,48 @@ def status(text: str) -> Iterator[None]:
         yield
 
 
-def refuse(reason: str) -> typer.Exit:
+T = TypeVar("T")
+
+
+def track(items: Iterable[T], text: str, total: int) -> Iterator[T]:
+    """The items, with a bar for whoever sits at the terminal; for work that may take long."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        yield from items
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield from progress.track(items, total=total, description=text)
+
+
+@contextmanager
+def progress_bytes(text: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for copying: what it gives is called with the bytes done and the bytes in all."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), Remaining())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def refuse(reason: str, code: int = REFUSED) -> typer.Exit:
     """Says why in one sentence; raise what it returns."""
-    typer.echo(f"magnetar: {printable(reason)}", err=True)
-    return typer.Exit(REFUSED)
+    warn(reason)
+    return typer.Exit(code)
+
+
+def warn(text: str) -> None:
+    """Tells something that is no result."""
+    typer.echo(f"magnetar: {printable(text)}", err=True)
 
 
 @contextmanager
@@ -76,7 +128,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except MagnetarError as error:
-        raise refuse(str(error)) from None
+        raise refuse(str(error), exit_code_of(error)) from None
 
 
 def printable(text: str) -> str:

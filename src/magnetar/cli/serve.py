@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,21 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--data", metavar="DIR", help="where everything is kept (default: ./magnetar-data)")
     add("--host", help="the address to listen on (default: 127.0.0.1)")
-    add("--port", help="for clients; 0 picks a free one (default: 6650)")
-    add("--http-port", metavar="PORT", help="for admin REST; 0 picks a free one (default: 8080)")
+    add("--port", help="for clients; 0 picks a free one (default: 6650; with TLS none)")
+    add(
+        "--http-port",
+        metavar="PORT",
+        help="for admin REST; 0 picks a free one (default: 8080; with TLS none)",
+    )
+    add(
+        "--tls-port", metavar="PORT", help="for clients over TLS (default: 6651 with a certificate)"
+    )
+    add("--https-port", metavar="PORT", help="for REST over TLS (default: 8443 with a certificate)")
+    add(
+        "--insecure",
+        action="store_true",
+        help="serve other machines without TLS: who listens on the way reads tokens and messages",
+    )
     add("--config", type=Path, metavar="FILE", help="settings (default: ./magnetar.toml, if any)")
     add("--broker-conf", type=Path, metavar="FILE", help="settings as Apache Pulsar's broker.conf")
     add("--memory", action="store_true", help="keep nothing on disk: for tests")
@@ -73,11 +87,13 @@ def _options(given: argparse.Namespace) -> dict[str, str]:
         if not equals:
             raise SettingsError("--set", f"{item!r} is no setting: write it as NAME=VALUE")
         options[name] = value
-    for name in ("data", "host", "port", "http_port"):
+    for name in ("data", "host", "port", "http_port", "tls_port", "https_port"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
     if given.memory:
         options["memory"] = "true"
+    if given.insecure:
+        options["insecure"] = "true"
     return options
 
 
@@ -109,8 +125,37 @@ class _Plan:
         self.data = Path(values.get("data", "magnetar-data"))
         self.memory = _flag("memory", values.get("memory", "false"))
         self.host = values.get("host", "127.0.0.1")
-        self.port = _port("port", values.get("port", "6650"))
-        self.http_port = _port("http_port", values.get("http_port", "8080"))
+        tls = bool(self.settings.tls_certificate_file)
+        # With a certificate plain ports are opened only if somebody asks for them.
+        self.port = _port("port", values.get("port", "" if tls else "6650"))
+        self.http_port = _port("http_port", values.get("http_port", "" if tls else "8080"))
+        self.tls_port = _port("tls_port", values.get("tls_port", "6651" if tls else ""))
+        self.https_port = _port("https_port", values.get("https_port", "8443" if tls else ""))
+        for name, port in (("tls_port", self.tls_port), ("https_port", self.https_port)):
+            if port is not None and not tls:
+                raise SettingsError(name, "TLS needs tls_certificate_file and tls_key_file")
+        if self.port is None and self.tls_port is None:
+            raise SettingsError("port", "there is none, and none for TLS: give one for clients")
+        if not _is_loopback(self.host):
+            self._check_reach(_flag("insecure", values.get("insecure", "false")))
+
+    def _check_reach(self, insecure: bool) -> None:
+        """Whom other machines can reach must know who they are, and not tell it to everyone."""
+        if not self.settings.authentication:
+            raise SettingsError(
+                "host",
+                f"{self.host} is open to other machines, and anybody there could do everything: "
+                "set authentication, with tokens (`magnetar tokens init`) or client certificates; "
+                "docs/security.md tells how",
+            )
+        plain = self.port is not None or self.http_port is not None
+        if plain and not insecure:
+            raise SettingsError(
+                "host",
+                f"{self.host} is open to other machines, and tokens and messages would travel in "
+                "the clear: give tls_certificate_file and tls_key_file and leave --port and "
+                "--http-port out, or say --insecure",
+            )
 
 
 def _read(path: Path, option: str) -> str:
@@ -120,7 +165,17 @@ def _read(path: Path, option: str) -> str:
         raise SettingsError(option, f"cannot read {path}: {error}") from error
 
 
-def _port(name: str, text: str) -> int:
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _port(name: str, text: str) -> int | None:
+    """A port; None, if the text is empty, is none."""
+    if not text:
+        return None
     if not text.isdecimal() or int(text) > 65535:
         raise SettingsError(name, f"{text!r} is no port: give 0 to 65535")
     return int(text)
@@ -173,25 +228,37 @@ async def _serve(plan: _Plan) -> int:
             plan.settings,
             host=plan.host,
             port=plan.port,
+            tls_port=plan.tls_port,
             version=f"Magnetar {magnetar.__version__}",
         )
         await broker.start()
     except MagnetarError as error:
         reason = str(error)
-        known = plan.memory or str(plan.data) in reason
+        known = plan.memory or isinstance(error, SettingsError) or str(plan.data) in reason
         return _refuse(reason if known else f"{plan.data}: {reason}")
     except OSError as error:
-        return _refuse(f"cannot listen on {plan.host}:{plan.port}: {error.strerror or error}")
-    http = HttpServer(broker, plan.host, plan.http_port)
+        ports = "/".join([str(port) for port in (plan.port, plan.tls_port) if port is not None])
+        return _refuse(f"cannot listen on {plan.host}:{ports}: {error.strerror or error}")
+    https: list[HttpServer] = []
     try:
-        await http.start()
+        for port, tls in ((plan.http_port, False), (plan.https_port, True)):
+            if port is not None:
+                https.append(HttpServer(broker, plan.host, port, tls=tls))
+                await https[-1].start()
     except OSError as error:
+        for http in https[:-1]:
+            await http.stop()
         await broker.stop()
         why = error.strerror or error
-        return _refuse(f"cannot listen on {plan.host}:{plan.http_port} for HTTP: {why}")
-    print(f"ready {broker.url} {http.url}", flush=True)
+        return _refuse(f"cannot listen on {plan.host}:{port} for HTTP: {why}")
+    if plan.settings.authentication and not plan.settings.super_user_roles:
+        log.warning("super_user_roles is empty: nobody can make tenants or grant the first right")
+    urls = [broker.service_url(plan.host), broker.http_url]
+    urls += [broker.url_tls, broker.http_url_tls]
+    print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
     with contextlib.suppress(asyncio.CancelledError):
-        await http.stop()
+        for http in https:
+            await http.stop()
         await broker.stop()
     return DONE

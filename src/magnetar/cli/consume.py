@@ -1,0 +1,154 @@
+"""`magnetar consume`: messages of a subscription on the terminal, like `pulsar-client consume`."""
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from magnetar.cli.console import refuse, status
+from magnetar.cli.exit_code import FOUND_WRONG
+from magnetar.cli.option import Json, TopicArgument
+from magnetar.cli.target import current
+from magnetar.errors import Timeout
+
+__all__ = ["consume"]
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits meanwhile, so that what was shown is acked; a second one does not.
+
+    A handler and no mask: other threads take a signal that this one has masked.
+    """
+    noted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        if noted:
+            raise KeyboardInterrupt
+        noted = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if noted:
+        raise KeyboardInterrupt
+
+
+class SubscriptionType(StrEnum):
+    Exclusive = "Exclusive"
+    Shared = "Shared"
+    Failover = "Failover"
+    Key_Shared = "Key_Shared"
+
+
+class Position(StrEnum):
+    Latest = "Latest"
+    Earliest = "Earliest"
+
+
+class Mode(StrEnum):
+    Durable = "Durable"
+    NonDurable = "NonDurable"
+
+
+def consume(
+    topic: TopicArgument,
+    subscription: Annotated[
+        str,
+        typer.Option(
+            "-s", "--subscription-name", metavar="SUB", help="The subscription; made if need be."
+        ),
+    ],
+    count: Annotated[
+        int, typer.Option("-n", "--num-messages", help="How many; 0 is no limit.", min=0)
+    ] = 1,
+    kind: Annotated[
+        SubscriptionType, typer.Option("-t", "--subscription-type")
+    ] = SubscriptionType.Exclusive,
+    position: Annotated[
+        Position,
+        typer.Option("-p", "--subscription-position", help="Where a new one begins."),
+    ] = Position.Latest,
+    mode: Annotated[
+        Mode,
+        typer.Option("-m", "--subscription-mode", help="NonDurable leaves nothing behind."),
+    ] = Mode.Durable,
+    hex: Annotated[bool, typer.Option("--hex", help="Show contents as bytes.")] = False,
+    hide_content: Annotated[
+        bool, typer.Option("--hide-content", help="Show how large it is only.")
+    ] = False,
+    rate: Annotated[
+        float, typer.Option("-r", "--rate", help="Messages a second; 0 is no limit.", min=0)
+    ] = 0.0,
+    regex: Annotated[
+        bool, typer.Option("--regex", help="TOPIC is a pattern, for several topics.")
+    ] = False,
+    queue_size: Annotated[
+        int, typer.Option("-q", "--queue-size", help="How many to fetch ahead.", min=0)
+    ] = 1000,
+    no_ack: Annotated[
+        bool, typer.Option("--no-ack", help="Leave the messages unacked: they come again.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Give up when none comes for so many seconds.", min=0),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Receive messages, show them and ack them.
+
+    With --json, one line for each message. The exit code is 1 if --timeout ended it early.
+    """
+    from magnetar.cli.messages import message_of, print_message
+    from magnetar.model import ConsumerType, InitialPosition, MessageId
+
+    earliest = position == Position.Earliest
+    durable = mode == Mode.Durable
+    start = MessageId.earliest if earliest else MessageId.latest
+    # No more than are wanted: what is fetched and not shown would have to be delivered again.
+    fetched = min(queue_size, count) if count else queue_size
+    received = 0
+    target = current()
+    with target.client() as client:
+        with status(f"connecting to {target.url}"):
+            consumer = client.subscribe(
+                re.compile(topic) if regex else topic,
+                subscription,
+                consumer_type=ConsumerType[kind.value.replace("_", "")],
+                receiver_queue_size=fetched if not regex else max(fetched, 1),
+                initial_position=InitialPosition.Earliest if earliest else InitialPosition.Latest,
+                durable=durable,
+                start_message_id=None if durable else start,
+            )
+        try:
+            begin = time.monotonic()
+            while not count or received < count:
+                try:
+                    message = consumer.receive(None if timeout is None else int(timeout * 1000))
+                except Timeout:
+                    break
+                received += 1
+                with _uninterrupted():
+                    print_message(
+                        message_of(message), as_json=as_json, hex=hex, hide_content=hide_content
+                    )
+                    if not no_ack:
+                        consumer.acknowledge(message)
+                if rate:
+                    time.sleep(max(0.0, begin + received / rate - time.monotonic()))
+        finally:
+            consumer.close()
+    if received < count:
+        raise refuse(
+            f"received {received:,} of {count:,} messages: no more came for {timeout:g} s",
+            FOUND_WRONG,
+        )

@@ -1,0 +1,290 @@
+"""A copy of a data directory, made while a broker writes to it.
+
+The log only grows at its end, so any beginning of it is a state that a crash could have left,
+and recovery knows what to make of it. What is copied is such a beginning, in this order:
+
+    1. the catalog, through SQLite, which gives a state of its own choosing
+    2. all segments are opened, at once: one that is reclaimed from now on stays readable
+    3. the last segment is read, up to the last group that is whole; this is the moment of the
+       copy, and everything that was durable before it began stands in front of that place
+    4. if the catalog changed since 1, the same again, so that the two fit together
+    5. the other segments, which nobody writes to any more, however long that takes
+    6. IDS, which is never behind the log
+    7. heads and index files are left out: they are derived, and made anew
+    8. the copy is recovered, as a start would do it, every checksum is looked at, and only
+       then it gets its FORMAT
+
+A group that was being written while the last segment was read is not whole and is left out;
+what follows it in the file, being younger still, is too. A group that is not whole when it is
+looked at again, and others behind it are, is damage, and refused.
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from magnetar.cli.directory import NoDataDirectoryError, ReadOnlyDisk
+from magnetar.errors import (
+    CorruptionError,
+    DirectoryInUseError,
+    DiskError,
+    DiskFullError,
+)
+from magnetar.storage import Catalog, FileDisk
+from magnetar.storage.catalog import FILE as CATALOG
+from magnetar.storage.data_format import FORMAT, PREFIX, read_salt, write_format
+from magnetar.storage.disk import LOCK
+from magnetar.storage.ids import IDS, read_ids
+from magnetar.storage.record import address_of
+from magnetar.storage.recovery import Recovered, recover
+from magnetar.storage.scan import Scan
+from magnetar.storage.segment import segment_id_of, segment_path
+
+__all__ = ["LogCopy", "copy_others", "storing", "sync_folder"]
+
+PIECE_BYTES: Final = 1 << 20
+# Segments come and go while their list is read; the catalog changes now and then.
+ATTEMPTS_MAX: Final = 50
+
+
+class LogCopy:
+    """Copies the directory `source`, which may be in use, to `target`, which is empty."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source = source
+        self.target = target
+        self.salt = 0
+        # Whether a broker has the source open.
+        self.live = False
+        self.bytes_total = 0
+        self.attempts = 0
+
+    def run(self, advance: Callable[[int, int], None]) -> Recovered:
+        """Makes the copy; `advance(done, total)` is told of the bytes.
+
+        Raises DataDirectoryError, DiskError. What is in the target then is of no use.
+        """
+        with contextlib.ExitStack() as stack:
+            self.salt = self._open(stack)
+            (self.target / "journal").mkdir(parents=True)
+            segments, last_id, last = self._moment(stack)
+            with storing(self.target):
+                _write(self.target / segment_path(last_id), last)
+                older = sorted(id for id in segments if id < last_id)
+                self.bytes_total = sum(os.fstat(segments[id]).st_size for id in older)
+                done = 0
+                for id in older:
+                    for size in _copy(segments[id], self.target / segment_path(id)):
+                        done += size
+                        advance(done, self.bytes_total)
+                sync_folder(self.target / "journal")
+                _write(self.target / IDS, (self.source / IDS).read_bytes())
+                copy_others(self.source, self.target)
+        return self._finish()
+
+    def _open(self, stack: contextlib.ExitStack) -> int:
+        """The salt. Keeps brokers from starting, unless one runs already."""
+        if not self.source.is_dir():
+            raise NoDataDirectoryError(str(self.source), "there is no such directory")
+        disk = ReadOnlyDisk(self.source)
+        stack.callback(disk.close)
+        if disk.size(FORMAT) < 0 or not disk.read(FORMAT, 0, 64).startswith(PREFIX.encode()):
+            raise NoDataDirectoryError(str(self.source), f"it has no file {FORMAT} of magnetar")
+        salt = read_salt(disk)
+        assert salt is not None
+        try:
+            disk.lock()
+        except DirectoryInUseError:
+            self.live = True
+        return salt
+
+    # ---- The moment ----------------------------------------------------------
+
+    def _moment(self, stack: contextlib.ExitStack) -> tuple[dict[int, int], int, bytes]:
+        """All segments, opened; the id of the last one, and its bytes."""
+        while True:
+            self.attempts += 1
+            with contextlib.ExitStack() as attempt:
+                catalog = _CatalogCopy(self.source, self.target, live=self.live)
+                attempt.callback(catalog.close)
+                segments = self._open_segments(attempt)
+                if segments is None:
+                    continue
+                last_id, last = self._read_last(segments)
+                if catalog.changed() and self.attempts < ATTEMPTS_MAX:
+                    continue
+                stack.push(attempt.pop_all())
+                return segments, last_id, last
+
+    def _open_segments(self, stack: contextlib.ExitStack) -> dict[int, int] | None:
+        """Descriptors by id; None if one went away meanwhile."""
+        segments: dict[int, int] = {}
+        try:
+            for name in os.listdir(self.source / "journal"):
+                id = segment_id_of(name)
+                if id > 0:
+                    descriptor = os.open(self.source / "journal" / name, os.O_RDONLY)
+                    stack.callback(os.close, descriptor)
+                    segments[id] = descriptor
+        except FileNotFoundError:
+            if self.attempts < ATTEMPTS_MAX and (self.source / "journal").is_dir():
+                return None
+            if not (self.source / "journal").is_dir():
+                return {}
+            raise
+        except OSError as error:
+            raise DiskError("read", "journal", error.strerror or str(error)) from error
+        return segments
+
+    def _read_last(self, segments: dict[int, int]) -> tuple[int, bytes]:
+        """The last segment that has something, up to its last whole group."""
+        for id in sorted(segments, reverse=True):
+            end = self._end(segments[id], id)
+            if end:
+                return id, _read(segments[id], end)
+        raise CorruptionError("journal", 0, "there is no segment with a header")
+
+    def _end(self, descriptor: int, id: int) -> int:
+        scan = self._scanned(descriptor, id)
+        if scan.tail().evidence > address_of(id, scan.end):
+            # It was being written just now, or it is damaged: then it still is.
+            again = self._scanned(descriptor, id)
+            if again.end <= scan.end:
+                reason = "a group that was durable once is damaged or missing"
+                raise CorruptionError(segment_path(id), scan.end, reason)
+        return scan.end
+
+    def _scanned(self, descriptor: int, id: int) -> Scan:
+        scan = Scan(_read(descriptor, os.fstat(descriptor).st_size), id, self.salt)
+        while scan.next_group() is not None:
+            pass
+        return scan
+
+    # ---- The end -------------------------------------------------------------
+
+    def _finish(self) -> Recovered:
+        """Recovers the copy, and makes it a data directory. Raises CorruptionError."""
+        disk = FileDisk(self.target)
+        try:
+            recovered = recover(disk, self.salt)
+            read_ids(disk, self.salt, recovered.state.id_highest)
+            recovered.repair(disk, self.salt)
+            write_format(disk, self.salt)
+        finally:
+            disk.close()
+        return recovered
+
+
+class _CatalogCopy:
+    """The catalog, copied to the target; knows whether the source has changed since."""
+
+    def __init__(self, source: Path, target: Path, *, live: bool) -> None:
+        self._database: sqlite3.Connection | None = None
+        self._version = 0
+        for file in target.glob(f"{CATALOG}*"):
+            file.unlink()  # of an earlier attempt
+        if not (source / CATALOG).exists():
+            return
+        try:
+            if live:
+                self._copy_live(source / CATALOG, target / CATALOG)
+            else:
+                self._copy_files(source, target)
+        except sqlite3.Error as error:
+            raise DiskError("copy", CATALOG, str(error)) from error
+        with storing(target), (target / CATALOG).open("rb") as copied:
+            os.fsync(copied.fileno())
+
+    def _copy_live(self, source: Path, target: Path) -> None:
+        self._database = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+        self._version = self._data_version()
+        with contextlib.closing(sqlite3.connect(target)) as copy:
+            self._database.backup(copy)
+
+    def _copy_files(self, source: Path, target: Path) -> None:
+        """Nobody has it open: the files are all of it, and opening them here would write."""
+        with storing(target):
+            for file in source.glob(f"{CATALOG}*"):
+                if not file.name.endswith("-shm"):
+                    shutil.copyfile(file, target / file.name)
+        Catalog(target).close()  # moves what is in its log into the file
+
+    def changed(self) -> bool:
+        return self._database is not None and self._data_version() != self._version
+
+    def _data_version(self) -> int:
+        assert self._database is not None
+        return int(self._database.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+
+def copy_others(source: Path, target: Path) -> None:
+    """Files that are not the store's, such as keys, with their permissions."""
+    ours = (FORMAT, LOCK, IDS)
+    for file in source.iterdir():
+        if file.is_file() and file.name not in ours and not file.name.startswith(CATALOG):
+            shutil.copy2(file, target / file.name)
+            with (target / file.name).open("rb") as copied:
+                os.fsync(copied.fileno())
+
+
+@contextlib.contextmanager
+def storing(target: Path) -> Iterator[None]:
+    """Turns what the system says of files of the target into errors of ours."""
+    import errno
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        path = str(error.filename or target)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError("write to", path, reason) from error
+        raise DiskError("copy", path, reason) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in it survive a power cut after this."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    at = 0
+    while at < size:
+        piece = os.pread(descriptor, min(PIECE_BYTES, size - at), at)
+        if not piece:
+            break
+        pieces.append(piece)
+        at += len(piece)
+    return b"".join(pieces)
+
+
+def _write(target: Path, data: bytes) -> None:
+    with target.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _copy(descriptor: int, target: Path) -> Iterator[int]:
+    """Copies a file, and says piece by piece how much."""
+    at = 0
+    with target.open("wb") as file:
+        while piece := os.pread(descriptor, PIECE_BYTES, at):
+            file.write(piece)
+            at += len(piece)
+            yield len(piece)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,252 @@
+"""Messages as people and programs see them, whichever way they came.
+
+`Shown` is one message: from a consumer, or out of an entry that REST answered. An entry of
+REST is a payload with the rest in headers; a batch comes as a whole and is taken apart here,
+so that each message has the id that it can be skipped by.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from magnetar.cli.admin_client import Answer
+from magnetar.cli.console import printable
+from magnetar.cli.exit_code import AdminError
+from magnetar.cli.message_ids import id_text
+from magnetar.errors import RemoteProtocolError, SettingsError
+from magnetar.model import MessageId
+from magnetar.protocol.batch import decode_batch
+
+if TYPE_CHECKING:
+    from magnetar.client.message import Message
+
+__all__ = ["Entry", "Shown", "entry_of", "message_of", "print_message", "time_ms"]
+
+# A line of hex has this many bytes.
+HEX_BYTES: Final = 16
+HEADER: Final = "x-pulsar-"
+
+
+class Shown:
+    """One message."""
+
+    def __init__(
+        self,
+        id: MessageId,
+        data: bytes,
+        *,
+        topic: str = "",
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        publish_time: str = "",
+        event_time: str = "",
+        producer: str = "",
+        redeliveries: int = 0,
+    ) -> None:
+        self.id = id
+        self.data = data
+        self.topic = topic
+        self.key = key
+        self.properties = dict(properties or {})
+        self.publish_time = publish_time
+        self.event_time = event_time
+        self.producer = producer
+        self.redeliveries = redeliveries
+
+    def to_json(self) -> dict[str, object]:
+        """What `--json` prints, on one line."""
+        out: dict[str, object] = {
+            "id": id_text(self.id),
+            "messageId": self.id.to_base64(),
+            "topic": self.topic,
+            "partition": self.id.partition(),
+            "key": self.key,
+            "properties": self.properties,
+            "publishTime": self.publish_time,
+            "eventTime": self.event_time or None,
+            "producerName": self.producer,
+            "redeliveryCount": self.redeliveries,
+        }
+        try:
+            out["data"] = self.data.decode()
+        except UnicodeDecodeError:
+            out["dataBase64"] = base64.b64encode(self.data).decode()
+        return out
+
+
+class Entry:
+    """An entry that REST answered, and the messages in it."""
+
+    def __init__(self, answer: Answer, topic: str, partition: int) -> None:
+        headers = answer.headers
+        text = headers.get(f"{HEADER}message-id", "")
+        ledger, _, entry = text.partition(":")
+        if not ledger.isdigit() or not entry.isdigit():
+            raise AdminError(answer.status, f"the answer is no entry: its id is {text!r}")
+        self.ledger_id = int(ledger)
+        self.entry_id = int(entry)
+        self.topic = topic
+        self.partition = partition
+        self._headers = headers
+        self._body = answer.body
+        # 0 for an entry that is no batch.
+        self.batch_size = self._number("num-batch-message")
+        self.chunk_count = self._number("num-chunks-from-msg")
+        self.chunk_id = self._number("chunk-id")
+        self.uuid = headers.get(f"{HEADER}uuid", "")
+
+    def _number(self, name: str) -> int:
+        text = self._headers.get(HEADER + name, "")
+        return int(text) if text.isdigit() else 0
+
+    def _text(self, name: str) -> str:
+        return self._headers.get(HEADER + name, "")
+
+    @property
+    def encrypted(self) -> bool:
+        return self._text("is-encrypted") == "true"
+
+    def id(self, index: int = -1) -> MessageId:
+        return MessageId(
+            self.partition,
+            self.ledger_id,
+            self.entry_id,
+            index,
+            batch_size=self.batch_size if index >= 0 else 0,
+            topic=self.topic,
+        )
+
+    def messages(self) -> list[Shown]:
+        """All messages of the entry, acked or not. Raises AdminError."""
+        if not self.batch_size or self.encrypted:
+            return [self._shown(-1, self._body, self._key(), self._properties())]
+        try:
+            singles = decode_batch(self._body, self.batch_size)
+        except RemoteProtocolError as error:
+            where = f"{self.ledger_id}:{self.entry_id}"
+            raise AdminError(200, f"the batch at {where} cannot be read: {error}") from None
+        return [
+            self._shown(i, one.payload, one.partition_key, dict(one.properties or []))
+            for i, one in enumerate(singles)
+        ]
+
+    def _shown(self, index: int, data: bytes, key: str | None, properties: dict[str, str]) -> Shown:
+        return Shown(
+            self.id(index),
+            data,
+            topic=self.topic,
+            key=key,
+            properties=properties,
+            publish_time=self._text("publish-time"),
+            event_time=self._text("event-time"),
+            producer=self._text("producer-name"),
+        )
+
+    def _key(self) -> str | None:
+        return self._headers.get(f"{HEADER}partition-key")
+
+    def _properties(self) -> dict[str, str]:
+        try:
+            found = json.loads(self._text("property") or "{}")
+        except ValueError:
+            return {}
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def entry_of(answer: Answer, topic: str, partition: int) -> Entry:
+    """The entry in an answer. Raises AdminError."""
+    return Entry(answer, topic, partition)
+
+
+def message_of(message: "Message") -> Shown:
+    """A message that a consumer received."""
+    return Shown(
+        message.message_id(),
+        message.data(),
+        topic=message.topic_name(),
+        key=message.partition_key() or None,
+        properties=message.properties(),
+        publish_time=_time(message.publish_timestamp()),
+        event_time=_time(message.event_timestamp()) if message.event_timestamp() else "",
+        producer=message.producer_name(),
+        redeliveries=message.redelivery_count(),
+    )
+
+
+def print_message(
+    shown: Shown, *, as_json: bool, hex: bool = False, hide_content: bool = False, note: str = ""
+) -> None:
+    """One message: a line of what it is, then what it says; or a line of JSON."""
+    if as_json:
+        out = shown.to_json()
+        if note:
+            out["note"] = note
+        typer.echo(json.dumps(out, ensure_ascii=False))
+        return
+    facts = [id_text(shown.id)]
+    if shown.id.partition() >= 0:
+        facts.append(f"partition {shown.id.partition()}")
+    if shown.publish_time:
+        facts.append(f"published {shown.publish_time}")
+    if shown.key is not None:
+        facts.append(f"key {shown.key}")
+    facts += [f"{name}={value}" for name, value in shown.properties.items()]
+    if shown.redeliveries:
+        facts.append(f"redelivered {shown.redeliveries} times")
+    if note:
+        facts.append(note)
+    typer.echo(printable("----- " + "  ".join(facts)))
+    if hide_content:
+        typer.echo(f"{len(shown.data):,} bytes")
+    elif hex:
+        for line in _hex_lines(shown.data):
+            typer.echo(line)
+    else:
+        text = shown.data.decode(errors="backslashreplace")
+        # Lines of a message stay lines; what would command the terminal does not.
+        typer.echo("\n".join(printable(line) for line in text.split("\n")))
+
+
+def _hex_lines(data: bytes) -> list[str]:
+    """Offset, bytes, and what of them is ASCII.
+
+    >>> print(_hex_lines(b"hi\\x00")[0])
+    00000000  68 69 00                                         hi.
+    """
+    lines: list[str] = []
+    for at in range(0, len(data), HEX_BYTES):
+        row = data[at : at + HEX_BYTES]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:08x}  {row.hex(' '):<{3 * HEX_BYTES}} {text}")
+    return lines
+
+
+def _time(ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(ms)  # no calendar has it
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_ms(option: str, text: str) -> int:
+    """A moment: ms since 1970, or a date. Raises SettingsError.
+
+    >>> time_ms("-d", "1700000000123"), time_ms("-d", "2023-11-14T22:13:20Z")
+    (1700000000123, 1700000000000)
+    """
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(
+            option, f"{text!r} is no time: give ms since 1970, or 2027-01-15T08:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,200 @@
+"""`magnetar namespaces`: groups of topics, with policies and permissions of their own."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName
+from magnetar.cli.policies import add_policies
+from magnetar.cli.show import show_names, show_value
+from magnetar.cli.target import current
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(
+    help="Namespaces: topics with policies and permissions in common.", no_args_is_help=True
+)
+
+Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Whose.")]
+
+
+@app.command("list")
+def list_namespaces(
+    tenant: Annotated[str, typer.Argument(metavar="TENANT", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """List the namespaces of a tenant."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        show_names(admin.get(path_of("namespaces", tenant)), as_json=as_json)
+
+
+@app.command()
+def topics(
+    namespace: NamespaceName,
+    mode: Annotated[
+        str, typer.Option("-m", "--mode", help="PERSISTENT, NON_PERSISTENT or ALL.")
+    ] = "PERSISTENT",
+    as_json: Json = False,
+) -> None:
+    """List the topics of a namespace, partitions one by one."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        found = admin.get(namespace_path(namespace, "topics"), mode=mode)
+    show_names(found, as_json=as_json)
+
+
+@app.command()
+def create(namespace: NamespaceName) -> None:
+    """Create a namespace."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.put(namespace_path(namespace))
+    typer.echo(f"created namespace {namespace}")
+
+
+@app.command()
+def delete(namespace: NamespaceName, force: Force = False) -> None:
+    """Delete a namespace; by force with all its topics."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.delete(namespace_path(namespace), force=force or None)
+    typer.echo(f"deleted namespace {namespace}")
+
+
+@app.command()
+def policies(namespace: NamespaceName, as_json: Json = False) -> None:
+    """Show all policies of a namespace."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        show_value(admin.get(namespace_path(namespace)), as_json=as_json)
+
+
+@app.command()
+def unload(namespace: NamespaceName) -> None:
+    """Unload all topics; clients come back by themselves."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.put(namespace_path(namespace, "unload"))
+    typer.echo(f"unloaded {namespace}")
+
+
+@app.command("clear-backlog")
+def clear_backlog(
+    namespace: NamespaceName,
+    subscription: Annotated[
+        str, typer.Option("-s", "--sub", metavar="SUB", help="Only those of this name.")
+    ] = "",
+    force: Annotated[bool, typer.Option("-f", "--force", help="Do not ask.")] = False,
+) -> None:
+    """Ack everything, on all subscriptions of a namespace."""
+    from magnetar.cli.admin_client import namespace_path
+
+    if not force:
+        typer.confirm(f"Ack all messages of {namespace}?", abort=True, err=True)
+    pieces = ["clearBacklog", subscription] if subscription else ["clearBacklog"]
+    with current().admin() as admin:
+        admin.post(namespace_path(namespace, *pieces))
+    typer.echo(f"cleared the backlog of {namespace}")
+
+
+@app.command()
+def unsubscribe(
+    namespace: NamespaceName,
+    subscription: Annotated[
+        str, typer.Option("-s", "--sub", metavar="SUB", help="The subscription.")
+    ],
+) -> None:
+    """Delete the subscriptions of one name from all topics of a namespace."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.post(namespace_path(namespace, "unsubscribe", subscription))
+    typer.echo(f"deleted the subscriptions {subscription} of {namespace}")
+
+
+# ---- Permissions ---------------------------------------------------------------
+
+
+@app.command()
+def permissions(namespace: NamespaceName, as_json: Json = False) -> None:
+    """Show which roles may do what."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        show_value(admin.get(namespace_path(namespace, "permissions")), as_json=as_json)
+
+
+@app.command("grant-permission")
+def grant_permission(
+    namespace: NamespaceName,
+    role: Role,
+    actions: Annotated[
+        str,
+        typer.Option("--actions", metavar="ACTIONS", help="By commas: produce,consume,skip..."),
+    ],
+) -> None:
+    """Let a role do things in a namespace."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.post(namespace_path(namespace, "permissions", role), actions.split(","))
+    typer.echo(f"{role} may {actions} in {namespace}")
+
+
+@app.command("revoke-permission")
+def revoke_permission(namespace: NamespaceName, role: Role) -> None:
+    """Take all permissions of a role in a namespace back."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.delete(namespace_path(namespace, "permissions", role))
+    typer.echo(f"{role} has no permissions in {namespace}")
+
+
+@app.command("subscription-permission")
+def subscription_permission(namespace: NamespaceName, as_json: Json = False) -> None:
+    """Show which subscriptions are for certain roles only."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        found = admin.get(namespace_path(namespace, "permissions", "subscription"))
+    show_value(found, as_json=as_json)
+
+
+@app.command("grant-subscription-permission")
+def grant_subscription_permission(
+    namespace: NamespaceName,
+    subscription: SubscriptionName,
+    roles: Annotated[
+        str, typer.Option("--roles", metavar="ROLES", help="By commas; these and no others.")
+    ],
+) -> None:
+    """Keep a subscription for certain roles."""
+    from magnetar.cli.admin_client import namespace_path
+
+    path = namespace_path(namespace, "permissions", "subscription", subscription)
+    with current().admin() as admin:
+        admin.post(path, roles.split(","))
+    typer.echo(f"{subscription} in {namespace} is for {roles}")
+
+
+@app.command("revoke-subscription-permission")
+def revoke_subscription_permission(
+    namespace: NamespaceName, subscription: SubscriptionName, role: Role
+) -> None:
+    """Keep a subscription for one role less."""
+    from magnetar.cli.admin_client import namespace_path
+
+    with current().admin() as admin:
+        admin.delete(namespace_path(namespace, "permissions", subscription, role))
+    typer.echo(f"{subscription} in {namespace} is not for {role}")
+
+
+add_policies(app, of_topics=False)

@@ -1,0 +1,120 @@
+"""Looking at messages through admin REST, which moves no cursor.
+
+REST peeks entry by entry and knows of batches only as a whole. Where the broker says which
+indexes of a batch are left (`ackState`, Magnetar's own), those that are acked are not shown.
+"""
+
+from collections.abc import Iterator
+
+import typer
+
+from magnetar.cli.admin_client import AdminClient, subscription_path, topic_path
+from magnetar.cli.console import refuse
+from magnetar.cli.exit_code import MISSING, AdminError
+from magnetar.cli.ledger_map import partition_topics
+from magnetar.cli.messages import Entry, Shown, print_message
+from magnetar.cli.target import current
+from magnetar.model import TopicName
+
+__all__ = ["run_examine", "run_get", "run_peek"]
+
+
+def run_peek(
+    topic: str, subscription: str, count: int, *, as_json: bool, hex: bool, hide_content: bool
+) -> None:
+    """Prints the next messages of a subscription."""
+    name = TopicName.parse(topic)
+    shown = 0
+    with current().admin() as admin:
+        for part in partition_topics(admin, name):
+            # Asked for one that is not there, Pulsar would make it.
+            names = admin.get(topic_path(part, "subscriptions"))
+            if not isinstance(names, list) or subscription not in names:
+                raise refuse(f"{part} has no subscription {subscription!r}", MISSING)
+            for number, message in enumerate(_unacked(admin, part, subscription)):
+                if number == count:
+                    break
+                print_message(message, as_json=as_json, hex=hex, hide_content=hide_content)
+                shown += 1
+    if not shown and not as_json:
+        typer.echo(f"{subscription} of {name} has no unacked messages", err=True)
+
+
+def _unacked(admin: AdminClient, topic: TopicName, subscription: str) -> Iterator[Shown]:
+    left = _Left(admin, subscription_path(topic, subscription, "ackState"))
+    number = 0
+    while True:
+        number += 1
+        path = subscription_path(topic, subscription, "position", str(number))
+        try:
+            entry = Entry(admin.request("GET", path), str(topic), topic.partition)
+        except AdminError as error:
+            if error.status == 404:
+                return
+            raise
+        indexes = left.of(entry.ledger_id, entry.entry_id) if entry.batch_size else None
+        for message in entry.messages():
+            if indexes is None or message.id.batch_index() in indexes:
+                yield message
+
+
+class _Left:
+    """The unacked indexes of partly acked batches, asked for page by page, in order."""
+
+    def __init__(self, admin: AdminClient, path: str) -> None:
+        self._admin = admin
+        self._path = path
+        self._batches: dict[tuple[int, int], set[int]] = {}
+        # Where the next page begins; None if there is none.
+        self._next: tuple[int, int] | None = (-1, -1)
+
+    def of(self, ledger_id: int, entry_id: int) -> set[int] | None:
+        """None for an entry that is not partly acked, or where the broker does not tell."""
+        while self._next is not None and (ledger_id, entry_id) >= self._next:
+            self._load(self._next)
+        return self._batches.get((ledger_id, entry_id))
+
+    def _load(self, first: tuple[int, int]) -> None:
+        start = f"{first[0]}:{first[1]}" if first[0] >= 0 else None
+        try:
+            found = self._admin.get(self._path, **{"from": start})
+        except AdminError as error:
+            if error.status not in (404, 405):
+                raise
+            found = {}
+        assert isinstance(found, dict)
+        for batch in found.get("batches", []):
+            self._batches[_position(batch["position"])] = set(batch["remaining"])
+        following = found.get("next")
+        self._next = None if following is None else _position(following)
+
+
+def _position(text: str) -> tuple[int, int]:
+    ledger_id, _, entry_id = text.partition(":")
+    return int(ledger_id), int(entry_id)
+
+
+def run_examine(topic: str, place: str, number: int, *, as_json: bool) -> None:
+    """Prints the n-th entry from either end."""
+    name = TopicName.parse(topic)
+    with current().admin() as admin:
+        answer = admin.request(
+            "GET",
+            topic_path(name, "examinemessage"),
+            query={"initialPosition": place, "messagePosition": number},
+        )
+    _print_entry(Entry(answer, str(name), name.partition), as_json=as_json)
+
+
+def run_get(topic: str, ledger_id: int, entry_id: int, *, as_json: bool) -> None:
+    """Prints the messages of an entry."""
+    name = TopicName.parse(topic)
+    with current().admin() as admin:
+        path = topic_path(name, "ledger", str(ledger_id), "entry", str(entry_id))
+        answer = admin.request("GET", path)
+    _print_entry(Entry(answer, str(name), name.partition), as_json=as_json)
+
+
+def _print_entry(entry: Entry, *, as_json: bool) -> None:
+    for message in entry.messages():
+        print_message(message, as_json=as_json)

@@ -1,0 +1,457 @@
+"""Policies of topics and namespaces: `get-`, `set-` and `remove-` commands, from one table.
+
+Names and options are those of `pulsar-admin`. A policy has one kind of value:
+
+    number      set-max-producers TOPIC -p 10
+    flag        set-deduplication TOPIC --enable
+    words       set-subscription-types-enabled TOPIC -t Shared,Key_Shared
+    word        set-schema-compatibility-strategy TOPIC -c BACKWARD
+    its own     retention, backlog quotas, delayed delivery, inactive topics, auto-creation
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+import typer
+
+from magnetar.cli.option import Json, duration_s, size_bytes
+from magnetar.cli.show import show_value
+from magnetar.cli.target import current
+from magnetar.errors import SettingsError
+
+__all__ = ["POLICIES", "add_policies"]
+
+NUMBER: Final = "number"
+FLAG: Final = "flag"
+WORD: Final = "word"
+WORDS: Final = "words"
+OWN: Final = "own"
+
+
+class Policy(NamedTuple):
+    """A policy: the name of its commands, its pieces of REST's paths, its kind of value."""
+
+    name: str
+    text: str
+    kind: str
+    # The last piece of the path; empty where there is no such policy.
+    topic: str
+    namespace: str
+    # The name at namespaces, if it is another.
+    namespace_name: str = ""
+    options: tuple[str, ...] = ()
+    method: str = "POST"
+    # A policy that is looked at under another piece.
+    shown: str = ""
+
+
+POLICIES: Final = (
+    Policy(
+        "message-ttl",
+        "when unacked messages expire, in seconds",
+        NUMBER,
+        "messageTTL",
+        "messageTTL",
+        options=("-ttl", "--messageTTL", "--ttl"),
+    ),
+    Policy("retention", "how long acked messages are kept", OWN, "retention", "retention"),
+    Policy(
+        "backlog-quota",
+        "how large a backlog may get",
+        OWN,
+        "backlogQuota",
+        "backlogQuota",
+        shown="backlogQuotaMap",
+    ),
+    Policy(
+        "max-unacked-messages-per-consumer",
+        "how many messages a consumer may have unacked",
+        NUMBER,
+        "maxUnackedMessagesOnConsumer",
+        "maxUnackedMessagesPerConsumer",
+        options=("-m", "--maxNum", "-c"),
+    ),
+    Policy(
+        "max-unacked-messages-per-subscription",
+        "how many messages a subscription may have unacked",
+        NUMBER,
+        "maxUnackedMessagesOnSubscription",
+        "maxUnackedMessagesPerSubscription",
+        options=("-m", "--maxNum", "-c"),
+    ),
+    Policy(
+        "max-producers",
+        "how many producers a topic may have",
+        NUMBER,
+        "maxProducers",
+        "maxProducersPerTopic",
+        "max-producers-per-topic",
+        options=("-p", "--max-producers"),
+    ),
+    Policy(
+        "max-consumers",
+        "how many consumers a topic may have",
+        NUMBER,
+        "maxConsumers",
+        "maxConsumersPerTopic",
+        "max-consumers-per-topic",
+        options=("-c", "--max-consumers"),
+    ),
+    Policy(
+        "max-subscriptions-per-topic",
+        "how many subscriptions a topic may have",
+        NUMBER,
+        "maxSubscriptionsPerTopic",
+        "maxSubscriptionsPerTopic",
+        options=("-m", "--max-subscriptions-per-topic", "-s"),
+    ),
+    Policy(
+        "max-consumers-per-subscription",
+        "how many consumers a subscription may have",
+        NUMBER,
+        "maxConsumersPerSubscription",
+        "maxConsumersPerSubscription",
+        options=("-c", "--max-consumers-per-subscription"),
+    ),
+    Policy(
+        "max-message-size",
+        "how large a message may be, in bytes",
+        NUMBER,
+        "maxMessageSize",
+        "",
+        options=("-m", "--max-message-size"),
+    ),
+    Policy(
+        "max-topics-per-namespace",
+        "how many topics a namespace may have",
+        NUMBER,
+        "",
+        "maxTopicsPerNamespace",
+        options=("-t", "--max-topics-per-namespace"),
+    ),
+    Policy(
+        "deduplication",
+        "whether what a producer sends twice is stored once",
+        FLAG,
+        "deduplicationEnabled",
+        "deduplication",
+    ),
+    Policy(
+        "delayed-delivery",
+        "whether messages may wait for their time",
+        OWN,
+        "delayedDelivery",
+        "delayedDelivery",
+    ),
+    Policy(
+        "subscription-types-enabled",
+        "which types subscriptions may have",
+        WORDS,
+        "subscriptionTypesEnabled",
+        "subscriptionTypesEnabled",
+        options=("-t", "--types"),
+    ),
+    Policy(
+        "inactive-topic-policies",
+        "when topics that nobody uses are deleted",
+        OWN,
+        "inactiveTopicPolicies",
+        "inactiveTopicPolicies",
+    ),
+    Policy(
+        "auto-topic-creation",
+        "whether topics are created when they are used",
+        OWN,
+        "",
+        "autoTopicCreation",
+    ),
+    Policy(
+        "auto-subscription-creation",
+        "whether subscriptions are created when they are used",
+        OWN,
+        "",
+        "autoSubscriptionCreation",
+    ),
+    Policy(
+        "schema-compatibility-strategy",
+        "what a new schema must be compatible with",
+        WORD,
+        "schemaCompatibilityStrategy",
+        "schemaCompatibilityStrategy",
+        options=("-c", "--compatibility"),
+        method="PUT",
+    ),
+    Policy(
+        "schema-validation-enforce",
+        "whether producers must have a schema",
+        FLAG,
+        "schemaValidationEnforced",
+        "schemaValidationEnforced",
+    ),
+)
+
+Enable: TypeAlias = Annotated[bool, typer.Option("-e", "--enable", help="Switch it on.")]
+Disable: TypeAlias = Annotated[bool, typer.Option("-d", "--disable", help="Switch it off.")]
+
+
+def add_policies(app: typer.Typer, *, of_topics: bool) -> None:
+    """Gives an app the commands of all policies that topics, or namespaces, have."""
+    for policy in POLICIES:
+        piece = policy.topic if of_topics else policy.namespace
+        if not piece:
+            continue
+        name = policy.name if of_topics else policy.namespace_name or policy.name
+        place = _Place(policy, piece, of_topics=of_topics)
+        above = "namespace" if of_topics else "broker's settings"
+        for verb, help, function in (
+            ("get", f"Show {policy.text}.", _getter(place)),
+            ("set", f"Set {policy.text}.", _setter(place)),
+            ("remove", f"Leave it to the {above}.", _remover(place)),
+        ):
+            app.command(f"{verb}-{name}", help=help, rich_help_panel="Policies")(function)
+
+
+class _Place:
+    """A policy, of topics or of namespaces."""
+
+    def __init__(self, policy: Policy, piece: str, *, of_topics: bool) -> None:
+        self.policy = policy
+        self.piece = piece
+        self.of_topics = of_topics
+
+    def path(self, name: str, piece: str = "") -> str:
+        from magnetar.cli.admin_client import namespace_path, topic_path
+        from magnetar.model import TopicName
+
+        piece = piece or self.piece
+        if self.of_topics:
+            return topic_path(TopicName.parse(name), piece)
+        return namespace_path(name, piece)
+
+    def put(self, name: str, value: object, **query: object) -> None:
+        if self.of_topics and self.piece == "messageTTL":
+            query["messageTTL"] = value  # where Pulsar looks for it
+        with current().admin() as admin:
+            admin.request(self.policy.method, self.path(name), value, query)
+        typer.echo(f"set {self.policy.name} of {name}")
+
+
+def _getter(place: _Place) -> Callable[..., None]:
+    def get(
+        name: Annotated[str, _argument(place)],
+        applied: Annotated[
+            bool, typer.Option("-ap", "--applied", help="What holds, wherever it was said.")
+        ] = False,
+        as_json: Json = False,
+    ) -> None:
+        with current().admin() as admin:
+            found = admin.get(place.path(name, place.policy.shown), applied=applied or None)
+        show_value(found, as_json=as_json)
+
+    return get
+
+
+def _remover(place: _Place) -> Callable[..., None]:
+    def remove(
+        name: Annotated[str, _argument(place)],
+    ) -> None:
+        with current().admin() as admin:
+            admin.delete(place.path(name))
+        typer.echo(f"removed {place.policy.name} of {name}")
+
+    return remove
+
+
+def _argument(place: _Place) -> object:
+    return typer.Argument(metavar="TOPIC" if place.of_topics else "NAMESPACE", show_default=False)
+
+
+def _setter(place: _Place) -> Callable[..., None]:
+    makers = {NUMBER: _number, FLAG: _flag, WORD: _word, WORDS: _words}
+    own = {
+        "retention": _retention,
+        "backlog-quota": _backlog_quota,
+        "delayed-delivery": _delayed_delivery,
+        "inactive-topic-policies": _inactive_topics,
+        "auto-topic-creation": _auto_topics,
+        "auto-subscription-creation": _auto_subscriptions,
+    }
+    policy = place.policy
+    maker = own[policy.name] if policy.kind == OWN else makers[policy.kind]
+    return maker(place)
+
+
+# ---- Values --------------------------------------------------------------------
+
+
+def _number(place: _Place) -> Callable[..., None]:
+    def set_number(
+        name: Annotated[str, _argument(place)],
+        number: Annotated[int, typer.Option(*place.policy.options, metavar="NUMBER", min=-1)],
+    ) -> None:
+        place.put(name, number)
+
+    return set_number
+
+
+def _flag(place: _Place) -> Callable[..., None]:
+    def set_flag(
+        name: Annotated[str, _argument(place)], enable: Enable = False, disable: Disable = False
+    ) -> None:
+        place.put(name, _chosen(enable, disable))
+
+    return set_flag
+
+
+def _chosen(enable: bool, disable: bool) -> bool:
+    if enable == disable:
+        raise SettingsError("--enable", "give either --enable or --disable")
+    return enable
+
+
+def _word(place: _Place) -> Callable[..., None]:
+    def set_word(
+        name: Annotated[str, _argument(place)],
+        word: Annotated[str, typer.Option(*place.policy.options, metavar="NAME")],
+    ) -> None:
+        place.put(name, word)
+
+    return set_word
+
+
+def _words(place: _Place) -> Callable[..., None]:
+    def set_words(
+        name: Annotated[str, _argument(place)],
+        words: Annotated[str, typer.Option(*place.policy.options, metavar="NAMES")],
+    ) -> None:
+        place.put(name, [word.strip() for word in words.split(",") if word.strip()])
+
+    return set_words
+
+
+def _retention(place: _Place) -> Callable[..., None]:
+    def set_retention(
+        name: Annotated[str, _argument(place)],
+        time: Annotated[
+            str, typer.Option("-t", "--time", help="Such as 10m, 3h, 7d; 0 none, -1 for ever.")
+        ],
+        size: Annotated[
+            str, typer.Option("-s", "--size", help="Such as 100M, 10G; 0 none, -1 no limit.")
+        ],
+    ) -> None:
+        minutes, megabytes = duration_s("-t", time), size_bytes("-s", size)
+        body = {
+            "retentionTimeInMinutes": -1 if minutes < 0 else -(-minutes // 60),
+            "retentionSizeInMB": -1 if megabytes < 0 else -(-megabytes // (1 << 20)),
+        }
+        place.put(name, body)
+
+    return set_retention
+
+
+def _backlog_quota(place: _Place) -> Callable[..., None]:
+    def set_backlog_quota(
+        name: Annotated[str, _argument(place)],
+        policy: Annotated[
+            str,
+            typer.Option(
+                "-p",
+                "--policy",
+                help="producer_request_hold, producer_exception or consumer_backlog_eviction.",
+            ),
+        ],
+        limit: Annotated[str, typer.Option("-l", "--limit", help="Such as 10G.")] = "-1",
+        limit_time: Annotated[
+            str, typer.Option("-lt", "--limitTime", help="Such as 3600 or 1h.")
+        ] = "-1",
+        kind: Annotated[
+            str, typer.Option("-t", "--type", help="destination_storage or message_age.")
+        ] = "destination_storage",
+    ) -> None:
+        body = {
+            "limitSize": size_bytes("-l", limit),
+            "limitTime": duration_s("-lt", limit_time),
+            "policy": policy,
+        }
+        place.put(name, body, backlogQuotaType=kind)
+
+    return set_backlog_quota
+
+
+def _delayed_delivery(place: _Place) -> Callable[..., None]:
+    def set_delayed_delivery(
+        name: Annotated[str, _argument(place)],
+        enable: Enable = False,
+        disable: Disable = False,
+        time: Annotated[str, typer.Option("-t", "--time", help="The tick, such as 1s.")] = "1s",
+        max_delay: Annotated[
+            str, typer.Option("-md", "--maxDelay", help="How long at most; 0 is no limit.")
+        ] = "0",
+    ) -> None:
+        body = {
+            "active": _chosen(enable, disable),
+            "tickTime": duration_s("-t", time) * 1000,
+            "maxDeliveryDelayInMillis": duration_s("-md", max_delay) * 1000,
+        }
+        place.put(name, body)
+
+    return set_delayed_delivery
+
+
+def _inactive_topics(place: _Place) -> Callable[..., None]:
+    def set_inactive_topics(
+        name: Annotated[str, _argument(place)],
+        enable: Annotated[bool, typer.Option("-e", "--enable-delete-while-inactive")] = False,
+        disable: Annotated[bool, typer.Option("-d", "--disable-delete-while-inactive")] = False,
+        time: Annotated[
+            str, typer.Option("-t", "--max-inactive-duration", help="Such as 1h.")
+        ] = "60s",
+        mode: Annotated[
+            str,
+            typer.Option(
+                "-m",
+                "--delete-mode",
+                help="delete_when_no_subscriptions or delete_when_subscriptions_caught_up.",
+            ),
+        ] = "delete_when_no_subscriptions",
+    ) -> None:
+        body = {
+            "inactiveTopicDeleteMode": mode,
+            "maxInactiveDurationSeconds": duration_s("-t", time),
+            "deleteWhileInactive": _chosen(enable, disable),
+        }
+        place.put(name, body)
+
+    return set_inactive_topics
+
+
+def _auto_topics(place: _Place) -> Callable[..., None]:
+    def set_auto_topics(
+        name: Annotated[str, _argument(place)],
+        enable: Enable = False,
+        disable: Disable = False,
+        kind: Annotated[
+            str, typer.Option("-t", "--type", help="partitioned or non-partitioned.")
+        ] = "non-partitioned",
+        partitions: Annotated[
+            int, typer.Option("-n", "--num-partitions", help="Of a partitioned one.", min=0)
+        ] = 0,
+    ) -> None:
+        body: dict[str, object] = {
+            "allowAutoTopicCreation": _chosen(enable, disable),
+            "topicType": kind,
+        }
+        if partitions:
+            body["defaultNumPartitions"] = partitions
+        place.put(name, body)
+
+    return set_auto_topics
+
+
+def _auto_subscriptions(place: _Place) -> Callable[..., None]:
+    def set_auto_subscriptions(
+        name: Annotated[str, _argument(place)], enable: Enable = False, disable: Disable = False
+    ) -> None:
+        place.put(name, {"allowAutoSubscriptionCreation": _chosen(enable, disable)})
+
+    return set_auto_subscriptions

@@ -1,0 +1,159 @@
+"""`magnetar produce`: messages from the command line or files, like `pulsar-client produce`."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from magnetar.cli.check import counted
+from magnetar.cli.console import refuse, status, track
+from magnetar.cli.exit_code import FAILED
+from magnetar.cli.option import Json, TopicArgument, pairs
+from magnetar.cli.target import current
+from magnetar.errors import SettingsError
+
+if TYPE_CHECKING:
+    from magnetar.client.errors import Result
+    from magnetar.model import MessageId
+
+__all__ = ["produce"]
+
+
+def produce(
+    topic: TopicArgument,
+    messages: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--messages", metavar="TEXT", help="A message; may be repeated."),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-f", "--files", metavar="FILE", help="A message from a file; - is standard input."
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("-n", "--num-produce", help="How often to send all of them.", min=1)
+    ] = 1,
+    rate: Annotated[
+        float, typer.Option("-r", "--rate", help="Messages a second; 0 is no limit.", min=0)
+    ] = 0.0,
+    key: Annotated[
+        str | None, typer.Option("-k", "--key", metavar="KEY", help="The key of the messages.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--properties", metavar="NAME=VALUE", help="May be repeated."),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option("-s", "--separator", help="Split each -m at this; not split if left out."),
+    ] = None,
+    disable_batching: Annotated[
+        bool, typer.Option("-db", "--disable-batching", help="Each message in its own entry.")
+    ] = False,
+    chunking: Annotated[
+        bool, typer.Option("-c", "--chunking", help="Split messages that are too large.")
+    ] = False,
+    deliver_after: Annotated[
+        float, typer.Option("--deliver-after", help="Seconds until they are delivered.", min=0)
+    ] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Send messages to a topic, and say when they are stored.
+
+    With --json, one line for each message, with its id, in the order they were given.
+    """
+    payloads = _payloads(messages or [], files or [], separator)
+    if chunking and not disable_batching:
+        raise SettingsError("--chunking", "batches are not split: give --disable-batching too")
+    found = pairs("-p", properties or []) or None
+    sent = _Sent()
+    target = current()
+    with target.client() as client:
+        with status(f"connecting to {target.url}"):
+            producer = client.create_producer(
+                topic,
+                batching_enabled=not disable_batching,
+                chunking_enabled=chunking,
+                block_if_queue_full=True,
+            )
+        total = count * len(payloads)
+        stream = (payload for _ in range(count) for payload in payloads)
+        for number, payload in enumerate(track(_paced(stream, rate), "sending", total)):
+            producer.send_async(
+                payload,
+                partial(sent.settle, number),
+                properties=found,
+                partition_key=key,
+                deliver_at=int((time.time() + deliver_after) * 1000) if deliver_after else None,
+            )
+        producer.flush()
+        producer.close()
+    # Callbacks are done once the client is closed.
+    if as_json:
+        for _, id in sorted(sent.ids.items()):
+            typer.echo(json.dumps(_id_json(id)))
+    if sent.failure:
+        raise refuse(
+            f"{total - len(sent.ids):,} of {total:,} messages were not stored: {sent.failure}",
+            FAILED,
+        )
+    if not as_json:
+        typer.echo(f"sent {counted(total, 'message')} to {topic}")
+
+
+class _Sent:
+    """What became of the messages."""
+
+    def __init__(self) -> None:
+        # By the number of the message: receipts of several partitions come in any order.
+        self.ids: dict[int, MessageId] = {}
+        self.failure: str = ""
+
+    def settle(self, number: int, result: "Result", id: "MessageId") -> None:
+        from magnetar.client.errors import Result
+
+        if result == Result.Ok:
+            self.ids[number] = id
+        else:
+            self.failure = self.failure or result.name
+
+
+def _id_json(id: "MessageId") -> dict[str, object]:
+    from magnetar.cli.message_ids import id_text
+
+    return {"id": id_text(id), "messageId": id.to_base64(), "partition": id.partition()}
+
+
+def _payloads(messages: list[str], files: list[Path], separator: str | None) -> list[bytes]:
+    found: list[bytes] = []
+    for message in messages:
+        found += [
+            piece.encode() for piece in (message.split(separator) if separator else [message])
+        ]
+    for file in files:
+        try:
+            found.append(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
+        except OSError as error:
+            raise SettingsError("--files", f"cannot read {file}: {error.strerror}") from None
+    if not found:
+        raise SettingsError("produce", "there is nothing to send: give --messages or --files")
+    return found
+
+
+def _paced(payloads: Iterator[bytes], rate: float) -> Iterator[bytes]:
+    """The payloads, no more than so many a second."""
+    if not rate:
+        yield from payloads
+        return
+    begin = time.monotonic()
+    for number, payload in enumerate(payloads):
+        delay = begin + number / rate - time.monotonic()
+        if delay > 0:
+            time.sleep(delay)
+        yield payload

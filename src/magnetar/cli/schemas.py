@@ -1,0 +1,106 @@
+"""`magnetar schemas`: the schemas of topics."""
+
+import json
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from magnetar.cli.option import Force, Json, TopicArgument
+from magnetar.cli.show import show_rows, show_value
+from magnetar.cli.target import current
+from magnetar.errors import SettingsError
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(help="Schemas of topics.", no_args_is_help=True)
+
+SchemaFile: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help='JSON: {"type": "AVRO", "schema": "...", "properties": {}}',
+    ),
+]
+
+
+def _path(topic: str, *more: str) -> str:
+    from magnetar.cli.admin_client import path_of
+    from magnetar.model import TopicName
+
+    name = TopicName.parse(topic).partitioned
+    return path_of("schemas", *name.namespace.split("/"), name.local_name, *more)
+
+
+@app.command()
+def get(
+    topic: TopicArgument,
+    version: Annotated[
+        int | None,
+        typer.Option("-v", "--version", help="Which one; the latest if left out.", min=0),
+    ] = None,
+    all_versions: Annotated[
+        bool, typer.Option("-a", "--all-versions", help="All of them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the schema of a topic."""
+    with current().admin() as admin:
+        if not all_versions:
+            pieces = ["schema"] if version is None else ["schema", str(version)]
+            show_value(admin.get(_path(topic, *pieces)), as_json=as_json)
+            return
+        found = admin.get(_path(topic, "schemas"))
+        schemas = found.get("getSchemaResponses") if isinstance(found, dict) else None
+        if as_json or not isinstance(schemas, list):
+            show_value(found, as_json=True)
+            return
+    rows = [[one.get("version"), one.get("type"), one.get("data")] for one in schemas]
+    show_rows(["version#", "type", "schema"], rows)
+
+
+@app.command()
+def upload(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) -> None:
+    """Give a topic a schema, or a new version of it."""
+    body = _read(filename)
+    with current().admin() as admin:
+        found = admin.post(_path(topic, "schema"), body)
+    if as_json:
+        show_value(found, as_json=True)
+        return
+    version = found.get("version") if isinstance(found, dict) else None
+    number = version.get("version") if isinstance(version, dict) else version
+    typer.echo(f"uploaded version {number} of the schema of {topic}")
+
+
+@app.command()
+def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) -> None:
+    """Say whether a schema would fit a topic; the exit code is 1 if not."""
+    with current().admin() as admin:
+        found = admin.post(_path(topic, "compatibility"), _read(filename))
+    show_value(found, as_json=as_json)
+    if isinstance(found, dict) and not found.get("compatibility", found.get("isCompatibility")):
+        raise typer.Exit(1)
+
+
+@app.command()
+def delete(topic: TopicArgument, force: Force = False) -> None:
+    """End the schema of a topic; by force all its versions are forgotten."""
+    with current().admin() as admin:
+        admin.delete(_path(topic, "schema"), force=force or None)
+    typer.echo(f"deleted the schema of {topic}")
+
+
+def _read(file: Path) -> object:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError("filename", f"cannot read a schema from {file}: {error}") from None
+    if isinstance(found, dict) and isinstance(found.get("schema"), dict):
+        # Written as JSON in JSON, which is what people do; Pulsar wants a text.
+        found["schema"] = json.dumps(found["schema"])
+    if isinstance(found, dict):
+        found.setdefault("properties", {})
+    return found

@@ -1,0 +1,335 @@
+"""`magnetar subscriptions`: made, moved, emptied and deleted.
+
+The same verbs are verbs of `topics`, under the names that `pulsar-admin` has for them.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from magnetar.cli.option import Force, Json, SubscriptionName, TopicArgument, duration_s, pairs
+from magnetar.cli.show import show_names, show_value
+from magnetar.cli.target import current
+from magnetar.errors import SettingsError
+
+__all__ = ["add_subscription_commands", "app", "peek"]
+
+app: typer.Typer = typer.Typer(
+    help="Subscriptions: what of a topic is acked.", no_args_is_help=True
+)
+
+
+def _path(topic: str, subscription: str, *more: str) -> str:
+    from magnetar.cli.admin_client import subscription_path
+    from magnetar.model import TopicName
+
+    return subscription_path(TopicName.parse(topic), subscription, *more)
+
+
+def _topic_path(topic: str, *more: str) -> str:
+    from magnetar.cli.admin_client import topic_path
+    from magnetar.model import TopicName
+
+    return topic_path(TopicName.parse(topic), *more)
+
+
+def list_subscriptions(topic: TopicArgument, as_json: Json = False) -> None:
+    """List the subscriptions of a topic."""
+    with current().admin() as admin:
+        show_names(admin.get(_topic_path(topic, "subscriptions")), as_json=as_json)
+
+
+def create(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    message_id: Annotated[
+        str,
+        typer.Option("-m", "--messageId", help="Where it begins: latest, earliest or L:E[:I]."),
+    ] = "latest",
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+    ] = None,
+) -> None:
+    """Create a subscription."""
+    from magnetar.cli.message_ids import place_json
+
+    body: dict[str, Any] = dict(place_json("-m", message_id))
+    if properties:
+        body["properties"] = pairs("-p", properties)
+    with current().admin() as admin:
+        admin.put(_path(topic, subscription), body)
+    typer.echo(f"created subscription {subscription} of {topic}")
+
+
+def delete(topic: TopicArgument, subscription: SubscriptionName, force: Force = False) -> None:
+    """Delete a subscription; by force its consumers are closed."""
+    with current().admin() as admin:
+        admin.delete(_path(topic, subscription), force=force or None)
+    typer.echo(f"deleted subscription {subscription} of {topic}")
+
+
+def get_properties(
+    topic: TopicArgument, subscription: SubscriptionName, as_json: Json = False
+) -> None:
+    """Show the properties of a subscription."""
+    with current().admin() as admin:
+        show_value(admin.get(_path(topic, subscription, "properties")), as_json=as_json)
+
+
+def update_properties(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--property", metavar="NAME=VALUE", help="May be repeated."),
+    ] = None,
+    clear: Annotated[bool, typer.Option("-c", "--clear", help="Remove all of them.")] = False,
+) -> None:
+    """Replace the properties of a subscription."""
+    if clear == bool(properties):
+        raise SettingsError("-p", "give properties, or --clear")
+    with current().admin() as admin:
+        admin.put(_path(topic, subscription, "properties"), pairs("-p", properties or []))
+    typer.echo(f"updated the properties of {subscription} of {topic}")
+
+
+# ---- Acks without consumers ------------------------------------------------------
+
+
+def skip(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)],
+) -> None:
+    """Skip the next entries of a subscription; a batch counts as one."""
+    with current().admin() as admin:
+        admin.post(_path(topic, subscription, "skip", str(count)))
+    typer.echo(f"skipped {count} entries on {subscription} of {topic}")
+
+
+def clear_backlog(topic: TopicArgument, subscription: SubscriptionName) -> None:
+    """Ack everything on a subscription."""
+    with current().admin() as admin:
+        admin.post(_path(topic, subscription, "skip_all"))
+    typer.echo(f"cleared the backlog of {subscription} of {topic}")
+
+
+def expire_messages(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    expire_time: Annotated[
+        str | None,
+        typer.Option("-t", "--expireTime", help="What is older: seconds, or such as 2h."),
+    ] = None,
+    position: Annotated[
+        str | None, typer.Option("-p", "--position", metavar="L:E", help="Up to this message.")
+    ] = None,
+    exclude: Annotated[
+        bool, typer.Option("-e", "--exclude-position", help="But for that message itself.")
+    ] = False,
+) -> None:
+    """Ack what is older than a time, or up to a message."""
+    from magnetar.cli.message_ids import place_json
+
+    if (expire_time is None) == (position is None):
+        raise SettingsError("-t", "give either --expireTime or --position")
+    with current().admin() as admin:
+        if expire_time is not None:
+            seconds = str(duration_s("-t", expire_time))
+            admin.post(_path(topic, subscription, "expireMessages", seconds))
+        elif position is not None:
+            body: dict[str, Any] = {**place_json("-p", position), "isExcluded": exclude}
+            admin.post(_path(topic, subscription, "expireMessages"), body)
+    typer.echo(f"expired messages on {subscription} of {topic}")
+
+
+def expire_all(
+    topic: TopicArgument,
+    expire_time: Annotated[
+        str, typer.Option("-t", "--expireTime", help="What is older: seconds, or such as 2h.")
+    ],
+) -> None:
+    """Ack what is older than a time, on all subscriptions of a topic."""
+    seconds = str(duration_s("-t", expire_time))
+    with current().admin() as admin:
+        admin.post(_topic_path(topic, "all_subscription", "expireMessages", seconds))
+    typer.echo(f"expired messages on all subscriptions of {topic}")
+
+
+def reset_cursor(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    ago: Annotated[
+        str | None,
+        typer.Option("-t", "--time", help="To so long ago: seconds, or such as 30m, 2h, 7d."),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option("-m", "--messageId", metavar="L:E[:I]", help="To this message, or earliest."),
+    ] = None,
+    exclude: Annotated[
+        bool, typer.Option("-e", "--exclude-reset-position", help="To the message behind it.")
+    ] = False,
+) -> None:
+    """Move a subscription back or forth, to a time or a message."""
+    from magnetar.cli.message_ids import place_json
+
+    if (ago is None) == (message_id is None):
+        raise SettingsError("-t", "give either --time or --messageId")
+    with current().admin() as admin:
+        if ago is not None:
+            moment = str(int((time.time() - duration_s("-t", ago)) * 1000))
+            admin.post(_path(topic, subscription, "resetcursor", moment))
+        elif message_id is not None:
+            body: dict[str, Any] = {**place_json("-m", message_id), "isExcluded": exclude}
+            admin.post(_path(topic, subscription, "resetcursor"), body)
+    typer.echo(f"reset {subscription} of {topic}")
+
+
+def skip_messages(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    triplets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--messageId-triplet",
+            metavar="L:E[:I]",
+            help="ledger:entry or ledger:entry:batchIndex; may be repeated.",
+        ),
+    ] = None,
+    base64s: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--messageId-base64", metavar="B", help="An id's bytes in base64; may be repeated."
+        ),
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-file",
+            metavar="FILE",
+            help="Ids of either form or lines of peek --json, one a line; - is standard input.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show each message, and change nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Skip messages by their ids: all of them or, if one is bad, none."""
+    from magnetar.cli.skip import run_skip
+
+    run_skip(
+        topic,
+        subscription,
+        triplets or [],
+        base64s or [],
+        from_file,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+# ---- Looking ---------------------------------------------------------------------
+
+
+def peek(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)] = 1,
+    hex: Annotated[bool, typer.Option("--hex", help="Show contents as bytes.")] = False,
+    hide_content: Annotated[
+        bool, typer.Option("--hide-content", help="Show how large it is only.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the next messages of a subscription, which stay where they are.
+
+    Of a partitioned topic, so many of each partition.
+    """
+    from magnetar.cli.peek import run_peek
+
+    run_peek(topic, subscription, count, as_json=as_json, hex=hex, hide_content=hide_content)
+
+
+def examine_messages(
+    topic: TopicArgument,
+    initial_position: Annotated[
+        str, typer.Option("-i", "--initialPosition", help="earliest or latest.")
+    ] = "latest",
+    message_position: Annotated[
+        int, typer.Option("-m", "--messagePosition", help="Which from there, from 1.", min=1)
+    ] = 1,
+    as_json: Json = False,
+) -> None:
+    """Show the n-th entry of a topic, from either end."""
+    from magnetar.cli.peek import run_examine
+
+    run_examine(topic, initial_position, message_position, as_json=as_json)
+
+
+def get_message_by_id(
+    topic: TopicArgument,
+    ledger_id: Annotated[int, typer.Option("-l", "--ledgerId", min=0)],
+    entry_id: Annotated[int, typer.Option("-e", "--entryId", min=0)],
+    as_json: Json = False,
+) -> None:
+    """Show the messages of an entry."""
+    from magnetar.cli.peek import run_get
+
+    run_get(topic, ledger_id, entry_id, as_json=as_json)
+
+
+def ack_state(
+    topic: TopicArgument,
+    subscription: SubscriptionName,
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="L:E", help="Begin there, for more pages.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", help="So many holes and batches.", min=1, max=10_000)
+    ] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Show what is acked, down to the indexes of batches. Apache Pulsar does not tell."""
+    from magnetar.cli.stats_table import print_ack_state
+
+    with current().admin() as admin:
+        query = {"from": first, "limit": limit}
+        found = admin.get(_path(topic, subscription, "ackState"), **query)
+    print_ack_state(f"{subscription} of {topic}", found, as_json=as_json)
+
+
+_PANEL: Final = "Subscriptions"
+
+
+def add_subscription_commands(target: typer.Typer, *, as_topics: bool) -> None:
+    """Gives an app the verbs of subscriptions, under the names it has for them."""
+    panel = _PANEL if as_topics else None
+    verbs: list[tuple[str, str, Callable[..., None]]] = [
+        ("list", "subscriptions", list_subscriptions),
+        ("create", "create-subscription", create),
+        ("delete", "unsubscribe", delete),
+        ("get-properties", "get-subscription-properties", get_properties),
+        ("update-properties", "update-subscription-properties", update_properties),
+        ("peek", "peek-messages", peek),
+        ("skip", "skip", skip),
+        ("skip-messages", "skip-messages", skip_messages),
+        ("clear-backlog", "clear-backlog", clear_backlog),
+        ("expire-messages", "expire-messages", expire_messages),
+        ("reset-cursor", "reset-cursor", reset_cursor),
+        ("ack-state", "ack-state", ack_state),
+    ]
+    for name, topics_name, verb in verbs:
+        target.command(topics_name if as_topics else name, rich_help_panel=panel)(verb)
+    if as_topics:
+        target.command("expire-messages-all-subscriptions", rich_help_panel=panel)(expire_all)
+        target.command("examine-messages")(examine_messages)
+        target.command("get-message-by-id")(get_message_by_id)
+
+
+add_subscription_commands(app, as_topics=False)

@@ -1,0 +1,88 @@
+"""`magnetar tenants`: who shares the broker."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from magnetar.cli.option import Force, Json
+from magnetar.cli.show import show_names, show_value
+from magnetar.cli.target import current
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(help="Tenants: who shares the broker.", no_args_is_help=True)
+
+Tenant: TypeAlias = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
+Roles: TypeAlias = Annotated[
+    str, typer.Option("-r", "--admin-roles", metavar="ROLES", help="Roles, by commas.")
+]
+Clusters: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "-c",
+        "--allowed-clusters",
+        metavar="CLUSTERS",
+        help="Clusters, by commas; all there are if left out.",
+    ),
+]
+
+
+@app.command("list")
+def list_tenants(as_json: Json = False) -> None:
+    """List the tenants."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        show_names(admin.get(path_of("tenants")), as_json=as_json)
+
+
+@app.command()
+def get(tenant: Tenant, as_json: Json = False) -> None:
+    """Show a tenant: its roles and clusters."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        show_value(admin.get(path_of("tenants", tenant)), as_json=as_json)
+
+
+@app.command()
+def create(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters = "") -> None:
+    """Create a tenant."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        # A cluster has a list of its own; Pulsar wants at least one named.
+        clusters = _split(allowed_clusters) or admin.get(path_of("clusters"))
+        body = {"adminRoles": _split(admin_roles), "allowedClusters": clusters}
+        admin.put(path_of("tenants", tenant), body)
+    typer.echo(f"created tenant {tenant}")
+
+
+@app.command()
+def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters = "") -> None:
+    """Change a tenant; what is not given stays."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        found = admin.get(path_of("tenants", tenant))
+        body = dict(found) if isinstance(found, dict) else {}
+        if admin_roles:
+            body["adminRoles"] = _split(admin_roles)
+        if allowed_clusters:
+            body["allowedClusters"] = _split(allowed_clusters)
+        admin.post(path_of("tenants", tenant), body)
+    typer.echo(f"updated tenant {tenant}")
+
+
+@app.command()
+def delete(tenant: Tenant, force: Force = False) -> None:
+    """Delete a tenant; by force with all its namespaces."""
+    from magnetar.cli.admin_client import path_of
+
+    with current().admin() as admin:
+        admin.delete(path_of("tenants", tenant), force=force or None)
+    typer.echo(f"deleted tenant {tenant}")
+
+
+def _split(names: str) -> list[str]:
+    return [name for name in names.split(",") if name]

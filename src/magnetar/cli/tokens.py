@@ -1,0 +1,202 @@
+"""`magnetar tokens`: the key of a broker, and tokens that are signed with it.
+
+Nothing here speaks to a broker: whoever has the key can make tokens, for any role. The token
+alone goes to standard output, so that it can be kept in a variable; all else is for people.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from magnetar.cli.console import FOUND_WRONG, printable, refusals, refuse
+from magnetar.errors import BrokerError, SettingsError
+
+if TYPE_CHECKING:
+    from magnetar.broker.auth.token import TokenKey
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(
+    name="tokens", help="Keys and tokens for authentication.", no_args_is_help=True
+)
+
+SECRET_BYTES: Final = 64
+UNITS_S: Final = {
+    "s": 1,
+    "min": 60,
+    "m": 60,
+    "h": 3600,
+    "d": 86_400,
+    "w": 604_800,
+    "y": 31_536_000,
+}
+STDIN: Final = "-"
+OWNER_ONLY: Final = 0o600
+EVERYBODY: Final = 0o644
+
+KeyFile = Annotated[Path, typer.Option("--key", metavar="FILE", help="The key file.")]
+Expires = Annotated[
+    str,
+    typer.Option("--expires", metavar="TIME", help="As 30d, 12h or 90min; never, if not given."),
+]
+TokenText = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOKEN",
+        envvar="MAGNETAR_TOKEN",
+        show_envvar=True,
+        help="The token; - reads it from standard input, where nobody sees it.",
+    ),
+]
+DEFAULT_KEY: Final = Path("magnetar-token.key")
+
+
+@app.command()
+def init(
+    key: KeyFile = DEFAULT_KEY,
+    role: Annotated[str, typer.Option(help="The first superuser.")] = "admin",
+    key_pair: Annotated[
+        bool,
+        typer.Option("--key-pair", help="A private and a public key, not one secret for both."),
+    ] = False,
+    expires: Expires = "",
+) -> None:
+    """Make a key, and with it the token of the first superuser."""
+    with refusals():
+        expires_s = _seconds(expires)
+        setting, told = _make_pair(key) if key_pair else _make_secret(key)
+        token = _make(key, role, expires_s)
+    typer.echo(f"wrote {key}, which makes tokens: let nobody else read it", err=True)
+    typer.echo("settings of the broker, as in magnetar.toml:\n", err=True)
+    typer.echo("authentication = true", err=True)
+    typer.echo(f"{setting} = {json.dumps(str(told.absolute()))}", err=True)
+    typer.echo(f"super_user_roles = [{json.dumps(role)}]\n", err=True)
+    typer.echo(f"the token of {role!r}:", err=True)
+    typer.echo(token)
+
+
+def _make_secret(path: Path) -> tuple[str, Path]:
+    _write(path, os.urandom(SECRET_BYTES))
+    return "token_secret_key", path
+
+
+def _make_pair(path: Path) -> tuple[str, Path]:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    public = path.with_suffix(".pub")
+    if public.exists():
+        raise SettingsError("--key", f"there is a {public} already: name another file")
+    _write(
+        path,
+        private.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()),
+    )
+    _write(
+        public,
+        private.public_key().public_bytes(
+            form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
+        ),
+        EVERYBODY,
+    )
+    return "token_public_key", public
+
+
+def _write(path: Path, data: bytes, mode: int = OWNER_ONLY) -> None:
+    """Never over another file, whose tokens would end."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise SettingsError("--key", f"there is a {path} already: name another file") from None
+    except OSError as error:
+        raise SettingsError("--key", f"cannot write {path}: {error.strerror}") from None
+
+
+@app.command()
+def create(
+    role: Annotated[str, typer.Argument(help="Who the token is for.")],
+    key: KeyFile = DEFAULT_KEY,
+    expires: Expires = "",
+    audience: Annotated[str, typer.Option(help="The broker that it is for.")] = "",
+    algorithm: Annotated[str, typer.Option(help="As HS256, RS256 or ES256; the key's own.")] = "",
+) -> None:
+    """Make a token for a role."""
+    with refusals():
+        token = _make(key, role, _seconds(expires), audience, algorithm)
+    typer.echo(token)
+
+
+def _make(
+    path: Path, role: str, expires_s: int | None, audience: str = "", algorithm: str = ""
+) -> str:
+    from magnetar.broker.auth.token import make_token, signing_key
+    from magnetar.broker.key_source import read_key
+
+    if not role:
+        raise SettingsError("role", "it is empty: name one")
+    claims: dict[str, object] = {"sub": role}
+    if expires_s is not None:
+        claims["exp"] = int(time.time()) + expires_s
+    if audience:
+        claims["aud"] = audience
+    return make_token(signing_key("--key", read_key("--key", str(path))), claims, algorithm)
+
+
+def _seconds(text: str) -> int | None:
+    if not text:
+        return None
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip() or "s"
+    if not number.isascii() or not number.isdecimal() or int(number) == 0 or unit not in UNITS_S:
+        raise SettingsError(
+            "--expires", f"{text!r} is no time: give a number with one of {', '.join(UNITS_S)}"
+        )
+    return int(number) * UNITS_S[unit]
+
+
+@app.command()
+def show(token: TokenText) -> None:
+    """Show what a token says, whoever made it."""
+    from magnetar.broker.auth.token import unverified_parts
+
+    try:
+        header, claims = unverified_parts(_given(token))
+    except BrokerError as error:
+        raise refuse(error.reason) from None
+    typer.echo(json.dumps({"header": header, "claims": claims}, indent=2))
+
+
+@app.command()
+def validate(token: TokenText, key: KeyFile = DEFAULT_KEY) -> None:
+    """Check a token with a secret, or with a public or private key, and show what it says."""
+    from magnetar.broker.auth.token import TokenRules, unverified_parts, verify_token
+
+    given = _given(token)
+    with refusals():
+        by = _verifying_key(key)
+    try:
+        verify_token(given, by, TokenRules(), int(time.time() * 1000))
+    except BrokerError as error:
+        typer.echo(f"magnetar: {printable(error.reason)}", err=True)
+        raise typer.Exit(FOUND_WRONG) from None
+    _, claims = unverified_parts(given)
+    typer.echo(json.dumps(claims, indent=2))
+
+
+def _given(token: str) -> bytes:
+    text = sys.stdin.read() if token == STDIN else token
+    return text.strip().removeprefix("token:").encode()
+
+
+def _verifying_key(path: Path) -> "TokenKey":
+    from magnetar.broker.auth.token import verifying_key
+    from magnetar.broker.key_source import read_key
+
+    return verifying_key("--key", read_key("--key", str(path)))

@@ -1,0 +1,400 @@
+"""`topics skip-messages`: by the request of PIP-423, and by acks where there is none."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from cli.broker_cli import BrokerCli, Ran, serving
+from cli.web import Asked, lacking
+from hypothesis import given
+from hypothesis import strategies as st
+from support.served import Served
+
+import magnetar
+from magnetar.broker.settings import BrokerSettings
+from magnetar.cli.message_ids import id_text, parse_base64, parse_id, parse_triplet, place_json
+from magnetar.cli.skip import request_body
+from magnetar.errors import InvalidMessageIdError, SettingsError
+from magnetar.model import MessageId
+from magnetar.model.message_id import ChunkMessageId
+
+numbers = count()
+# How a skip is told: the request, or acks on a cluster that lacks it.
+WAYS = ["request", "acks"]
+
+
+class Bench:
+    """A broker with a subscription whose messages are skipped."""
+
+    def __init__(self, served: Served, cli: BrokerCli, without: str, seen: list[Asked]) -> None:
+        self.served = served
+        self.cli = cli
+        self.seen = seen
+        self._without = without
+        self.topic = ""
+        self._stats = "stats"
+
+    def fill(self, *batches: list[str], partitions: int = 0) -> list[MessageId]:
+        """A topic with a subscription `sub`, and messages in batches; their ids."""
+        self.topic = f"persistent://public/default/skip-{next(numbers)}"
+        self._stats = "partitioned-stats" if partitions else "stats"
+        if partitions:
+            self.cli.ok("topics", "create-partitioned-topic", self.topic, "-p", str(partitions))
+        else:
+            self.cli.ok("topics", "create", self.topic)
+        self.cli.ok("topics", "create-subscription", self.topic, "-s", "sub")
+        ids: list[MessageId] = []
+        if partitions:
+            # In one go, for each producer begins with a partition of its own choice.
+            batches = ([text for batch in batches for text in batch],)
+        for batch in batches:
+            options = ["-db"] if partitions or len(batch) == 1 else []
+            messages = [part for text in batch for part in ("-m", text)]
+            lines = self.cli.ok("produce", self.topic, *options, *messages, "--json").splitlines()
+            ids += [parse_base64(json.loads(line)["messageId"]) for line in lines]
+        return ids
+
+    def skip(self, way: str, *arguments: str | Path, input: str | None = None) -> Ran:
+        url = self._without if way == "acks" else self.served.http_url
+        return self.cli.run(
+            "topics",
+            "skip-messages",
+            self.topic,
+            "-s",
+            "sub",
+            *arguments,
+            input=input,
+            admin_url=url,
+        )
+
+    def left(self) -> list[str]:
+        """What a consumer still gets, which must be as much as the broker says."""
+        stats = json.loads(self.cli.ok("topics", self._stats, self.topic, "--json"))
+        count = stats["subscriptions"]["sub"]["msgBacklogMessages"]
+        with self.consumer() as consumer:
+            found = [consumer.receive(5000).data().decode() for _ in range(count)]
+            with pytest.raises(magnetar.Timeout):
+                consumer.receive(20)
+        return sorted(found)
+
+    @contextmanager
+    def consumer(
+        self, kind: magnetar.ConsumerType = magnetar.ConsumerType.Shared
+    ) -> Iterator[magnetar.Consumer]:
+        with magnetar.Client(self.served.url) as client:
+            yield client.subscribe(self.topic, "sub", kind)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    seen: list[Asked] = []
+    with serving() as (served, cli), lacking(served.http_url, "/skipByMessageIds", seen) as url:
+        yield Bench(served, cli, url, seen)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_triplets_and_base64_are_mixed_in_one_request(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a", "b", "c"], ["d"], ["e"], ["f", "g"])
+    bench.seen.clear()
+    ran = bench.skip(
+        way,
+        *("--messageId-triplet", id_text(ids[1])),
+        *("--messageId-triplet", id_text(ids[3])),
+        *("--messageId-base64", ids[0].to_base64()),
+        *("--messageId-base64", ids[6].to_base64()),
+    )
+    assert ran.code == 0, ran
+    assert "skipped 4 ids on sub" in ran.out
+    assert ("acked through a consumer" in ran.err) == (way == "acks")
+    assert bench.left() == ["c", "e", "f"]
+    if way == "acks":
+        posts = [asked for asked in bench.seen if asked.method == "POST"]
+        assert len(posts) == 1
+        assert len(json.loads(posts[0].body)["messageIds"]) == 4
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_entry_goes_as_a_whole(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a", "b", "c"], ["d"])
+    ran = bench.skip(way, "--messageId-triplet", f"{ids[0].ledger_id()}:{ids[0].entry_id()}")
+    assert ran.code == 0, ran
+    assert bench.left() == ["d"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ids_come_from_a_file(bench: Bench, way: str, tmp_path: Path) -> None:
+    ids = bench.fill(["a", "b"], ["c"], ["d"])
+    line = json.dumps({"messageId": ids[3].to_base64(), "data": "d"})
+    text = f"# poison\n{id_text(ids[0])}\n\n  {ids[2].to_base64()}  \n{line}\n"
+    (tmp_path / "ids").write_text(text)
+    ran = bench.skip(way, "--from-file", tmp_path / "ids", "--json")
+    assert json.loads(ran.out) == {"ids": 3, "byAcks": way == "acks"}
+    assert bench.left() == ["b"]
+    assert bench.skip(way, "--from-file", "-", input=text).code == 0, "again changes nothing"
+    assert bench.left() == ["b"]
+
+
+def test_the_ack_state_shows_it_and_peek_leaves_it_out(bench: Bench) -> None:
+    ids = bench.fill(["a", "b", "c", "d"], ["e"], ["f"])
+    for id in (ids[1], ids[2], ids[4]):
+        assert bench.skip("request", "--messageId-triplet", id_text(id)).code == 0
+    entry = id_text(ids[0]).rpartition(":")[0]
+    shown = bench.cli.ok("topics", "ack-state", bench.topic, "-s", "sub")
+    assert "unacked entries 2, messages 3" in shown
+    assert f"{entry}     4     2  0, 3" in shown
+    peeked = bench.cli.ok("topics", "peek-messages", bench.topic, "-s", "sub", "-n", "9")
+    assert peeked.splitlines()[1::2] == ["a", "d", "f"]
+    page = bench.cli.ok("topics", "ack-state", bench.topic, "-s", "sub", "--from", entry)
+    assert entry in page
+
+
+def test_peek_feeds_skip(bench: Bench) -> None:
+    """The operators' way: find it by looking, skip what was found."""
+    bench.fill(["fine", "poison", "fine too"])
+    found = bench.cli.ok("peek", bench.topic, "-s", "sub", "-n", "9", "--json").splitlines()
+    poison = [line for line in found if '"poison"' in line]
+    assert bench.skip("request", "--from-file", "-", input="\n".join(poison)).code == 0
+    assert bench.left() == ["fine", "fine too"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dry_run_shows_each_message_and_changes_nothing(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a", "b", "c"], ["d"])
+    given = ["--messageId-triplet", id_text(ids[1]), "--messageId-triplet", id_text(ids[3])]
+    ran = bench.skip(way, *given, "--dry-run")
+    assert ran.code == 0
+    assert ran.lines[1::2] == ["b", "d"]
+    assert [line.split()[1] for line in ran.lines[::2]] == [id_text(ids[1]), id_text(ids[3])]
+    found = [json.loads(line) for line in bench.skip(way, *given, "--dry-run", "--json").lines]
+    assert [one["data"] for one in found] == ["b", "d"]
+    assert bench.left() == ["a", "b", "c", "d"]
+
+
+def bad_ids(ids: list[MessageId]) -> dict[str, list[str]]:
+    ledger, entry = ids[0].ledger_id(), ids[0].entry_id()
+    partition = MessageId(3, ledger, entry).to_base64()
+    return {
+        "index beyond the batch": ["--messageId-triplet", f"{ledger}:{entry}:3"],
+        "index of a single message": ["--messageId-triplet", f"{id_text(ids[3])}:5"],
+        "entry beyond the end": ["--messageId-triplet", f"{ledger}:999"],
+        "ledger that never was": ["--messageId-triplet", "987654321:0"],
+        "text": ["--messageId-triplet", "one:two"],
+        "negative index": ["--messageId-triplet", f"{ledger}:{entry}:-1"],
+        "no base64": ["--messageId-base64", "???"],
+        "no id in it": ["--messageId-base64", "AAAA"],
+        "no message": ["--messageId-base64", MessageId.earliest.to_base64()],
+        "another partition": ["--messageId-base64", partition],
+    }
+
+
+BAD = sorted(bad_ids([MessageId(ledger_id=0, entry_id=0)] * 4))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_id_is_said_and_nothing_is_skipped(bench: Bench, way: str, bad: str) -> None:
+    ids = bench.fill(["a", "b", "c"], ["d"])
+    wrong = bad_ids(ids)[bad]
+    ran = bench.skip(way, "--messageId-triplet", id_text(ids[1]), *wrong)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("magnetar: ")
+    assert ran.err.count("\n") == 1
+    assert bench.left() == ["a", "b", "c", "d"]
+
+
+def test_a_dry_run_finds_bad_ids(bench: Bench) -> None:
+    ids = bench.fill(["a", "b", "c"], ["d"])
+    given = ["--messageId-triplet", id_text(ids[0]), "--messageId-triplet"]
+    ran = bench.skip("request", *given, f"{id_text(ids[3])}:0", "--dry-run")
+    assert (ran.code, ran.lines[1:]) == (1, ["a"])
+    assert "leave the batch index out" in ran.err
+    assert bench.skip("request", *given, "987654321:0", "--dry-run").code == 2
+
+
+def test_a_bad_line_of_a_file_is_named(bench: Bench) -> None:
+    ids = bench.fill(["a"])
+    ran = bench.skip("request", "--from-file", "-", input=f"{id_text(ids[0])}\nwhat\n")
+    assert ran.code == 2
+    assert "line 2" in ran.err
+    ran = bench.skip("request", "--from-file", "-", input='{"id": 5}\n')
+    assert (ran.code, "line 1" in ran.err) == (2, True)
+    assert bench.skip("request", "--from-file", "/nowhere").code == 2
+    assert bench.left() == ["a"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_there_must_be_ids_a_topic_and_a_subscription(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a"])
+    assert bench.skip(way).code == 2
+    url = bench.served.http_url if way == "request" else bench._without
+    given = ["--messageId-triplet", id_text(ids[0])]
+    for topic, subscription in ((bench.topic, "nobody"), ("nowhere", "sub")):
+        ran = bench.cli.run(
+            "subscriptions", "skip-messages", topic, "-s", subscription, *given, admin_url=url
+        )
+        assert (ran.code, ran.out) == (5, "")
+        assert (
+            bench.cli.run(
+                "topics", "skip-messages", topic, "-s", subscription, *given, "--dry-run"
+            ).code
+            == 5
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_exclusive_and_failover_are_refused(bench: Bench, way: str, kind: str) -> None:
+    ids = bench.fill(["a"])
+    with bench.consumer(magnetar.ConsumerType[kind]):
+        ran = bench.skip(way, "--messageId-triplet", id_text(ids[0]))
+    assert (ran.code, ran.out) == (6, "")
+    assert "405" in ran.err
+    assert kind in ran.err
+    assert bench.left() == ["a"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_key_shared_is_joined_as_such(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a"], ["b"], ["c"])
+    with bench.consumer(magnetar.ConsumerType.KeyShared) as consumer:
+        held = consumer.receive(5000)
+        ran = bench.skip(way, "--messageId-triplet", id_text(ids[1]))
+        assert ran.code == 0, ran
+        assert ("Key_Shared" in ran.err) == (way == "acks")
+        consumer.acknowledge(held)
+    assert bench.left() == ["c"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shared_consumer_goes_on(bench: Bench, way: str) -> None:
+    """Nothing comes to the consumer that acks: it has no permits."""
+    ids = bench.fill(["a"], ["b"], ["c"])
+    with bench.consumer() as consumer:
+        first = [consumer.receive(5000) for _ in range(3)]
+        assert bench.skip(way, "--messageId-triplet", id_text(ids[1])).code == 0
+        stats = json.loads(bench.cli.ok("topics", "stats", bench.topic, "--json"))
+        assert len(stats["subscriptions"]["sub"]["consumers"]) == 1
+        assert stats["subscriptions"]["sub"]["msgBacklog"] == 2
+        assert sorted(message.data() for message in first) == [b"a", b"b", b"c"]
+    assert bench.left() == ["a", "c"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_partitions(bench: Bench, way: str) -> None:
+    ids = bench.fill(*([str(i)] for i in range(6)), partitions=3)
+    assert len({id.partition() for id in ids}) == 3
+    ran = bench.skip(
+        way,
+        *("--messageId-triplet", id_text(ids[0])),
+        *("--messageId-base64", ids[1].to_base64()),
+        *("--messageId-triplet", id_text(ids[2])),
+    )
+    assert ran.code == 0, ran
+    assert bench.left() == ["3", "4", "5"]
+    wrong = MessageId((ids[3].partition() + 1) % 3, ids[3].ledger_id(), ids[3].entry_id())
+    assert bench.skip(way, "--messageId-base64", wrong.to_base64()).code == 2
+    assert bench.left() == ["3", "4", "5"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_gone_is_skipped_already(bench: Bench, way: str) -> None:
+    ids = bench.fill(["a"], ["b"])
+    bench.cli.ok("topics", "truncate", bench.topic)
+    bench.cli.ok("produce", bench.topic, "-m", "c", "-db")
+    internal = json.loads(bench.cli.ok("topics", "stats-internal", bench.topic, "--json"))
+    assert ids[0].ledger_id() not in [one["ledgerId"] for one in internal["ledgers"]]
+    ran = bench.skip(way, "--messageId-triplet", id_text(ids[0]))
+    assert ran.code == 0, ran
+    assert ("deleted already" in ran.err) == (way == "acks")
+    shown = bench.skip(way, "--messageId-triplet", id_text(ids[0]), "--dry-run")
+    assert (shown.code, "gone" in shown.out) == (0, True)
+    assert bench.left() == ["c"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_chunks_go(bench: Bench, way: str) -> None:
+    bench.fill(["a"])
+    with magnetar.Client(bench.served.url) as client:
+        producer = client.create_producer(bench.topic, chunking_enabled=True)
+        id = producer.send(bytes(11 << 20))
+    assert isinstance(id, ChunkMessageId)
+    ran = bench.skip(way, "--messageId-base64", id.to_base64())
+    assert ran.code == 0, ran
+    assert bench.left() == ["a"]
+    stats = json.loads(bench.cli.ok("topics", "stats", bench.topic, "--json"))
+    assert stats["subscriptions"]["sub"]["msgBacklog"] == 1
+
+
+def test_a_broker_that_acks_no_batch_indexes_is_not_fooled() -> None:
+    """It would take the ack of an index and forget it, so it is asked first."""
+    with (
+        serving(BrokerSettings(batch_index_ack=False)) as (served, cli),
+        lacking(served.http_url, "/skipByMessageIds") as without,
+        lacking(without, "/configuration/runtime") as silent,
+    ):
+        bench = Bench(served, cli, without, [])
+        ids = bench.fill(["a", "b"], ["c"])
+        for way in WAYS:
+            ran = bench.skip(way, "--messageId-triplet", id_text(ids[0]))
+            assert (ran.code, ran.out) == (6, "")
+            assert "405" in ran.err
+        assert bench.left() == ["a", "b", "c"]
+        assert bench.skip("acks", "--messageId-triplet", id_text(ids[2])).code == 0
+        assert bench.left() == ["a", "b"]
+        # Of one that does not tell the operator is warned; ours refuses such an ack.
+        bench = Bench(served, cli, silent, [])
+        ids = bench.fill(["a", "b"])
+        ran = bench.skip("acks", "--messageId-triplet", id_text(ids[0]))
+        assert (ran.code, "cannot see whether" in ran.err) == (6, True)
+        assert bench.left() == ["a", "b"]
+
+
+# ---- Ids -------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**31 - 1))
+def test_triplets_read_back(ledger: int, entry: int, index: int | None) -> None:
+    text = f"{ledger}:{entry}" if index is None else f"{ledger}:{entry}:{index}"
+    id = parse_triplet(text)
+    assert id_text(id) == text
+    assert parse_id(text) == id
+    assert place_json("-m", text)["ledgerId"] == ledger
+    body = request_body([id])
+    assert body["type"] == "messageId"
+    if ledger < 2**63 - 1:
+        assert parse_id(id.to_base64()) == id
+
+
+@given(st.text())
+def test_any_text_is_an_id_or_refused(text: str) -> None:
+    for read in (parse_triplet, parse_base64, parse_id):
+        try:
+            id = read(text)
+        except InvalidMessageIdError as error:
+            assert str(error).startswith("not a message id: ")
+        else:
+            assert id.ledger_id() >= 0
+            assert id.entry_id() >= 0
+
+
+def test_ids_that_say_more_go_as_bytes() -> None:
+    plain = MessageId(ledger_id=1, entry_id=2)
+    chunked = ChunkMessageId(plain, MessageId(ledger_id=1, entry_id=5))
+    for other in (MessageId(3, 1, 2), chunked):
+        body = request_body([plain, other])
+        assert body == {
+            "type": "byteArray",
+            "messageIds": [plain.to_base64(), other.to_base64()],
+        }
+
+
+def test_a_position_is_a_name_or_an_id() -> None:
+    assert place_json("-m", "earliest")["entryId"] == -1
+    assert place_json("-m", "latest")["entryId"] == 2**63 - 1
+    assert place_json("-m", "1:2:3")["batchIndex"] == 3
+    assert place_json("-m", MessageId(7, 1, 2).to_base64())["partitionIndex"] == 7
+    with pytest.raises(SettingsError, match="earliest, latest or ledger:entry"):
+        place_json("-m", "middle")

@@ -1,0 +1,142 @@
+"""Profiles, and what they and the options make of the target of a command."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.broker_cli import Ran, run_command
+from cli.web import Asked, Said, answering
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.cli.target import (
+    ADMIN_URL,
+    FIELDS,
+    URL,
+    Choice,
+    Configuration,
+    Target,
+    config_path,
+    parse,
+)
+from magnetar.errors import SettingsError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Ran:
+    return run_command(list(arguments))
+
+
+def test_without_anything_it_is_this_machine() -> None:
+    target = Choice(None, {}).target()
+    assert (target.url, target.admin_url, target.token()) == (URL, ADMIN_URL, "")
+
+
+def test_profiles_come_and_go(home: Path) -> None:
+    assert "no profiles" in run("profiles", "list").out
+    ran = run("profiles", "set", "prod", "--url", "pulsar://p:1", "--token", "secret")
+    assert ran.code == 0
+    assert config_path() == home / "config" / "magnetar" / "config.toml"
+    assert config_path().stat().st_mode & 0o777 == 0o600
+    run("profiles", "set", "test", "--admin-url", "http://t:2")
+    run("profiles", "set", "prod", "--admin-url", "http://p:3")
+    shown = run("profiles", "list").lines
+    assert shown[2].split() == ["*", "prod", "pulsar://p:1", "http://p:3"]
+    assert "secret" not in run("profiles", "show", "prod").out
+    listed = run("profiles", "list", "--json").out
+    assert "secret" not in listed
+    assert json.loads(listed)["default"] == "prod"
+    run("profiles", "use", "test")
+    assert json.loads(run("profiles", "list", "--json").out)["default"] == "test"
+    run("profiles", "set", "prod", "--token", "")
+    assert json.loads(run("profiles", "show", "prod", "--json").out) == {
+        "url": "pulsar://p:1",
+        "admin_url": "http://p:3",
+    }
+    run("profiles", "remove", "test")
+    found = json.loads(run("profiles", "list", "--json").out)
+    assert (found["default"], list(found["profiles"])) == (None, ["prod"])
+    for verb in ("use", "show", "remove"):
+        ran = run("profiles", verb, "nobody")
+        assert (ran.code, ran.out) == (2, "")
+        assert "there are: prod" in ran.err
+
+
+def test_what_is_given_weighs_more_than_a_profile() -> None:
+    run("profiles", "set", "one", "--url", "pulsar://one:1", "--admin-url", "http://one:1")
+    run("profiles", "set", "two", "--url", "pulsar://two:2")
+    assert Choice(None, {}).target().url == "pulsar://one:1"
+    target = Choice("two", {"token": "t"}).target()
+    assert (target.url, target.admin_url, target.token()) == ("pulsar://two:2", ADMIN_URL, "t")
+    assert Choice("two", {"url": "pulsar://x:3"}).target().url == "pulsar://x:3"
+    with pytest.raises(SettingsError, match="no profile 'three'"):
+        Choice("three", {}).target()
+
+
+def test_a_token_may_be_in_a_file(home: Path) -> None:
+    (home / "token").write_text("abc\n")
+    assert Target({"token_file": str(home / "token")}).token() == "abc"
+    assert Target({"token": f"file://{home}/token"}).token() == "abc"
+    assert Target({"token": f"file:{home}/token"}).token() == "abc"
+    assert Target({"token": "token:abc"}).token() == "abc"
+    with pytest.raises(SettingsError, match="cannot read"):
+        Target({"token_file": str(home / "none")}).token()
+
+
+def test_profiles_lead_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asked] = []
+
+    def answer(request: Asked) -> Said:
+        asked.append(request)
+        return Said(200, {"Content-Type": "application/json"}, b'["public"]')
+
+    with answering(answer) as url:
+        run("profiles", "set", "here", "--admin-url", url, "--token", "of-profile")
+        assert run("tenants", "list").out == "public\n"
+        assert run("--token", "by-hand", "tenants", "list").code == 0
+        monkeypatch.setenv("MAGNETAR_TOKEN", "of-environment")
+        assert run("--profile", "here", "tenants", "list").code == 0
+    tokens = [request.headers["authorization"] for request in asked]
+    assert tokens == ["Bearer of-profile", "Bearer by-hand", "Bearer of-environment"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("=", "is no TOML"),
+        ("default = 5", "default is a name"),
+        ("profiles = 5", "profiles is a table"),
+        ("[profiles]\nx = 1", "profiles.x is no table"),
+        ("[profiles.x]\nurls = 'y'", "profiles.x.urls is none of url,"),
+        ("[profiles.x]\nurl = 5", "profiles.x.url is none of"),
+        ("default = 'x'", "there is no profile 'x'"),
+    ],
+)
+def test_a_bad_configuration_is_said_where_it_is_used(text: str, why: str) -> None:
+    config_path().parent.mkdir(parents=True)
+    config_path().write_text(text)
+    ran = run("tenants", "list")
+    assert (ran.code, ran.out) == (2, "")
+    assert why in ran.err
+    assert run("--version").code == 0
+
+
+def test_a_configuration_that_cannot_be_written(home: Path) -> None:
+    (home / "config").write_text("a file, no directory")
+    ran = run("profiles", "set", "x", "--url", "pulsar://x:1")
+    assert (ran.code, ran.out) == (2, "")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(texts, st.dictionaries(texts, st.dictionaries(st.sampled_from(FIELDS), texts)))
+def test_what_is_saved_is_read_back(default: str, profiles: dict[str, dict[str, str]]) -> None:
+    found = parse(Configuration(default, profiles).to_toml(), Path("config.toml"))
+    assert (found.default, found.profiles) == (default, profiles)
