@@ -19,6 +19,7 @@ from magnetar.ack import (
     encode_snapshot,
     snapshot_slices,
 )
+from magnetar.errors import NoSuchEntryError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Retention, Store, check, open_store
@@ -180,3 +181,21 @@ def test_batch_sizes_come_from_the_index_and_unknown_ones_count_as_one() -> None
     sub.store.seal_topic(sub.topic_id)
     sub.flush()
     assert sizes.message_count(position.ledger_id, 0, 2) == 13
+
+
+def test_a_late_ack_of_what_was_trimmed_is_no_mistake_after_a_restart_either() -> None:
+    disk, clock = FaultyDisk(), Clock()
+    subscription = Subscription(disk, clock)
+    first = subscription.publish(3)
+    subscription.store.flush()
+    subscription.store.close()
+    again = Subscription(disk, clock, subscription.cursor_id)
+    again.store.trim(again.topic_id, first, Retention())
+    again.store.flush()
+    again.store.close()
+    empty = Subscription(disk, clock, subscription.cursor_id)
+    assert empty.store.ledgers(empty.topic_id) == []
+    late = MessageIdData(first.ledger_id, first.entry_id, ack_set=0b110)
+    assert empty.cursor.plan_acks([late]).empty
+    with pytest.raises(NoSuchEntryError):
+        empty.cursor.plan_acks([MessageIdData(empty.store.last_id + 1, 0)])

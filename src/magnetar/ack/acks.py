@@ -136,11 +136,19 @@ class Acks:
             count += len(entries) - entries.shift(1).intersection_cardinality(entries)
         return count
 
-    def partial(self) -> Iterator[tuple[Position, int]]:
-        """The partly acked batches in order, each with its record."""
+    def partial(self, start: Position | None = None) -> Iterator[tuple[Position, int]]:
+        """The partly acked batches in order, from `start` on, each with its record."""
         for ledger_id in self.ledger_ids():
+            first = 0
+            if start is not None:
+                if ledger_id < start.ledger_id:
+                    continue
+                if ledger_id == start.ledger_id:
+                    first = max(int(start.entry_id), 0)
             acks = self._ledgers[ledger_id]
-            for entry_id in acks.partial:
+            if not acks.partial or acks.partial.max() < first:
+                continue
+            for entry_id in acks.partial.iter_equal_or_larger(first):
                 yield Position(ledger_id, entry_id), acks.records[entry_id]
 
     def entry_count(self) -> int:

@@ -316,9 +316,16 @@ class Cursor:
         """How many `acked_runs` there are: the holes between them are one fewer."""
         return self._acks.run_count()
 
-    def partly_acked(self) -> Iterator[tuple[Position, int, int]]:
-        """Partly acked batches in order: position, remaining indexes, batch size."""
-        for position, record in self._acks.partial():
+    def last_touched(self) -> Position | None:
+        """The last entry above mark-delete that is acked, or of which a part is."""
+        ledger_ids = self._acks.ledger_ids()
+        if not ledger_ids:
+            return None
+        return Position(ledger_ids[-1], self._acks.end(ledger_ids[-1]) - 1)
+
+    def partly_acked(self, start: Position | None = None) -> Iterator[tuple[Position, int, int]]:
+        """Partly acked batches in order from `start` on: position, remaining indexes, size."""
+        for position, record in self._acks.partial(start):
             yield position, remaining_indexes(record), record_size(record)
 
     def unacked_entries(self) -> int:

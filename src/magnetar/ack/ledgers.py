@@ -84,6 +84,11 @@ class Ledgers:
         del self._counts[ledger_id]
         self._ids.remove(ledger_id)
 
+    def trimmed_through(self, ledger_id: i64) -> None:
+        """Of a topic that has no ledger left: those up to this id may have been its own."""
+        assert not self._ids
+        self._trimmed = max(self._trimmed, ledger_id)
+
     def entry_count(self, ledger_id: i64) -> i64:
         """The entries of a ledger, or -1 if it is not here."""
         return self._counts.get(ledger_id, -1)

@@ -39,8 +39,12 @@ class StoredBatchSizes(BatchSizes):
 def load_ledgers(store: Store, topic_id: int) -> Ledgers:
     """What the cursors of a topic must know of it, as far as it is durable."""
     ledgers = Ledgers(StoredBatchSizes(store.log.state))
-    for ledger in store.ledgers(topic_id):
+    stored = store.ledgers(topic_id)
+    for ledger in stored:
         ledgers.add(ledger.id, ledger.entries)
+    if not stored:
+        # All that it had was trimmed, and nobody knows which: a late ack of it is no mistake.
+        ledgers.trimmed_through(store.last_id)
     return ledgers
 
 

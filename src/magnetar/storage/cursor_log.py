@@ -104,6 +104,17 @@ class CursorLog:
         self._require(cursor_id)
         return self._log.add(Record(DELTA, cursor_id, epoch, body=delta))
 
+    def append_deltas(self, deltas: list[tuple[int, int, bytes]]) -> int:
+        """Cursor, epoch and delta of each, all in one group; the ticket of the last."""
+        assert deltas
+        for cursor_id, _, _ in deltas:
+            self._require(cursor_id)
+        ticket = -1
+        for cursor_id, epoch, delta in deltas:
+            record = Record(DELTA, cursor_id, epoch, body=delta)
+            ticket = self._log.add(record, tied=ticket >= 0)
+        return ticket
+
     def begin_snapshot(self, cursor_id: int) -> SnapshotWriter:
         """To be called in the same breath in which the cursor's snapshot is taken."""
         return SnapshotWriter(self._log, cursor_id, self._log.journal.end)

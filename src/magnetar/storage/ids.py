@@ -37,6 +37,11 @@ class Ids:
         self._next: int = first
         self._end: int = first
 
+    @property
+    def last(self) -> int:
+        """No id above this one was ever given."""
+        return self._next - 1
+
     def take(self) -> int:
         if self._next == self._end:
             self.reserve()

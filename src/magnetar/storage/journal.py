@@ -3,6 +3,8 @@
 Records are given tickets in order of arrival. A group takes as many as fit, is written by
 one job, and its outcome covers a range of tickets: all durable, or all failed. Only one
 group is under way at a time, so the next one gathers meanwhile: that is the group commit.
+Records that are *tied* to the one before them come into the same group, which is what makes
+several of them one: recovery takes a group whole or not at all.
 
     state       a record comes   a group is wanted   it succeeded   disk full   other error
     OPEN        queue it         make one            OPEN           OPEN, roll  READ_ONLY
@@ -71,6 +73,8 @@ class Journal:
         self.ticket_next: int = 0
         self._queue: list[Record] = []
         self._queue_bytes: i64 = 0
+        # Tickets in the queue whose records no group may part from the ones before them.
+        self._tied: Final[set[int]] = set()
         self._in_flight: GroupWrite | None = None
         self._sequence: int = 0
         # The last segment takes groups up to its limit; 0 if the next group needs a new one.
@@ -83,10 +87,13 @@ class Journal:
 
     # ---- Records come --------------------------------------------------------
 
-    def add(self, record: Record) -> int:
-        """Queues a record and returns its ticket."""
+    def add(self, record: Record, *, tied: bool = False) -> int:
+        """Queues a record and returns its ticket; tied, it shares its group with the last one."""
         if self.state != OPEN:
             raise self.refusal()
+        if tied:
+            assert self._queue, "tied to a record that was written already"
+            self._tied.add(self.ticket_next)
         self._queue.append(record)
         self._queue_bytes += record.size()
         self.ticket_next += 1
@@ -139,6 +146,7 @@ class Journal:
             records = self._queue
             self._queue = []
             self._queue_bytes = 0
+            self._tied.clear()
             return records
         count = 1
         size = self._queue[0].size()
@@ -146,6 +154,12 @@ class Journal:
         while size + self._queue[count].size() <= self.options.group_bytes_max:
             size += self._queue[count].size()
             count += 1
+        first = self.ticket_next - len(self._queue)
+        while first + count in self._tied:
+            size += self._queue[count].size()
+            count += 1
+        for ticket in range(first, first + count):
+            self._tied.discard(ticket)
         records = self._queue[:count]
         del self._queue[:count]
         self._queue_bytes -= size
@@ -251,6 +265,7 @@ class Journal:
         self._in_flight = None
         self._queue = []
         self._queue_bytes = 0
+        self._tied.clear()
         return Outcome(first, self.ticket_next, error)
 
     def close(self) -> None:

@@ -110,9 +110,9 @@ class Log:
 
     # ---- Writing -------------------------------------------------------------
 
-    def add(self, record: Record) -> int:
-        """Queues a record and returns its ticket."""
-        ticket = self.journal.add(record)
+    def add(self, record: Record, *, tied: bool = False) -> int:
+        """Queues a record and returns its ticket; see `Journal.add`."""
+        ticket = self.journal.add(record, tied=tied)
         if record.kind in (DELTA, LEDGER, CURSOR):
             self._pending[record.id] = self._pending.get(record.id, 0) + 1
         elif record.kind == DELETE:

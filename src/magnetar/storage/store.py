@@ -129,6 +129,11 @@ class Store:
 
     # ---- Topics and entries --------------------------------------------------
 
+    @property
+    def last_id(self) -> int:
+        """No ledger, topic or cursor has an id above this one, or ever had."""
+        return self._ids.last
+
     def create_topic(self, name: str) -> int:
         """A new topic's id. Whether the name is taken is for the catalog to say."""
         topic_id = self._ids.take()
@@ -302,6 +307,14 @@ class Store:
     def append_delta(self, cursor_id: int, epoch: int, delta: bytes) -> int:
         """Queues what an operation changes in a cursor; returns the ticket."""
         return self._cursors.append_delta(cursor_id, epoch, delta)
+
+    def append_deltas(self, deltas: list[tuple[int, int, bytes]]) -> int:
+        """Queues what one operation changes in several cursors: all of it, or nothing.
+
+        Each is a cursor's id, its epoch and the delta. They are written in one group, so a
+        crash leaves all or none. Returns the ticket of the last.
+        """
+        return self._cursors.append_deltas(deltas)
 
     def begin_snapshot(self, cursor_id: int) -> SnapshotWriter:
         """A writer for a snapshot that holds exactly what is durable of the cursor now."""
