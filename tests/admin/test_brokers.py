@@ -113,7 +113,7 @@ def test_schemas_have_versions(served: Served) -> None:
     assert fits == {"compatibility": False, "schemaCompatibilityStrategy": "FULL"}
     assert served.http.post(f"{path}/compatibility", json=second).json()["compatibility"]
 
-    assert served.http.delete(f"{path}/schema").status_code == 200
+    assert served.http.delete(f"{path}/schema").json() == {"version": 2}
     assert served.http.get(f"{path}/schema").status_code == 404
     assert served.http.delete(f"{path}/schema").status_code == 404
     assert served.http.delete(f"{path}/schema?force=true").status_code == 200

@@ -87,7 +87,7 @@ def test_an_unexpected_error_is_logged_and_not_shown(
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get("/fail")
 
     with caplog.at_level(logging.ERROR, "magnetar.admin"):

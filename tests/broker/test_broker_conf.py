@@ -84,10 +84,26 @@ managedLedgerCacheSizeMB=
 managedLedgerMaxEntriesPerLedger=50000
 managedLedgerMaxSizePerLedgerMbytes=2048
 managedLedgerMaxLedgerRolloverTimeMinutes=240
+authenticationEnabled=false
+authorizationEnabled=false
+superUserRoles=
+anonymousUserRole=
+authenticateMetricsEndpoint=false
+authenticationRefreshCheckSeconds=60
+tokenSecretKey=
+tokenPublicKey=
+tokenAuthClaim=
+tokenAudienceClaim=
+tokenAudience=
+tlsCertificateFilePath=
+tlsKeyFilePath=
+tlsTrustCertsFilePath=
+tlsRequireTrustedClientCertOnConnect=false
+tlsCertRefreshCheckDurationSec=300
 """
 
 # Where an unchanged file says something else than our defaults do.
-DIFFERENT = {"max_connections": 0, "ledger_bytes_max": 2048 << 20}
+DIFFERENT = {"max_connections": 0, "ledger_bytes_max": 2048 << 20, "authorization": False}
 
 
 def refusal(text: str) -> SettingsError:
@@ -104,7 +120,10 @@ def values(text: str) -> dict[str, Value]:
 
 
 def test_an_unchanged_file_gives_the_defaults() -> None:
-    """Not a connection limit of our own, which Pulsar's file lifts, nor of a ledger's size."""
+    """Not a connection limit of our own, which Pulsar's file lifts, nor of a ledger's size.
+
+    Nor is whoever was let in restricted, of which Pulsar's file says that they are not.
+    """
     assert [line.partition("=")[0] for line in PULSAR_4_2.split()] == [*HONOURED]
     conf = read_broker_conf(PULSAR_4_2)
     assert conf.notices == []
@@ -144,8 +163,8 @@ def test_keys_with_one_reason_are_told_together() -> None:
     assert conf.notices == [
         "without effect, since one thread serves all peers, and one writes: "
         "numIOThreads, numAcceptorThreads",
-        "without effect, since addresses and ports are given with --host, --port and "
-        "--http-port: bindAddress",
+        "without effect, since addresses and ports are given with --host, --port, "
+        "--http-port, --tls-port and --https-port: bindAddress",
     ]
 
 
@@ -190,6 +209,12 @@ def test_the_value_of_an_unknown_key_stays_out_of_the_error() -> None:
 def test_a_promise_of_safety_is_not_passed_over(key: str) -> None:
     assert read_broker_conf(f"{key}=false").notices == []
     assert "cannot be had in this version" in refusal(f"{key}=true").reason
+
+
+def test_authorization_needs_authentication() -> None:
+    assert refusal("authorizationEnabled=true").key == "authorizationEnabled"
+    both = "authorizationEnabled=true\nauthenticationEnabled=true"
+    assert values(both) == {"authentication": True, "authorization": True}
 
 
 # ---- The values -------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from support.wire_client import (
     refused,
 )
 
+from magnetar.broker.skip import skip_messages
 from magnetar.model import ServerError
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -149,7 +150,7 @@ def test_skipping_some_cancels_those(world: World) -> None:
 def test_skipping_one_by_its_id_cancels_it(world: World) -> None:
     producer, consumer = start(world, Shared)
     ids = [producer.send(f"{i}", deliver_at_time=world.host.now + 5000) for i in range(3)]
-    world.done(world.subscription("t", "sub").skip_messages([ids[1]]))
+    world.done(skip_messages([world.topic("t")], "sub", [ids[1]]))
     assert delayed(world) == 2
     world.advance(5000)
     assert consumer.payloads() == ["0", "2"]

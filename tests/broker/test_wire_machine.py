@@ -24,6 +24,7 @@ from support.wire_client import (
     refused,
 )
 
+from magnetar.broker.skip import move_together
 from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -271,7 +272,10 @@ class SubscriptionMachine(RuleBasedStateMachine):
             place = sorted(self.unacked)[which % len(self.unacked)]
             index = min(index, self.sizes[place] - 1)
             id = MessageIdData(place[0], place[1], -1, index)
-            self.world.done(self.world.subscription("t", "sub").skip_messages([id]))
+            subscription = self.world.subscription("t", "sub")
+            self.world.done(
+                move_together([(subscription, subscription.cursor.plan_messages([id]))])
+            )
             self.took(place, index)
 
     # ---- Judgement -----------------------------------------------------------

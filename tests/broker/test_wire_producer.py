@@ -11,7 +11,8 @@ from support.wire_client import (
     refused,
 )
 
-from magnetar.broker.session import CLOSED_PRODUCERS_MAX, PROBE_MS
+from magnetar.broker.session import PROBE_MS
+from magnetar.broker.session_producers import CLOSED_PRODUCERS_MAX
 from magnetar.errors import DiskError, DiskFullError
 from magnetar.model import ProducerAccessMode, ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -672,14 +673,15 @@ def test_what_failed_may_be_sent_again() -> None:
 
 
 def test_chunks_are_judged_by_the_last_one() -> None:
+    """Until it is stored they are fresh, then all of them are duplicates."""
     world = World(deduplication=True)
     client = world.connect()
     producer = client.producer("t", producer_name="p")
-    first = producer.send_chunks("u", "x", "y")
-    assert NOWHERE not in first
+    assert producer.send_chunk("u", 0, 2, "x") != NOWHERE
+    assert producer.send_chunk("u", 0, 2, "x") != NOWHERE
+    assert producer.send_chunk("u", 1, 2, "y") != NOWHERE
     again = [producer.send_chunk("u", i, 2, "xy"[i]) for i in range(2)]
-    assert again[0] != NOWHERE
-    assert again[1] == NOWHERE
+    assert again == [NOWHERE, NOWHERE]
     world.crash()
     assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 0
 

@@ -15,6 +15,7 @@ from support.wire_client import (
     unless_refused,
 )
 
+from magnetar.broker.skip import skip_messages
 from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -363,10 +364,10 @@ def test_single_messages_are_skipped_by_their_ids(world: World) -> None:
     batch = ids[1]
     subscription = world.subscription("t", "sub")
     inside = MessageIdData(batch.ledger_id, batch.entry_id, -1, 1)
-    world.done(subscription.skip_messages([inside, ids[2]]))
+    world.done(skip_messages([subscription.topic], "sub", [inside, ids[2]]))
     assert consumer.stats().unackedMessages == 3
     consumer.redeliver(*held)
     assert consumer.payloads() == ["a", "b", "d"]
     bad = MessageIdData(batch.ledger_id, batch.entry_id, -1, 9)
-    assert subscription.skip_messages([ids[0], bad]).error is not None
+    assert skip_messages([subscription.topic], "sub", [ids[0], bad]).error is not None
     assert backlog(world) == 2

@@ -37,12 +37,16 @@ __all__ = [
 JSON: Final = "application/json"
 
 BAD_REQUEST: Final = 400
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 NOT_ALLOWED: Final = 405
 NOT_ACCEPTABLE: Final = 406
+TIMEOUT: Final = 408
 CONFLICT: Final = 409
 PRECONDITION: Final = 412
 TOO_LARGE: Final = 413
+UNSUPPORTED: Final = 415
 UNPROCESSABLE: Final = 422
 TOO_MANY: Final = 429
 INTERNAL: Final = 500
@@ -51,6 +55,8 @@ UNAVAILABLE: Final = 503
 _BY_CODE: Final[dict[int, int]] = {
     ServerError.MetadataError: INTERNAL,
     ServerError.PersistenceError: INTERNAL,
+    ServerError.AuthenticationError: UNAUTHORIZED,
+    ServerError.AuthorizationError: FORBIDDEN,
     ServerError.ConsumerBusy: PRECONDITION,
     ServerError.ServiceNotReady: UNAVAILABLE,
     ServerError.TopicNotFound: NOT_FOUND,

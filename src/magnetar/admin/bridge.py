@@ -10,9 +10,9 @@ from typing import TypeVar
 from magnetar.broker.broker import Broker
 from magnetar.broker.promise import Promise
 from magnetar.model import Position
-from magnetar.storage.read_plan import StoredEntry
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
 
-__all__ = ["durable", "read_entry", "settle"]
+__all__ = ["durable", "read_entry", "read_plan", "settle"]
 
 T = TypeVar("T")
 
@@ -51,6 +51,12 @@ async def durable(broker: Broker, ticket: int | None = None) -> None:
 async def read_entry(broker: Broker, position: Position) -> StoredEntry | None:
     """An entry with its bytes, read without holding the loop up; None if it is not there."""
     plan = broker.store.plan_entries([position])
+    await read_plan(broker, plan)
+    return plan.entries[0] if plan.entries else None
+
+
+async def read_plan(broker: Broker, plan: ReadPlan) -> None:
+    """Reads what was planned, without holding the loop up. Raises StorageError."""
     promise: Promise[None] = Promise()
 
     def done(error: Exception | None) -> None:
@@ -65,4 +71,3 @@ async def read_entry(broker: Broker, position: Position) -> StoredEntry | None:
     else:
         broker.host.read(plan, done)
     await settle(promise)
-    return plan.entries[0] if plan.entries else None

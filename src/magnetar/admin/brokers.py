@@ -73,13 +73,17 @@ async def runtime_configuration(call: Call) -> Response:
     """All settings: under Pulsar's names those that it has, under ours all of them."""
     settings = call.broker.settings
     found = {
-        key: _text(_in_units(settings.value_of(name), factor))
+        key: _text(_shown(name, _in_units(settings.value_of(name), factor)))
         for key, (name, factor) in HONOURED.items()
     }
     partitioned = settings.auto_create_partitions > 0
     found["allowAutoTopicCreationType"] = "partitioned" if partitioned else "non-partitioned"
-    found.update({name: _text(settings.value_of(name)) for name in SETTINGS})
+    found.update({name: _text(_shown(name, settings.value_of(name))) for name in SETTINGS})
     return json_answer(found)
+
+
+def _shown(name: str, value: Value) -> Value:
+    return "*****" if SETTINGS[name].secret and value else value
 
 
 def _in_units(value: Value, factor: int) -> Value:

@@ -4,6 +4,7 @@
 """
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,9 +17,10 @@ from magnetar.admin.answer import (
     NOT_ALLOWED,
     NOT_FOUND,
     PRECONDITION,
-    TOO_LARGE,
     Refusal,
 )
+from magnetar.admin.guard import Bodies, Guard, host_names
+from magnetar.broker.auth.roles import Principal
 from magnetar.broker.broker import Broker
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
@@ -41,8 +43,6 @@ __all__ = [
     "whole_number",
 ]
 
-# Ids of a hundred thousand messages fit, and so does any schema.
-BODY_BYTES_MAX: Final = 16 << 20
 INT64_MAX: Final = (1 << 63) - 1
 
 # What Pulsar allows in the name of a tenant or a namespace.
@@ -59,6 +59,11 @@ class Admin:
     def __init__(self, server: "BrokerServer", http_url: str) -> None:
         self.server = server
         self.http_url = http_url
+        told = list(server.settings.http_allowed_hosts)
+        if server.advertised_host:
+            told.append(server.advertised_host)
+        self.guard = Guard(host_names(http_url, told))
+        self.bodies = Bodies(time.monotonic)
 
     @property
     def broker(self) -> Broker:
@@ -119,6 +124,8 @@ class Call:
         self.broker = admin.broker
         self.request = request
         self.path = path
+        # Who asks, once that was proved; None where nobody is asked.
+        self.principal: Principal | None = None
 
     # ---- Names ---------------------------------------------------------------
 
@@ -170,14 +177,7 @@ class Call:
     # ---- The body ------------------------------------------------------------
 
     async def raw(self) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self.request.stream():
-            size += len(piece)
-            if size > BODY_BYTES_MAX:
-                raise Refusal(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
+        return await self.admin.bodies.read(self.request)
 
     async def json(self) -> object:
         """The body; None if there is none. Raises Refusal."""
@@ -222,7 +222,8 @@ def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX
 
 def check_name(noun: str, name: str) -> None:
     """Raises Refusal unless a tenant or a namespace may be called so."""
-    if _NAME.fullmatch(name) is None:
+    # Of dots alone no client could ask: they are taken out of paths.
+    if _NAME.fullmatch(name) is None or not name.strip("."):
         raise Refusal(
             PRECONDITION, f"{shown(name)} is no name of a {noun}: use letters, digits and -=:._"
         )

@@ -3,14 +3,20 @@
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
+
+from magnetar.admin.timed_protocol import TimedProtocol
+from magnetar.broker.tls import certificate_role
 
 if TYPE_CHECKING:
     from magnetar.broker.server import BrokerServer
 
 __all__ = ["HttpServer"]
+
+# Of those that come beyond, requests are answered with 503.
+CONNECTIONS_MAX: Final = 1000
 
 
 class _Server(uvicorn.Server):
@@ -29,15 +35,25 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Protocol(TimedProtocol):
+    """Tells requests whose certificate the connection was made with."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        role = certificate_role(transport.get_extra_info("ssl_object"))
+        self.app_state = {**self.app_state, "certificate_role": role}
+
+
 class HttpServer:
-    """Serves admin REST. `url` is there after `start`."""
+    """Serves admin REST, over TLS if `tls` says so. `url` is there after `start`."""
 
     url: str
 
-    def __init__(self, broker: "BrokerServer", host: str, port: int) -> None:
+    def __init__(self, broker: "BrokerServer", host: str, port: int, *, tls: bool = False) -> None:
         self._broker = broker
         self._host = host
         self._port = port
+        self._tls = tls
 
     async def start(self) -> None:
         """Listens. Raises OSError."""
@@ -54,7 +70,12 @@ class HttpServer:
             raise
         self._port = self._socket.getsockname()[1]
         host = f"[{self._host}]" if ":" in self._host else self._host
-        self.url = f"http://{host}:{self._port}"
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{self._port}"
+        known = self.url.replace(host, self._broker.advertised_host or host, 1)
+        if self._tls:
+            self._broker.http_url_tls = known
+        else:
+            self._broker.http_url = known
         app = create_app(self._broker, self.url)
         config = uvicorn.Config(
             app,
@@ -64,7 +85,13 @@ class HttpServer:
             lifespan="off",
             ws="none",
             loop="none",
+            http=_Protocol,
+            limit_concurrency=CONNECTIONS_MAX,
         )
+        config.load()
+        if self._tls:
+            assert self._broker.tls is not None, "TLS needs a certificate"
+            config.ssl = self._broker.tls.context
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         listening = asyncio.create_task(self._server.listening.wait())

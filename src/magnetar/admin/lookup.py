@@ -17,7 +17,8 @@ def _require(call: Call) -> None:
     """As over the wire: a name that clients may use, though nothing need be there yet."""
     name = call.topic_name
     if name.persistent:
-        call.broker.partitions(name, may_create=True)
+        may_create = call.broker.access.may_create(call.principal, name)
+        call.broker.partitions(name, may_create=may_create)
     else:
         call.broker.directory.require_namespace(name.namespace)
 
@@ -26,14 +27,15 @@ async def lookup(call: Call) -> Response:
     _require(call)
     server = call.request.scope.get("server")
     host = str(server[0]) if server else "127.0.0.1"
-    url = call.admin.server.service_url(host)
+    broker = call.admin.server
+    url, url_tls = broker.service_url(host), broker.service_url_tls(host)
     return json_answer(
         {
             "brokerUrl": url,
-            "brokerUrlTls": "",
-            "httpUrl": call.admin.http_url,
-            "httpUrlTls": "",
-            "nativeUrl": url,
+            "brokerUrlTls": url_tls,
+            "httpUrl": broker.http_url,
+            "httpUrlTls": broker.http_url_tls,
+            "nativeUrl": url or url_tls,
         }
     )
 

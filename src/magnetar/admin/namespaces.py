@@ -74,11 +74,7 @@ async def list_namespaces(call: Call) -> Response:
 async def get_namespace(call: Call) -> Response:
     policies = namespace_policies(call)
     whole: dict[str, object] = {
-        "auth_policies": {
-            "namespace_auth": {},
-            "destination_auth": {},
-            "subscription_auth_roles": {},
-        },
+        "auth_policies": call.broker.directory.permissions_of(call.namespace).to_json(),
         "replication_clusters": [call.admin.cluster],
         "bundles": BUNDLES,
     }
@@ -200,11 +196,6 @@ async def get_bundles(call: Call) -> Response:
     return json_answer(BUNDLES)
 
 
-async def get_permissions(call: Call) -> Response:
-    namespace_policies(call)
-    return json_answer({})
-
-
 async def get_replication(call: Call) -> Response:
     namespace_policies(call)
     return json_answer([call.admin.cluster])
@@ -222,6 +213,5 @@ ROUTES: Final[list[Route]] = [
     ("POST", f"{NAMESPACE}/clearBacklog/{{subscription}}", clear_backlog),
     ("POST", f"{NAMESPACE}/unsubscribe/{{subscription}}", unsubscribe),
     ("GET", f"{NAMESPACE}/bundles", get_bundles),
-    ("GET", f"{NAMESPACE}/permissions", get_permissions),
     ("GET", f"{NAMESPACE}/replication", get_replication),
 ]

@@ -8,6 +8,7 @@ no such method there goes on to the next: a topic may be called `partitioned`.
 
 import logging
 from collections.abc import Iterator
+from typing import Final
 from urllib.parse import unquote_plus
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,13 +20,21 @@ from magnetar.admin.answer import (
     INTERNAL,
     NOT_ALLOWED,
     NOT_FOUND,
+    TIMEOUT,
+    TOO_LARGE,
+    TOO_MANY,
+    UNAUTHORIZED,
     reason_answer,
     status_of,
 )
 from magnetar.admin.call import Admin, Call, Handler, Route
+from magnetar.admin.needs import METRICS, NEEDS, PUBLIC, SUPERUSER, Need, check_need
+from magnetar.broker.auth.roles import Principal
 from magnetar.errors import BrokerError, MagnetarError
 
 __all__ = ["AdminApp"]
+
+CUT_OFF: Final = (TIMEOUT, TOO_LARGE, TOO_MANY)
 
 log = logging.getLogger("magnetar.admin")
 
@@ -38,6 +47,7 @@ class _Node:
         self.fixed: dict[str, _Node] = {}
         self.named: dict[str, _Node] = {}
         self.handlers: dict[str, Handler] = {}
+        self.needs: dict[str, Need] = {}
 
     def at(self, piece: str) -> "_Node":
         """The node of the next piece of a route, made if need be."""
@@ -75,6 +85,7 @@ class AdminApp:
                 node = node.at(piece)
             assert method not in node.handlers, f"{method} {path} is there twice"
             node.handlers[method] = handler
+            node.needs[method] = NEEDS.get((method, path), SUPERUSER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,18 +99,41 @@ class AdminApp:
 
     async def _answer(self, request: Request) -> Response:
         try:
+            self._admin.guard.check(request)
             return await self._handle(request)
         except MagnetarError as error:
             status = status_of(error)
             if status >= INTERNAL:
                 log.warning("%s %s: %s", request.method, request.url.path, error)
             reason = error.reason if isinstance(error, BrokerError) else str(error)
-            return reason_answer(status, reason)
+            # What is left of a body that is not read is not waited for.
+            headers = {"Connection": "close"} if status in CUT_OFF else None
+            if status == UNAUTHORIZED:
+                headers = {"WWW-Authenticate": "Bearer"}
+            return reason_answer(status, reason, headers)
         except ClientDisconnect:
             raise
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             return reason_answer(INTERNAL, "an unexpected error: the broker's log has it")
+
+    def _is_open(self, need: Need) -> bool:
+        """Whether nobody asks who is there."""
+        if need is METRICS:
+            return not self._admin.broker.settings.authenticate_metrics
+        return need is PUBLIC
+
+    def _principal(self, request: Request) -> Principal | None:
+        """Who asks; None if everybody may. Raises BrokerError."""
+        broker = self._admin.broker
+        if broker.authentication is None:
+            return None
+        state: dict[str, str] = request.scope.get("state") or {}
+        return broker.authentication.by_header(
+            request.headers.get("authorization"),
+            state.get("certificate_role", ""),
+            broker.host.now_ms(),
+        )
 
     async def _handle(self, request: Request) -> Response:
         raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
@@ -114,8 +148,14 @@ class AdminApp:
         for node, path in self._root.find(pieces, 0, {}):
             handler = node.handlers.get(request.method)
             if handler is not None:
-                return await handler(Call(self._admin, request, path))
+                call = Call(self._admin, request, path)
+                need = node.needs[request.method]
+                if not self._is_open(need):
+                    call.principal = self._principal(request)
+                    check_need(need, call)
+                return await handler(call)
             methods.extend(node.handlers)
+        self._principal(request)  # only those who are known learn what there is
         if not methods:
             return reason_answer(NOT_FOUND, f"there is nothing at {request.url.path}")
         allowed = ", ".join(sorted(set(methods)))

@@ -74,15 +74,18 @@ async def add(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    """Ends the schema; with `force` all its versions are forgotten."""
+    """Ends the schema; with `force` all its versions are forgotten.
+
+    The version is a bare number here, and in an object where a schema is added: so Java reads it.
+    """
     _, topic = _topic(call)
     if call.flag("force"):
         call.broker.schemas.purge(topic)
-        return json_answer({"version": _version_json(-1)})
+        return json_answer({"version": -1})
     deleted = call.broker.schemas.delete(topic)
     if deleted is None:
         raise Refusal(NOT_FOUND, f"Schema not found: {topic} has none")
-    return json_answer({"version": _version_json(deleted.version)})
+    return json_answer({"version": deleted.version})
 
 
 async def check_compatibility(call: Call) -> Response:

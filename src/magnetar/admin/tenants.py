@@ -41,6 +41,7 @@ async def update_tenant(call: Call) -> Response:
     info = await _info(call)
     _tenant(call)
     call.broker.directory.put_tenant(call.path["tenant"], info)
+    call.broker.admins_changed(call.path["tenant"])
     return no_content()
 
 

@@ -89,6 +89,7 @@ async def delete(call: Call) -> Response:
         )
     _check_unused([call.topic()], force=call.flag("force"))
     await _delete(call, name)
+    call.broker.directory.forget_permissions(name)
     return no_content()
 
 
@@ -190,7 +191,11 @@ async def get_properties(call: Call) -> Response:
 async def get_partitions(call: Call) -> Response:
     """The number; 0 for a topic that has none."""
     name = call.topic_name
-    count = call.broker.partitions(name, may_create=call.flag("checkAllowAutoCreation"))
+    count = call.broker.partitions(
+        name,
+        may_create=call.flag("checkAllowAutoCreation")
+        and call.broker.access.may_create(call.principal, name),
+    )
     properties = call.broker.directory.partitioned_properties.get(str(name), {})
     return json_answer({"partitions": count, "deleted": False, "properties": properties})
 
@@ -272,6 +277,7 @@ async def delete_whole(admin: Admin, name: TopicName) -> None:
         if broker.exists(partition):
             await settle(broker.delete_topic(partition, force=True, delete_schema=False))
     broker.directory.delete_topic_policies(str(name))
+    broker.directory.forget_permissions(name)
 
 
 ROUTES: Final[list[Route]] = [

@@ -11,6 +11,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import Ledgers, snapshot_slices
+from magnetar.broker.auth.access import CONSUME, PRODUCE, Access
+from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.commits import Commits
 from magnetar.broker.counters import RATE_INTERVAL_MS
 from magnetar.broker.deduplication import load_deduplication
@@ -49,7 +51,12 @@ class Broker:
     """See the module. Everything here runs on one thread."""
 
     def __init__(
-        self, host: Host, store: Store, catalog: Catalog, settings: BrokerSettings
+        self,
+        host: Host,
+        store: Store,
+        catalog: Catalog,
+        settings: BrokerSettings,
+        authentication: Authentication | None = None,
     ) -> None:
         self.host: Final = host
         self.store: Final = store
@@ -57,6 +64,13 @@ class Broker:
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
         self.directory: Final = Directory(catalog, settings)
+        # None lets everybody in.
+        self.authentication: Final = authentication
+        self.access: Final = Access(
+            self.directory,
+            settings.super_user_roles,
+            enabled=authentication is not None and settings.authorization,
+        )
         self.schemas: Final = SchemaRegistry(
             lambda prefix: catalog.items(SCHEMAS, prefix),
             lambda key, value: catalog.put(SCHEMAS, key, value),
@@ -109,6 +123,17 @@ class Broker:
                 if not topic.name.persistent and topic.name.namespace == namespace:
                     found.append(name)
         return sorted(found)
+
+    def require_short(self, noun: str, name: str) -> None:
+        """Raises BrokerError for a name that is too long to be kept and shown everywhere."""
+        limit = self.settings.max_name_length
+        size = len(name.encode())
+        if 0 < limit < size:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"the name of the {noun} has {size} bytes, and {limit} are allowed: "
+                f"{name[:40]!r}...",
+            )
 
     def topic_count(self) -> int:
         return len(self._ids)
@@ -187,6 +212,7 @@ class Broker:
     def create_topic(self, name: TopicName, properties: dict[str, str] | None = None) -> Topic:
         """A new persistent topic; durable when `store.ticket_last` is. Raises BrokerError."""
         self.directory.require_namespace(name.namespace)
+        self.require_short("topic", str(name))
         if not self.settings.persistent:
             raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
         policies = self.directory.effective(name)
@@ -226,6 +252,7 @@ class Broker:
     def _create_non_persistent(self, name: TopicName) -> Topic:
         if not self.settings.non_persistent:
             raise BrokerError(ServerError.NotAllowedError, "non-persistent topics are switched off")
+        self.require_short("topic", str(name))
         topic = NonPersistentTopic(self, name, self.directory.effective(name))
         self.topics[str(name)] = topic
         self._tell_watchers(name, created=True)
@@ -259,6 +286,7 @@ class Broker:
             raise BrokerError(
                 ServerError.NotAllowedError, f"a topic may have {limit} partitions at most"
             )
+        self.require_short("topic", str(name.with_partition(partitions - 1)))
         self.directory.put_partitioned(str(name), partitions, properties)
         if name.persistent:
             for number in range(partitions):
@@ -283,6 +311,34 @@ class Broker:
             if topic.name.namespace == namespace:
                 topic.policies = self.directory.effective(topic.name)
                 self._follow_policies(topic)
+
+    def permissions_changed(self, namespace: str) -> None:
+        """Permissions of a namespace, or in it, are new: closes what they no longer allow.
+
+        Clients come back at once, and are told then.
+        """
+        if not self.access.enabled:
+            return
+        for topic in list(self.topics.values()):
+            if topic.name.namespace == namespace:
+                self._close_forbidden(topic)
+
+    def admins_changed(self, tenant: str) -> None:
+        """A tenant has other admins: what they had by that may be forbidden now."""
+        for namespace in self.directory.namespaces_of(tenant):
+            self.permissions_changed(namespace)
+
+    def _close_forbidden(self, topic: Topic) -> None:
+        for producer in list(topic.producers.values()) + list(topic.waiting_producers):
+            if not self.access.on_topic(producer.peer.principal, PRODUCE, topic.name):
+                self.dismiss_producer(producer)
+                topic.remove_producer(producer)
+        for subscription in list(topic.subscriptions.values()):
+            for consumer in list(subscription.consumers):
+                principal = consumer.peer.principal
+                if not self.access.on_topic(principal, CONSUME, topic.name, subscription.name):
+                    subscription.dismiss(consumer)
+            subscription.pump()
 
     def _follow_policies(self, topic: Topic) -> None:
         """Does what policies say at once, not in its time."""
@@ -501,8 +557,12 @@ class Broker:
 
     def _trim(self, name: str) -> None:
         topic = self.topics.get(name)
-        if topic is not None:
+        if topic is None:
+            return
+        try:
             topic.trim()
+        except StorageError as error:
+            self.host.warn(f"{name} was not trimmed: {error}")
 
     def _maintain_store(self) -> None:
         if not self._stopped and self.store.maintain():

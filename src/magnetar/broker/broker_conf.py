@@ -98,19 +98,36 @@ HONOURED: Final[dict[str, tuple[str, int]]] = {
     "managedLedgerMaxEntriesPerLedger": ("ledger_entries_max", 1),
     "managedLedgerMaxSizePerLedgerMbytes": ("ledger_bytes_max", MIB),
     "managedLedgerMaxLedgerRolloverTimeMinutes": ("ledger_age_ms_max", _MINUTE_MS),
+    "authenticationEnabled": ("authentication", 1),
+    "authorizationEnabled": ("authorization", 1),
+    "superUserRoles": ("super_user_roles", 1),
+    "anonymousUserRole": ("anonymous_role", 1),
+    "authenticateMetricsEndpoint": ("authenticate_metrics", 1),
+    "authenticationRefreshCheckSeconds": ("authentication_refresh_ms", _SECOND_MS),
+    "tokenSecretKey": ("token_secret_key", 1),
+    "tokenPublicKey": ("token_public_key", 1),
+    "tokenAuthClaim": ("token_role_claim", 1),
+    "tokenAudienceClaim": ("token_audience_claim", 1),
+    "tokenAudience": ("token_audience", 1),
+    "tlsCertificateFilePath": ("tls_certificate_file", 1),
+    "tlsKeyFilePath": ("tls_key_file", 1),
+    "tlsTrustCertsFilePath": ("tls_trust_certs_file", 1),
+    "tlsRequireTrustedClientCertOnConnect": ("tls_require_client_certificate", 1),
+    "tlsCertRefreshCheckDurationSec": ("tls_refresh_seconds", 1),
 }
 
 # Keys that must not be passed over when they are true.
 REFUSED: Final[dict[str, str]] = {
-    "authenticationEnabled": "a broker that passed this over would let anybody in",
-    "authorizationEnabled": "a broker that passed this over would let anybody do anything",
     "encryptionRequireOnProducer": "a broker that passed this over would take plain messages",
+    "tlsEnabledWithKeyStore": "certificates and keys are files in PEM form, not key stores",
 }
 
 _ACKS: Final = "every ack is written before its receipt, so there is no rate or flush to set"
 _HOLES: Final = "there is no limit on holes to raise: all of the ack state is always written"
 _ACK_FORM: Final = "the ack state has one compact form on disk, which needs no choice"
-_ADDRESS: Final = "addresses and ports are given with --host, --port and --http-port"
+_ADDRESS: Final = (
+    "addresses and ports are given with --host, --port, --http-port, --tls-port and --https-port"
+)
 _BOOKIES: Final = "entries are kept in this broker's own log: there are no bookies or ZooKeeper"
 _CACHE: Final = "the cache has a size, cache_bytes, and needs no other tuning"
 _CLUSTER: Final = "there is one broker and one cluster: nothing is balanced, moved or replicated"
@@ -125,15 +142,18 @@ _PLUGINS: Final = "there are no plugins"
 _PROTOCOL: Final = "this part of the protocol has no such limit here"
 _RATES: Final = "rates are not limited; a slow disk or peer stops the reads of the right sockets"
 _REPLACED: Final = "Pulsar has given it up for another key, which is honoured or explained"
-_SECURITY: Final = "this version has neither TLS nor authentication"
+_PROOFS: Final = "clients show tokens or certificates, checked in one way each"
+_PROXY: Final = "what a proxy says of those behind it is not believed"
+_TLS: Final = "TLS is 1.2 or newer, with OpenSSL's choice of ciphers and files in PEM form"
 _THREADS: Final = "one thread serves all peers, and one writes"
 _TRANSACTIONS: Final = "there are no transactions: a client that asks for one is told so"
 
 # Keys without effect that share a beginning and a reason; the first that fits counts.
 FAMILIES: Final[tuple[tuple[str, str], ...]] = (
-    ("athenz", _SECURITY),
-    ("authenticat", _SECURITY),
-    ("authorization", _SECURITY),
+    ("athenz", _PROOFS),
+    ("authenticateOriginal", _PROXY),
+    ("authentication", _PROOFS),
+    ("authorization", "roles are matched whole, and permissions kept in one way"),
     ("bookkeeper", _BOOKIES),
     ("brokerClient", _CLUSTER),
     ("brokerInterceptor", _PLUGINS),
@@ -167,14 +187,13 @@ FAMILIES: Final[tuple[tuple[str, str], ...]] = (
     ("replicat", _CLUSTER),
     ("resourceUsage", _CLUSTER),
     ("s3ManagedLedgerOffload", _OFFLOAD),
-    ("sasl", _SECURITY),
+    ("sasl", _PROOFS),
     ("scalableTopic", "scalable topics are not there"),
-    ("sslFactory", _SECURITY),
-    ("tls", _SECURITY),
-    ("token", _SECURITY),
+    ("sslFactory", _TLS),
+    ("tls", _TLS),
+    ("token", _PROOFS),
     ("transaction", _TRANSACTIONS),
-    ("webServicePortTls", _SECURITY),
-    ("webServiceTls", _SECURITY),
+    ("webServiceTls", _TLS),
     ("webService", _HTTP),
     ("webSocket", "there is no WebSocket service"),
     ("zooKeeper", _BOOKIES),
@@ -260,24 +279,23 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "dispatcherDispatchMessagesInSubscriptionThread": _THREADS,
     "enableBusyWait": _THREADS,
     "brokerServicePort": _ADDRESS,
-    "brokerServicePortTls": _SECURITY,
+    "brokerServicePortTls": _ADDRESS,
+    "webServicePortTls": _ADDRESS,
     "webServicePort": _ADDRESS,
     "bindAddress": _ADDRESS,
     "bindAddresses": _ADDRESS,
     "advertisedAddress": _ADDRESS,
     "advertisedListeners": _ADDRESS,
     "internalListenerName": _ADDRESS,
-    "haProxyProtocolEnabled": "a proxy's address is not believed",
-    "proxyRoles": "a proxy's address is not believed",
-    "superUserRoles": _SECURITY,
-    "anonymousUserRole": _SECURITY,
-    "basicAuthConf": _SECURITY,
-    "strictAuthMethod": _SECURITY,
-    "kinitCommand": _SECURITY,
-    "inflightSaslContextExpiryMs": _SECURITY,
-    "maxInflightSaslContext": _SECURITY,
-    "jsseProvider": _SECURITY,
-    "allowAclChangesOnNonExistentTopics": _SECURITY,
+    "haProxyProtocolEnabled": _PROXY,
+    "proxyRoles": _PROXY,
+    "basicAuthConf": _PROOFS,
+    "strictAuthMethod": _PROOFS,
+    "kinitCommand": _PROOFS,
+    "inflightSaslContextExpiryMs": _PROOFS,
+    "maxInflightSaslContext": _PROOFS,
+    "jsseProvider": _TLS,
+    "allowAclChangesOnNonExistentTopics": "permissions may name topics that are not there yet",
     "isRunningStandalone": _CLUSTER,
     "failureDomainsEnabled": _CLUSTER,
     "enableNamespaceIsolationUpdateOnTime": _CLUSTER,
@@ -472,10 +490,7 @@ def _notices(lines: list[_Line]) -> list[str]:
 
 def _check_off(line: _Line) -> None:
     if _bool(line):
-        raise line.error(
-            f"cannot be had in this version: {REFUSED[line.key]}; set it to false, and let only "
-            "those reach the ports who may do everything"
-        )
+        raise line.error(f"cannot be had in this version: {REFUSED[line.key]}; set it to false")
 
 
 def _values(lines: list[_Line]) -> dict[str, Value]:
@@ -510,6 +525,12 @@ def _settle(values: dict[str, Value], by_key: dict[str, Value]) -> None:
 
     if by_key.get("enableBrokerSideSubscriptionPatternEvaluation") is False:
         values["topic_watchers"] = False
+
+    if by_key.get("authorizationEnabled") is True and not by_key.get("authenticationEnabled"):
+        raise SettingsError(
+            "authorizationEnabled",
+            "nobody would have to say who they are: set authenticationEnabled too",
+        )
 
 
 def _value(line: _Line, setting: Setting, factor: int) -> Value:

@@ -80,18 +80,28 @@ class Deduplication:
         """The highest sequence id stored, or -1."""
         return self._stored.get(producer, -1)
 
-    def judge(self, producer: str, first: i64, last: i64) -> int:
-        """What a publish of these sequence ids is; a fresh one counts as pushed."""
+    def look(self, producer: str, first: i64, last: i64) -> int:
+        """What a publish of these sequence ids is."""
         if last <= self._stored.get(producer, -1):
             return DUPLICATE
         if first <= self._pushed.get(producer, -1):
             return UNDECIDED
-        self._pushed[producer] = last
         return FRESH
+
+    def judge(self, producer: str, first: i64, last: i64) -> int:
+        """The same; and a fresh one counts as pushed."""
+        verdict = self.look(producer, first, last)
+        if verdict == FRESH:
+            self._pushed[producer] = last
+        return verdict
 
     def pushed(self, producer: str) -> int:
         """The highest sequence id on its way or stored, or -1."""
         return self._pushed.get(producer, -1)
+
+    def is_settled(self, producer: str) -> bool:
+        """Whether nothing of it is on its way, so that `highest` is the last word."""
+        return self.pushed(producer) <= self.highest(producer)
 
     def take_back(self, producer: str, pushed: int) -> None:
         """The last publish was not pushed after all; `pushed` is what was before it."""

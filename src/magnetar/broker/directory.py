@@ -8,6 +8,7 @@ terminated, the epoch of its exclusive producers, and its properties.
 import json
 from typing import Final, final
 
+from magnetar.broker.auth.permissions import Permissions
 from magnetar.broker.policy import EffectivePolicies, Policies
 from magnetar.broker.settings import BrokerSettings
 from magnetar.errors import BrokerError
@@ -21,10 +22,13 @@ NAMESPACES: Final = "namespaces"
 PARTITIONED: Final = "partitioned"
 TOPICS: Final = "topics"
 TOPIC_POLICIES: Final = "topic-policies"
+PERMISSIONS: Final = "permissions"
 
 # What a new broker begins with, as Apache Pulsar's standalone does.
 FIRST_TENANT: Final = "public"
 FIRST_NAMESPACE: Final = "public/default"
+
+NO_PERMISSIONS: Final = Permissions()
 
 
 @final
@@ -55,6 +59,7 @@ class Directory:
         self.partitioned: Final[dict[str, int]] = {}
         self.partitioned_properties: Final[dict[str, dict[str, str]]] = {}
         self._topic_policies: Final[dict[str, Policies]] = {}
+        self._permissions: Final[dict[str, Permissions]] = {}
         for name, value in catalog.items(TENANTS):
             self.tenants[name] = json.loads(value)
         for name, value in catalog.items(NAMESPACES):
@@ -65,6 +70,8 @@ class Directory:
             self.partitioned_properties[name] = dict(found.get("properties", {}))
         for name, value in catalog.items(TOPIC_POLICIES):
             self._topic_policies[name] = Policies.from_json(json.loads(value))
+        for name, value in catalog.items(PERMISSIONS):
+            self._permissions[name] = Permissions.from_json(json.loads(value))
         if not self.tenants:
             self.put_tenant(FIRST_TENANT, {"adminRoles": [], "allowedClusters": []})
             self.put_namespace(FIRST_NAMESPACE, Policies())
@@ -87,6 +94,7 @@ class Directory:
         self.namespaces[name] = policies
 
     def delete_namespace(self, name: str) -> None:
+        self.put_permissions(name, NO_PERMISSIONS)
         self._catalog.delete(NAMESPACES, name)
         self.namespaces.pop(name, None)
 
@@ -100,6 +108,31 @@ class Directory:
         else:
             reason = f"there is no namespace {namespace!r}: create it first"
         raise BrokerError(ServerError.TopicNotFound, reason)
+
+    # ---- Who may do what -----------------------------------------------------
+
+    def admins_of(self, tenant: str) -> list[str]:
+        """The roles that may manage a tenant's namespaces and topics."""
+        found = self.tenants.get(tenant, {}).get("adminRoles")
+        return found if isinstance(found, list) else []
+
+    def permissions_of(self, namespace: str) -> Permissions:
+        return self._permissions.get(namespace, NO_PERMISSIONS)
+
+    def put_permissions(self, namespace: str, permissions: Permissions) -> None:
+        if permissions.empty:
+            if namespace in self._permissions:
+                self._catalog.delete(PERMISSIONS, namespace)
+                del self._permissions[namespace]
+            return
+        self._catalog.put(PERMISSIONS, namespace, json.dumps(permissions.to_json()))
+        self._permissions[namespace] = permissions
+
+    def forget_permissions(self, name: TopicName) -> None:
+        """Somebody deleted the topic. One that nobody used keeps them, for it may come back."""
+        permissions = self.permissions_of(name.namespace)
+        if str(name) in permissions.topics:
+            self.put_permissions(name.namespace, permissions.without_topic(str(name)))
 
     # ---- Partitioned topics --------------------------------------------------
 

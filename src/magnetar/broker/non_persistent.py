@@ -132,6 +132,7 @@ class NonPersistentTopic(Topic):
     def subscribe(self, request: SubscribeRequest, consumer: Consumer) -> Promise[Subscription]:
         promise: Promise[Subscription] = Promise()
         try:
+            self.broker.require_short("consumer", consumer.name)
             self._check_subscribe(request)
         except BrokerError as error:
             return broken(error)

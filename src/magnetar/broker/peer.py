@@ -13,7 +13,10 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from magnetar.broker.auth.roles import Principal
+from magnetar.broker.wire_error import wire_error
 from magnetar.protocol import Command, encode, encode_head
+from magnetar.protocol import pulsar_pb2 as pb
 
 __all__ = ["Peer", "Port", "unsigned"]
 
@@ -48,6 +51,8 @@ class Peer:
     def __init__(self, port: Port, address: str) -> None:
         self.port: Final = port
         self.address: Final = address
+        # Who it is, once that was proved.
+        self.principal: Principal | None = None
         self.client_version: str = ""
         self.protocol_version: int = 0
         self.takes_broker_metadata: bool = False
@@ -79,6 +84,18 @@ class Peer:
     def probe(self, answer: Callable[[bool], None]) -> None:
         """Finds out whether it is still there."""
         answer(not self.closed)
+
+    def fail(self, reason: str) -> None:
+        """Ends the connection, and says why in the log."""
+
+    def succeed(self, request_id: int) -> None:
+        """Answers a request that is done."""
+        self.send(pb.CommandSuccess(request_id=request_id))
+
+    def refuse(self, request_id: int, error: Exception) -> None:
+        """Answers a request that cannot be done."""
+        code, reason = wire_error(error)
+        self.send(pb.CommandError(request_id=request_id, error=code, message=reason))
 
     def send(self, command: Command) -> None:
         """Queues a command; a closed peer gets nothing."""

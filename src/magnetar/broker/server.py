@@ -13,12 +13,16 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Protocol, cast
 
+from magnetar.broker.auth.roles import Authentication
+from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
+from magnetar.broker.key_source import read_key
 from magnetar.broker.peer import Port
 from magnetar.broker.session import Session
 from magnetar.broker.settings import BrokerSettings
-from magnetar.errors import StorageError
+from magnetar.broker.tls import TlsFiles, certificate_role
+from magnetar.errors import SettingsError, StorageError
 from magnetar.model import ServerError
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
@@ -40,6 +44,8 @@ HANG_UP_SECONDS = 2.0
 # What is on its way at a stop has this long.
 STOP_SECONDS = 4.0
 READ_THREADS = 4
+# What a client has for its TLS handshake.
+HANDSHAKE_SECONDS = 15.0
 WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -62,7 +68,8 @@ WriterFactory = Callable[
 class BrokerServer:
     """A broker that listens. `start` it, `stop` it; `url` and `broker` are there in between.
 
-    Clock, disk and writer can be replaced, which is how the simulation runs all of this.
+    `port` is for plain connections and `tls_port` for TLS; None is none, 0 a free one. Clock,
+    disk and writer can be replaced, which is how the simulation runs all of this.
     """
 
     broker: Broker
@@ -77,7 +84,8 @@ class BrokerServer:
         settings: BrokerSettings | None = None,
         *,
         host: str = "127.0.0.1",
-        port: int = 0,
+        port: int | None = 0,
+        tls_port: int | None = None,
         advertised_host: str = "",
         version: str = "Magnetar",
         clock_ms: Callable[[], int] = system_clock_ms,
@@ -89,7 +97,11 @@ class BrokerServer:
         self._open_catalog = catalog
         self._host = host
         self.port = port
-        self._advertised_host = advertised_host
+        self.tls_port = tls_port
+        # Of REST beside this broker, for those who look topics up.
+        self.http_url = ""
+        self.http_url_tls = ""
+        self.advertised_host = advertised_host
         self._version = version
         self._clock_ms = clock_ms
         self._make_writer = writer
@@ -97,24 +109,45 @@ class BrokerServer:
         # In order of arrival, for a set would have an order of its own.
         self._links: dict[_Link, None] = {}
         self._by_ip: dict[str, int] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._keep_alive: asyncio.TimerHandle | None = None
+        self._refresh: asyncio.TimerHandle | None = None
+        # There if the settings name a certificate.
+        self.tls: TlsFiles | None = None
 
     @property
     def url(self) -> str:
-        return self.service_url(self._host)
+        """Of the plain port if there is one, else of the other."""
+        return self.service_url(self._host) or self.service_url_tls(self._host)
+
+    @property
+    def url_tls(self) -> str:
+        return self.service_url_tls(self._host)
 
     def service_url(self, host: str) -> str:
         """What clients are told to connect to; one that listens everywhere says where they are."""
-        if self._advertised_host:
-            host = self._advertised_host
+        return "" if self.port is None else f"pulsar://{self._public_host(host)}:{self.port}"
+
+    def service_url_tls(self, host: str) -> str:
+        """The same for TLS; empty if there is none."""
+        if self.tls_port is None:
+            return ""
+        return f"pulsar+ssl://{self._public_host(host)}:{self.tls_port}"
+
+    def _public_host(self, host: str) -> str:
+        if self.advertised_host:
+            host = self.advertised_host
         elif self._host not in WILDCARDS:
             host = self._host
-        return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"[{host}]" if ":" in host else host
 
     async def start(self) -> None:
-        """Opens the store and listens. Raises StorageError, OSError."""
+        """Opens the store and listens. Raises StorageError, SettingsError, OSError."""
         loop = asyncio.get_running_loop()
+        # First, for nothing was touched yet.
+        authentication = self._make_authentication()
+        if self.settings.tls_certificate_file:
+            self.tls = TlsFiles(self.settings)
         if self._reads is None:
             self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="store-read")
         self.store = open_store(self._disk, self._clock_ms, self.settings.store_options())
@@ -124,23 +157,80 @@ class BrokerServer:
             self.loop_host = _LoopHost(loop, self._clock_ms, self._disk, self._reads)
             # Not before the directory is ours.
             self._catalog = self._open_catalog()
-            self.broker = Broker(self.loop_host, self.store, self._catalog, self.settings)
+            self.broker = Broker(
+                self.loop_host, self.store, self._catalog, self.settings, authentication
+            )
             self._writer = self._make_writer(
                 self.store, loop.call_soon_threadsafe, self.broker.take_outcome
             )
             self.loop_host.writer = self._writer
             self.broker.start()
-            self._server = await loop.create_server(
-                lambda: _Link(self, loop), self._host, self.port, backlog=1024
-            )
+            await self._listen(loop)
         except BaseException:
+            for server in self._servers:
+                server.close()
             self.loop_host.closed = True
             if self.loop_host.writer is not None:
                 self.loop_host.writer.stop()
             self.store.close()
             raise
-        self.port = self._server.sockets[0].getsockname()[1]
         self._check_alive_later(loop)
+        if self.tls is not None:
+            self._refresh_later(loop, self.tls)
+
+    def _make_authentication(self) -> Authentication | None:
+        """Who is let in; None if everybody is. Raises SettingsError."""
+        settings = self.settings
+        if not settings.authentication:
+            return None
+        key: TokenKey | None = None
+        if settings.token_secret_key:
+            data = read_key("token_secret_key", settings.token_secret_key)
+            key = secret_key("token_secret_key", data)
+        elif settings.token_public_key:
+            data = read_key("token_public_key", settings.token_public_key)
+            key = public_key("token_public_key", data)
+        rules = TokenRules(
+            role_claim=settings.token_role_claim,
+            audience_claim=settings.token_audience_claim,
+            audience=settings.token_audience,
+            clock_skew_ms=settings.token_clock_skew_seconds * 1000,
+        )
+        return Authentication(
+            key,
+            rules,
+            certificates=bool(settings.tls_trust_certs_file),
+            anonymous_role=settings.anonymous_role,
+        )
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        def make_link() -> _Link:
+            return _Link(self, loop)
+
+        if self.port is not None:
+            server = await loop.create_server(make_link, self._host, self.port, backlog=1024)
+            self._servers.append(server)
+            self.port = server.sockets[0].getsockname()[1]
+        if self.tls_port is not None:
+            if self.tls is None:
+                raise SettingsError("tls_certificate_file", "a TLS port needs a certificate")
+            server = await loop.create_server(
+                make_link,
+                self._host,
+                self.tls_port,
+                backlog=1024,
+                ssl=self.tls.context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            )
+            self._servers.append(server)
+            self.tls_port = server.sockets[0].getsockname()[1]
+
+    def _refresh_later(self, loop: asyncio.AbstractEventLoop, tls: TlsFiles) -> None:
+        def refresh() -> None:
+            tls.refresh()
+            self._refresh_later(loop, tls)
+
+        self._refresh = loop.call_later(max(1, self.settings.tls_refresh_seconds), refresh)
 
     def _check_alive_later(self, loop: asyncio.AbstractEventLoop) -> None:
         def check() -> None:
@@ -154,8 +244,10 @@ class BrokerServer:
         """Closes connections, settles what is on its way, and seals the log."""
         if self._keep_alive is not None:
             self._keep_alive.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._refresh is not None:
+            self._refresh.cancel()
+        for server in self._servers:
+            server.close()
         self.broker.stop()
         await self._settle()
         for link in list(self._links):
@@ -198,8 +290,16 @@ class BrokerServer:
                 del self._by_ip[ip]
         self.broker.sessions = len(self._links)
 
-    def make_session(self, link: "_Link", address: str, local_host: str) -> Session:
-        return Session(self.broker, link, address, self.service_url(local_host), self._version)
+    def make_session(self, link: "_Link", address: str, local_host: str, role: str) -> Session:
+        return Session(
+            self.broker,
+            link,
+            address,
+            self.service_url(local_host),
+            self._version,
+            service_url_tls=self.service_url_tls(local_host),
+            certificate_role=role,
+        )
 
 
 class _Link(asyncio.Protocol, Port):
@@ -228,7 +328,8 @@ class _Link(asyncio.Protocol, Port):
         local = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         self._ip = str(peer[0])
         address = f"{peer[0]}:{peer[1]}"
-        self.session = self._server.make_session(self, address, str(local[0]))
+        role = certificate_role(transport.get_extra_info("ssl_object"))
+        self.session = self._server.make_session(self, address, str(local[0]), role)
         reason = self._server.admit(self, self._ip)
         if reason:
             self._refused = True

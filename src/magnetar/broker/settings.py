@@ -106,12 +106,18 @@ class Setting:
         low: int = 0,
         high: int = COUNT_MAX,
         choices: tuple[str, ...] = (),
+        optional: bool = False,
+        secret: bool = False,
     ) -> None:
         self.name: Final = name
         self.kind: Final = kind
         self.low: Final = low
         self.high: Final = min(high, _HIGH.get(kind, COUNT_MAX))
         self.choices: Final = choices
+        # Whether a text or a list may be empty, which then says nothing.
+        self.optional: Final = optional
+        # Whether the value must not be shown to anybody.
+        self.secret: Final = secret
 
     def check(self, value: Value) -> None:
         """Raise SettingsError unless a value of the right type is one that it may have."""
@@ -132,6 +138,8 @@ class Setting:
 
     def _check_text(self, value: str) -> None:
         if not value:
+            if self.optional:
+                return
             raise SettingsError(self.name, "the text is empty: give one, or leave the setting out")
         if self.choices and value not in self.choices:
             raise SettingsError(
@@ -139,9 +147,11 @@ class Setting:
             )
 
     def _check_names(self, value: tuple[str, ...]) -> None:
-        if not value:
+        if not value and not self.optional:
             raise SettingsError(self.name, "the list is empty: name at least one")
         for name in value:
+            if not name:
+                raise SettingsError(self.name, "a name in the list is empty: leave it out")
             self._check_text(name)
 
 
@@ -164,6 +174,11 @@ class BrokerSettings:
         max_pending_publish_bytes: int = 64 * MIB,
         # What a peer that does not read may have waiting for it.
         max_outbound_bytes_per_connection: int = 4 * MIB,
+        # Names are in memory, in lists and in metrics: none is longer than so many bytes.
+        max_name_length: int = 1024,
+        max_topic_watchers_per_connection: int = 100,
+        # Beside localhost and the machine's own: what the HTTP port may be called.
+        http_allowed_hosts: tuple[str, ...] = (),
         # Topics.
         persistent: bool = True,
         non_persistent: bool = True,
@@ -224,6 +239,26 @@ class BrokerSettings:
         ledger_bytes_max: int = 512 * MIB,
         ledger_age_ms_max: int = 240 * 60 * 1000,
         watermark_bytes: int = 256 * MIB,
+        # Who is let in, and what they may do; docs/security.md tells how.
+        authentication: bool = False,
+        authorization: bool = True,
+        super_user_roles: tuple[str, ...] = (),
+        anonymous_role: str = "",
+        authenticate_metrics: bool = False,
+        # How long a client has for a new token when its own has expired.
+        authentication_refresh_ms: int = 60_000,
+        # A path, `file:` or `data:;base64,` of the key that tokens are checked by.
+        token_secret_key: str = "",
+        token_public_key: str = "",
+        token_role_claim: str = "sub",
+        token_audience_claim: str = "aud",
+        token_audience: str = "",
+        token_clock_skew_seconds: int = 0,
+        tls_certificate_file: str = "",
+        tls_key_file: str = "",
+        tls_trust_certs_file: str = "",
+        tls_require_client_certificate: bool = False,
+        tls_refresh_seconds: int = 300,
     ) -> None:
         self.cluster_name: Final[str] = cluster_name
         self.message_size_max: Final[int] = message_size_max
@@ -233,6 +268,9 @@ class BrokerSettings:
         self.max_pending_publishes_per_connection: Final[int] = max_pending_publishes_per_connection
         self.max_pending_publish_bytes: Final[int] = max_pending_publish_bytes
         self.max_outbound_bytes_per_connection: Final[int] = max_outbound_bytes_per_connection
+        self.max_name_length: Final[int] = max_name_length
+        self.max_topic_watchers_per_connection: Final[int] = max_topic_watchers_per_connection
+        self.http_allowed_hosts: Final[tuple[str, ...]] = http_allowed_hosts
         self.persistent: Final[bool] = persistent
         self.non_persistent: Final[bool] = non_persistent
         self.auto_create_topics: Final[bool] = auto_create_topics
@@ -287,8 +325,52 @@ class BrokerSettings:
         self.ledger_bytes_max: Final[int] = ledger_bytes_max
         self.ledger_age_ms_max: Final[int] = ledger_age_ms_max
         self.watermark_bytes: Final[int] = watermark_bytes
+        self.authentication: Final[bool] = authentication
+        self.authorization: Final[bool] = authorization
+        self.super_user_roles: Final[tuple[str, ...]] = super_user_roles
+        self.anonymous_role: Final[str] = anonymous_role
+        self.authenticate_metrics: Final[bool] = authenticate_metrics
+        self.authentication_refresh_ms: Final[int] = authentication_refresh_ms
+        self.token_secret_key: Final[str] = token_secret_key
+        self.token_public_key: Final[str] = token_public_key
+        self.token_role_claim: Final[str] = token_role_claim
+        self.token_audience_claim: Final[str] = token_audience_claim
+        self.token_audience: Final[str] = token_audience
+        self.token_clock_skew_seconds: Final[int] = token_clock_skew_seconds
+        self.tls_certificate_file: Final[str] = tls_certificate_file
+        self.tls_key_file: Final[str] = tls_key_file
+        self.tls_trust_certs_file: Final[str] = tls_trust_certs_file
+        self.tls_require_client_certificate: Final[bool] = tls_require_client_certificate
+        self.tls_refresh_seconds: Final[int] = tls_refresh_seconds
         for setting in SETTINGS.values():
             setting.check(self.value_of(setting.name))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """What one setting says of another. Raises SettingsError."""
+        if bool(self.tls_certificate_file) != bool(self.tls_key_file):
+            lacks = "tls_key_file" if self.tls_certificate_file else "tls_certificate_file"
+            raise SettingsError(lacks, "TLS needs a certificate and its key: give this one too")
+        if self.tls_trust_certs_file and not self.tls_certificate_file:
+            raise SettingsError(
+                "tls_certificate_file",
+                "client certificates are shown over TLS only: give the broker a certificate too",
+            )
+        if self.tls_require_client_certificate and not self.tls_trust_certs_file:
+            raise SettingsError(
+                "tls_trust_certs_file", "client certificates are required: say who may issue them"
+            )
+        if self.token_secret_key and self.token_public_key:
+            raise SettingsError(
+                "token_public_key", "tokens are checked by one key: give a secret or a public key"
+            )
+        known = self.token_secret_key or self.token_public_key or self.tls_trust_certs_file
+        if self.authentication and not known:
+            raise SettingsError(
+                "authentication",
+                "nobody could prove who they are: give token_secret_key (`magnetar tokens init` "
+                "makes one), token_public_key, or tls_trust_certs_file for client certificates",
+            )
 
     def value_of(self, name: str) -> Value:
         """The value of the attribute with this name, which is one of `SETTINGS`."""
@@ -318,6 +400,9 @@ _ALL: Final = (
     Setting("max_pending_publishes_per_connection", COUNT, low=1),
     Setting("max_pending_publish_bytes", BYTES, low=1),
     Setting("max_outbound_bytes_per_connection", BYTES, low=1),
+    Setting("max_name_length", COUNT, high=32_768),
+    Setting("max_topic_watchers_per_connection", COUNT),
+    Setting("http_allowed_hosts", NAMES, optional=True),
     Setting("persistent", BOOL),
     Setting("non_persistent", BOOL),
     Setting("auto_create_topics", BOOL),
@@ -370,6 +455,23 @@ _ALL: Final = (
     Setting("ledger_bytes_max", BYTES, low=1),
     Setting("ledger_age_ms_max", MS, low=1),
     Setting("watermark_bytes", BYTES),
+    Setting("authentication", BOOL),
+    Setting("authorization", BOOL),
+    Setting("super_user_roles", NAMES, optional=True),
+    Setting("anonymous_role", TEXT, optional=True),
+    Setting("authenticate_metrics", BOOL),
+    Setting("authentication_refresh_ms", MS, low=1),
+    Setting("token_secret_key", TEXT, optional=True, secret=True),
+    Setting("token_public_key", TEXT, optional=True),
+    Setting("token_role_claim", TEXT),
+    Setting("token_audience_claim", TEXT),
+    Setting("token_audience", TEXT, optional=True),
+    Setting("token_clock_skew_seconds", SECONDS),
+    Setting("tls_certificate_file", TEXT, optional=True),
+    Setting("tls_key_file", TEXT, optional=True),
+    Setting("tls_trust_certs_file", TEXT, optional=True),
+    Setting("tls_require_client_certificate", BOOL),
+    Setting("tls_refresh_seconds", SECONDS),
 )
 
 SETTINGS: Final[dict[str, Setting]] = {setting.name: setting for setting in _ALL}

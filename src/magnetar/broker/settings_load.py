@@ -50,7 +50,19 @@ ENVIRONMENT: Final = "environment"
 TOML: Final = "magnetar.toml"
 BROKER_CONF: Final = "broker.conf"
 
-RESERVED: Final = ("data", "host", "port", "http_port", "config", "memory", "broker_conf")
+RESERVED: Final = (
+    "data",
+    "host",
+    "port",
+    "http_port",
+    "tls_port",
+    "https_port",
+    "advertised_host",
+    "insecure",
+    "config",
+    "memory",
+    "broker_conf",
+)
 
 _PREFIX: Final = "MAGNETAR_"
 
@@ -258,7 +270,8 @@ def _from_toml(key: str, setting: Setting, given: object) -> Value:
         return given
     if isinstance(given, str) and (setting.kind == TEXT or setting.kind in _UNITS):
         return _from_text(key, setting, given)
-    raise SettingsError(key, f"{given!r} has the wrong type: {_wanted(setting)}")
+    shown = "what is given" if setting.secret else repr(given)
+    raise SettingsError(key, f"{shown} has the wrong type: {_wanted(setting)}")
 
 
 def _from_text(key: str, setting: Setting, text: str) -> Value:

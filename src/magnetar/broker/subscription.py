@@ -32,10 +32,9 @@ from magnetar.broker.dispatch.selector import (
 )
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.promise import Promise, broken
+from magnetar.broker.promise import Promise
 from magnetar.errors import BrokerError, StorageError, UsageError
 from magnetar.model import AckType, ConsumerType, KeySharedMode, Position, ServerError
-from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandAckResponse
 
 if TYPE_CHECKING:
@@ -444,13 +443,6 @@ class Subscription:
         promise.then(lambda done: count(None), lambda error: None)
         return promise
 
-    def skip_messages(self, ids: list[MessageIdData]) -> Promise[None]:
-        """Acks single messages by name, all or nothing."""
-        try:
-            return self._move(self.cursor.plan_messages(ids))
-        except UsageError as error:
-            return broken(error)
-
     def _move(self, delta: AckDelta) -> Promise[None]:
         promise: Promise[None] = Promise()
         if self.closed or self.fenced:
@@ -467,18 +459,26 @@ class Subscription:
             if error is not None:
                 promise.fail(error)
                 return
-            if self.dispatcher is not None:
-                named = list(delta.entries) + [key for key, _ in delta.records]
-                if named:
-                    self.dispatcher.acked(named)
-                self.dispatcher.passed()
-            self.last_moved_ms = self.topic.host.now_ms()
-            self.topic.acks_moved()
-            self._check_end()
+            self.have_moved(delta)
             promise.keep(None)
 
         self._write_then(delta, settled)
         return promise
+
+    def have_moved(self, delta: AckDelta) -> None:
+        """An operator's acks are durable and applied: consumers let go of what they name."""
+        if self.dispatcher is not None:
+            named = list(delta.entries) + [key for key, _ in delta.records]
+            if named:
+                self.dispatcher.acked(named)
+            self.dispatcher.passed()
+        self.last_moved_ms = self.topic.host.now_ms()
+        self.topic.acks_moved()
+        self._check_end()
+
+    def wait_for(self, ticket: int) -> None:
+        """Acks that somebody else wrote are on their way: what depends on acks waits for them."""
+        self._ack_ticket = ticket
 
     def reset(
         self,
@@ -572,10 +572,11 @@ class Subscription:
         if self.closed:
             return
         self.closed = True
-        for consumer in list(self.consumers):
-            self.dismiss(consumer)
+        # First, or what one consumer had would go to the next, which is closed as well.
         if self.dispatcher is not None:
             self.dispatcher.close()
+        for consumer in list(self.consumers):
+            self.dismiss(consumer)
 
     # ---- Figures -------------------------------------------------------------
 

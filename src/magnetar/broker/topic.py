@@ -284,10 +284,12 @@ class Topic:
     def _is_duplicate(self, producer: Producer, send: CommandSend, facts: EntryFacts) -> bool:
         """Answers a publish that was stored before, or that may have been."""
         assert self.deduplication is not None
-        if facts.chunk_id >= 0 and facts.chunk_id + 1 < facts.chunk_count:
-            return False
         first, last = send.sequence_id, max(send.highest_sequence_id, send.sequence_id)
-        verdict = self.deduplication.judge(producer.name, first, last)
+        if facts.chunk_id >= 0 and facts.chunk_id + 1 < facts.chunk_count:
+            # The sequence id is that of the message, and counts when that is complete.
+            verdict = self.deduplication.look(producer.name, first, last)
+        else:
+            verdict = self.deduplication.judge(producer.name, first, last)
         if verdict == DUPLICATE:
             if producer.pending == 0:
                 producer.duplicate(send.sequence_id, send.highest_sequence_id)
@@ -347,6 +349,7 @@ class Topic:
         Kept at once, or when the topic is its own. Raises BrokerError.
         """
         self.require_open()
+        self.broker.require_short("producer", producer.name)
         if self.terminated:
             raise BrokerError(ServerError.TopicTerminatedError, f"{self.name} is terminated")
         if self.blocked is not None:
@@ -452,6 +455,7 @@ class Topic:
         """Adds a consumer, creating its subscription if need be."""
         promise: Promise[Subscription] = Promise()
         try:
+            self.broker.require_short("consumer", consumer.name)
             self._check_subscribe(request)
             subscription = self.subscriptions.get(request.subscription)
             if subscription is None:
@@ -503,6 +507,8 @@ class Topic:
                 f"{self.name} has {limit} consumers, the most that it may have",
             )
         known = request.subscription in self.subscriptions
+        if not known:
+            self.broker.require_short("subscription", request.subscription)
         if not known and request.durable and not request.may_create:
             raise BrokerError(
                 ServerError.SubscriptionNotFound,
@@ -539,6 +545,7 @@ class Topic:
             )
         if not name or name.startswith(INTERNAL):
             raise BrokerError(ServerError.NotAllowedError, f"no subscription is called {name!r}")
+        self.broker.require_short("subscription", name)
         cursor = Cursor(self.ledgers, mark_delete)
         cursor_id = self.store.create_cursor(
             self.id, name, encode_snapshot(cursor), properties=pack_properties(properties)

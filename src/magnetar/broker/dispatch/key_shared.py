@@ -10,6 +10,11 @@ Then the entries of a slot are with one consumer and were sent in order. An entr
 not be sent, or whose owner has no room, waits in replay; others are read past it, up to a
 limit. A subscription that allows delivery out of order has neither rule.
 
+A consumer that has got some chunks of a message and not its last is the owner of the slot
+until it has, whoever the selector names: nobody else could put the message together, and so
+the first consumer would never let go of the slot. If its chunks come to nothing, it owns the
+slot until it has acked them, given them back, or left.
+
 Slots that wait are kept by their owner (`_ready`), unless they drain: a slot is put there
 when its first entry comes to wait, and when its last holder lets go of it. So a consumer
 with room finds its work without looking at everybody else's.
@@ -49,6 +54,9 @@ class KeySharedDispatcher(SharedDispatcher):
         # By consumer: the slots that wait for it and may be sent. A dict, for its order.
         self._ready: Final[dict[int, dict[int, None]]] = {}
         self._by_key: Final[dict[int, Consumer]] = {}
+        # Slots with messages of which some chunks are out: whose they are, and the messages.
+        self._chunk_owner: Final[dict[int, int]] = {}
+        self._chunked: Final[dict[int, dict[str, None]]] = {}
         super().__init__(subscription)
 
     @property
@@ -77,6 +85,8 @@ class KeySharedDispatcher(SharedDispatcher):
     def remove(self, consumer: Consumer) -> None:
         if consumer.key not in self._by_key:
             return
+        for slot in [slot for slot, key in self._chunk_owner.items() if key == consumer.key]:
+            self._forget_chunks(slot)
         del self._by_key[consumer.key]
         del self._ready[consumer.key]
         self.selector.remove(consumer.key)
@@ -91,8 +101,16 @@ class KeySharedDispatcher(SharedDispatcher):
         for slot in self._waiting.slots():
             self._index(slot)
 
+    def _owner(self, slot: int) -> int:
+        """Who gets what is next in a slot, or NOBODY."""
+        if self._chunk_owner:
+            owner = self._chunk_owner.get(slot, NOBODY)
+            if owner != NOBODY:
+                return owner
+        return self.selector.owner(slot)
+
     def _index(self, slot: int) -> None:
-        owner = self.selector.owner(slot)
+        owner = self._owner(slot)
         if owner != NOBODY and not self._drains(slot, owner):
             self._ready[owner][slot] = None
 
@@ -113,6 +131,8 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _let_go(self, slot: int, consumer: Consumer) -> None:
         freed = not self.out_of_order and self.held.release(slot, consumer.key)
+        if freed and slot in self._chunk_owner:
+            self._forget_chunks(slot)
         if freed and self._waiting.has_slot(slot):
             self._index(slot)
 
@@ -125,7 +145,7 @@ class KeySharedDispatcher(SharedDispatcher):
             self._unindex(slot)
 
     def _unindex(self, slot: int) -> None:
-        owner = self.selector.owner(slot)
+        owner = self._owner(slot)
         if owner != NOBODY:
             self._ready[owner].pop(slot, None)
 
@@ -141,6 +161,8 @@ class KeySharedDispatcher(SharedDispatcher):
         self._waiting.clear()
         for slots in self._ready.values():
             slots.clear()
+        self._chunk_owner.clear()
+        self._chunked.clear()
 
     def _may_read_on(self) -> bool:
         return len(self._waiting) < self.subscription.look_ahead(len(self.consumers))
@@ -184,7 +206,28 @@ class KeySharedDispatcher(SharedDispatcher):
             self.held.hold(slot, consumer.key)
         if facts.chunk_id >= 0:
             consumer.chunks += 1
+            self._follow_chunk(slot, facts, consumer)
         return True
+
+    def _follow_chunk(self, slot: int, facts: EntryFacts, consumer: Consumer) -> None:
+        """A chunk is out: until the last is, the slot stays with its consumer."""
+        if facts.chunk_id + 1 < facts.chunk_count:
+            if slot not in self._chunk_owner:
+                self._chunk_owner[slot] = consumer.key
+                self._chunked[slot] = {}
+            self._chunked[slot][facts.uuid] = None
+        elif slot in self._chunked:
+            self._chunked[slot].pop(facts.uuid, None)
+            if not self._chunked[slot]:
+                self._forget_chunks(slot)
+                if self._waiting.has_slot(slot):
+                    self._index(slot)
+
+    def _forget_chunks(self, slot: int) -> None:
+        """The slot is the selector's to give again."""
+        self._unindex(slot)
+        del self._chunk_owner[slot]
+        del self._chunked[slot]
 
     def owner_of(self, facts: EntryFacts) -> Consumer | None:
         """Whose key it is, if that consumer has room."""
@@ -195,7 +238,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _taker(self, slot: int, key: int) -> Consumer | None:
         """Who may be sent the entry now."""
-        owner = self.selector.owner(slot)
+        owner = self._owner(slot)
         if owner == NOBODY:
             return None
         consumer = self._by_key[owner]

@@ -44,6 +44,8 @@ NEW: Final = 2
 
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
+# The clock of the machine may be set forward while we wait: it is looked at so often.
+ALARM_MS_MAX: Final = 60_000
 
 
 class SharedDispatcher(Dispatcher):
@@ -427,7 +429,8 @@ class SharedDispatcher(Dispatcher):
             self._alarm = None
         if next_ms is not None and not self._closed:
             self._alarm_ms = next_ms
-            self._alarm = self.host.call_later(max(next_ms - self.host.now_ms(), 1), self._ring)
+            delay_ms = min(max(next_ms - self.host.now_ms(), 1), ALARM_MS_MAX)
+            self._alarm = self.host.call_later(delay_ms, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

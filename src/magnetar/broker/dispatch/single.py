@@ -16,6 +16,7 @@ from magnetar.broker.dispatch.failover import pick_active
 from magnetar.broker.host import Timer
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
+from magnetar.protocol import entry_facts, split_entry
 from magnetar.storage.read_plan import ReadPlan, StoredEntry
 
 if TYPE_CHECKING:
@@ -150,5 +151,12 @@ class SingleDispatcher(Dispatcher):
                 consumer.deliver(
                     entry, self.partition, remaining=remaining, redelivery_count=0, now_ms=now_ms
                 )
+                if self.subscription.topic.chunks > 0:
+                    self._count_chunk(consumer, entry)
             self.read_position = Position(entry.ledger_id, entry.entry_id + 1)
         return True
+
+    def _count_chunk(self, consumer: Consumer, entry: StoredEntry) -> None:
+        assert entry.data is not None
+        if entry_facts(split_entry(entry.data)).chunk_id >= 0:
+            consumer.chunks += 1

@@ -1,0 +1,126 @@
+"""The ack state of a subscription, which no stats field of Pulsar shows.
+
+    mark-delete   it and everything before it is acked
+    holes         above it: runs of unacked entries that have something acked behind them
+    batches       partly acked ones: which indexes are left
+
+What lies behind the last entry that anything was acked of (`lastAckedPosition`) is the rest
+of the backlog, and is no hole. A state may have a million holes, so it comes in pages: `next`,
+if there is one, is what to ask for as `from`. Pages that are put together have every hole and
+batch once, as long as nothing was acked meanwhile; a hole that a page ends in goes on in the
+next one.
+"""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.ack import Cursor
+from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, json_answer
+from magnetar.admin.call import SUBSCRIPTION, Call, Route, shown, whole_number
+from magnetar.model import Position
+
+__all__ = ["ROUTES", "holes_and_batches"]
+
+PAGE: Final = 1000
+PAGE_MAX: Final = 10_000
+# A page ends with the batch that makes it longer than this, for batches may be large.
+INDEXES_MAX: Final = 100_000
+RUN_ENTRIES_MAX: Final = 1 << 30
+
+Hole = tuple[Position, Position]
+Batch = tuple[Position, int, list[int]]
+
+
+async def get_ack_state(call: Call) -> Response:
+    subscription = call.subscription()
+    if not subscription.topic.name.persistent:
+        raise Refusal(
+            NOT_ALLOWED, f"{subscription.topic.name} is not persistent: it stores nothing"
+        )
+    limit = whole_number("limit", call.query("limit") or PAGE, 1, PAGE_MAX)
+    cursor = subscription.cursor
+    start = _position("from", call.query("from")) or cursor.mark_delete
+    holes, batches, following = holes_and_batches(cursor, start, limit)
+    return json_answer(
+        {
+            "markDeletePosition": _text(cursor.mark_delete),
+            "lastPosition": _text(subscription.topic.ledgers.last()),
+            "lastAckedPosition": _text(cursor.last_touched() or cursor.mark_delete),
+            "epoch": cursor.epoch,
+            "msgBacklog": cursor.unacked_entries(),
+            "msgBacklogMessages": cursor.unacked_messages(),
+            "ackedRanges": cursor.acked_run_count(),
+            "partiallyAckedBatches": cursor.partial_entries(),
+            "holes": [{"first": _text(first), "last": _text(last)} for first, last in holes],
+            "batches": [
+                {"position": _text(position), "batchSize": size, "remaining": left}
+                for position, size, left in batches
+            ],
+            "next": None if following is None else _text(following),
+        }
+    )
+
+
+def holes_and_batches(
+    cursor: Cursor, start: Position, limit: int
+) -> tuple[list[Hole], list[Batch], Position | None]:
+    """Of each at most `limit`, from a position on, and where the next page begins."""
+    end = cursor.last_touched()
+    if end is None:
+        return [], [], None
+    holes, cut = _holes(cursor, start, end, limit)
+    batches: list[Batch] = []
+    indexes = 0
+    for position, remaining, size in cursor.partly_acked(start):
+        if cut is not None and position >= cut:
+            break
+        if len(batches) == limit or indexes > INDEXES_MAX:
+            cut = position
+            break
+        left = [index for index in range(size) if remaining >> index & 1]
+        indexes += len(left)
+        batches.append((position, size, left))
+    return _clipped(holes, cut), batches, cut
+
+
+def _holes(
+    cursor: Cursor, start: Position, end: Position, limit: int
+) -> tuple[list[Hole], Position | None]:
+    holes: list[Hole] = []
+    run = cursor.next_run(start, RUN_ENTRIES_MAX)
+    while run is not None and Position(run.ledger_id, run.first) <= end:
+        if len(holes) == limit:
+            return holes, Position(run.ledger_id, run.first)
+        last = min(Position(run.ledger_id, run.end - 1), end)
+        holes.append((Position(run.ledger_id, run.first), last))
+        run = cursor.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES_MAX)
+    return holes, None
+
+
+def _clipped(holes: list[Hole], cut: Position | None) -> list[Hole]:
+    """What of the holes comes before a position."""
+    if cut is None:
+        return holes
+    before = [hole for hole in holes if hole[0] < cut]
+    if before and before[-1][1] >= cut:
+        before[-1] = (before[-1][0], Position(cut.ledger_id, cut.entry_id - 1))
+    return before
+
+
+def _text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
+
+
+def _position(name: str, value: str | None) -> Position | None:
+    if value is None:
+        return None
+    ledger_id, colon, entry_id = value.partition(":")
+    if not colon:
+        raise Refusal(BAD_REQUEST, f"{name} is {shown(value)}: give ledger:entry")
+    return Position(whole_number(name, ledger_id, -1), whole_number(name, entry_id, -1))
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", f"{SUBSCRIPTION}/ackState", get_ack_state),
+]

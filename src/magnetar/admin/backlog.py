@@ -1,0 +1,123 @@
+"""Backlogs, counted: what a subscription has before it, and what a topic stores for all.
+
+Nothing is read for this: the indexes have the sizes of batches, and the cursor what is acked.
+"""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.ack import Cursor
+from magnetar.admin.answer import NOT_ALLOWED, PRECONDITION, Refusal, json_answer
+from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route
+from magnetar.admin.messages import date_text
+from magnetar.admin.subscriptions import read_place
+from magnetar.broker.topic import Topic
+from magnetar.model import Position
+
+__all__ = ["ROUTES"]
+
+RUN_ENTRIES_MAX: Final = 1 << 30
+
+
+async def analyze(call: Call) -> Response:
+    """How much a subscription has before it, from a position on if there is a body."""
+    body = await call.json()
+    place = None if body is None else read_place(body)
+    subscription = call.subscription()
+    topic = _stored(subscription.topic)
+    cursor = subscription.cursor
+    start = cursor.mark_delete if place is None else place.next_read(topic)
+    entries, messages, first, last = _count(topic, cursor, start)
+    return json_answer(
+        {
+            "entries": entries,
+            "messages": messages,
+            "markerMessages": 0,
+            # There are no filters, so all is accepted.
+            "filterAcceptedEntries": entries,
+            "filterRejectedEntries": 0,
+            "filterRescheduledEntries": 0,
+            "filterAcceptedMessages": messages,
+            "filterRejectedMessages": 0,
+            "filterRescheduledMessages": 0,
+            "aborted": False,
+            "firstMessageId": first,
+            "lastMessageId": last,
+        }
+    )
+
+
+def _count(
+    topic: Topic, cursor: Cursor, start: Position
+) -> tuple[int, int, str | None, str | None]:
+    """Unacked entries and messages from a position on, and the first and last of them."""
+    entries = 0
+    messages = 0
+    first: str | None = None
+    last: str | None = None
+    sizes = topic.ledgers.sizes
+    run = cursor.next_run(start, RUN_ENTRIES_MAX)
+    while run is not None:
+        entries += run.end - run.first
+        messages += sizes.message_count(run.ledger_id, run.first, run.end)
+        first = first or f"{run.ledger_id}:{run.first}"
+        last = f"{run.ledger_id}:{run.end - 1}"
+        run = cursor.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES_MAX)
+    for _, remaining, size in cursor.partly_acked(start):
+        messages -= size - remaining.bit_count()
+    return entries, messages, first, last
+
+
+async def offline_backlog(call: Call) -> Response:
+    """What a topic stores, and for whom; Pulsar asks this of topics that are not loaded."""
+    topic = _stored(call.topic())
+    ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
+    return json_answer(
+        {
+            "storageSize": topic.size_bytes(),
+            "totalMessages": sum([max(topic.ledgers.entry_count(one.id), 0) for one in ledgers]),
+            "messageBacklog": sum(
+                [one.cursor.unacked_entries() for one in topic.subscriptions.values()]
+            ),
+            "brokerName": call.admin.broker_id,
+            "topicName": str(topic.name),
+            "dataLedgerDetails": [
+                {"entries": one.entries, "timestamp": one.created_ms, "size": one.size_bytes}
+                | {"ledgerId": one.id}
+                for one in ledgers
+            ],
+            "cursorDetails": {
+                name: {
+                    "cursorBacklog": one.cursor.unacked_entries(),
+                    "cursorLedgerId": one.cursor_id,
+                }
+                for name, one in topic.subscriptions.items()
+            },
+            "statGeneratedAt": date_text(call.broker.host.now_ms()),
+        }
+    )
+
+
+async def find_by_index(call: Call) -> Response:
+    """Pulsar's brokers can number messages, and then find them so. This one does not."""
+    call.query_number("index", 0)
+    _stored(call.topic())
+    raise Refusal(
+        PRECONDITION,
+        "messages have no index here (brokerEntryMetadataInterceptors is not set): ask by time, "
+        "at messageid/{ms}",
+    )
+
+
+def _stored(topic: Topic) -> Topic:
+    if not topic.name.persistent:
+        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
+    return topic
+
+
+ROUTES: Final[list[Route]] = [
+    ("POST", f"{SUBSCRIPTION}/analyzeBacklog", analyze),
+    ("GET", f"{TOPIC}/backlog", offline_backlog),
+    ("GET", f"{TOPIC}/getMessageIdByIndex", find_by_index),
+]

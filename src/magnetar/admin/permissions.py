@@ -1,0 +1,118 @@
+"""Permissions: what roles may do in a namespace, on a topic, with a subscription.
+
+A grant says all that a role may do from then on, there; to revoke is to grant nothing. What
+a permission allowed is closed when it is taken away. `magnetar.broker.auth.permissions` tells
+what the actions mean.
+"""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from magnetar.admin.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
+from magnetar.admin.call import TOPIC, Call, Route, shown
+from magnetar.admin.namespaces import NAMESPACE, namespace_policies
+from magnetar.broker.auth.permissions import Permissions, read_actions
+from magnetar.errors import SettingsError
+
+__all__ = ["ROUTES"]
+
+PERMISSIONS: Final = f"{NAMESPACE}/permissions"
+
+
+def _of(call: Call) -> Permissions:
+    namespace_policies(call)
+    return call.broker.directory.permissions_of(call.namespace)
+
+
+def _keep(call: Call, permissions: Permissions) -> Response:
+    call.broker.directory.put_permissions(call.namespace, permissions)
+    call.broker.permissions_changed(call.namespace)
+    return no_content()
+
+
+async def _actions(call: Call) -> tuple[str, ...]:
+    body = await call.json()
+    try:
+        return read_actions(body)
+    except SettingsError as error:
+        raise Refusal(BAD_REQUEST, str(error)) from None
+
+
+async def _roles(call: Call) -> tuple[str, ...]:
+    body = await call.json()
+    if not isinstance(body, list) or not all(isinstance(role, str) and role for role in body):
+        raise Refusal(BAD_REQUEST, f"the body is {shown(body)}: give a list of roles")
+    return tuple(sorted(set(body)))
+
+
+# ---- Namespaces ------------------------------------------------------------------------
+
+
+async def get_on_namespace(call: Call) -> Response:
+    return json_answer(_of(call).namespace)
+
+
+async def grant_on_namespace(call: Call) -> Response:
+    actions = await _actions(call)
+    return _keep(call, _of(call).with_namespace(call.path["role"], actions))
+
+
+async def revoke_on_namespace(call: Call) -> Response:
+    return _keep(call, _of(call).with_namespace(call.path["role"], ()))
+
+
+# ---- Topics ----------------------------------------------------------------------------
+
+
+async def get_on_topic(call: Call) -> Response:
+    return json_answer(_of(call).grants_on(str(call.topic_name.partitioned)))
+
+
+async def grant_on_topic(call: Call) -> Response:
+    actions = await _actions(call)
+    topic = str(call.topic_name.partitioned)
+    return _keep(call, _of(call).with_topic(topic, call.path["role"], actions))
+
+
+async def revoke_on_topic(call: Call) -> Response:
+    topic = str(call.topic_name.partitioned)
+    before = _of(call)
+    if call.path["role"] not in before.topics.get(topic, {}):
+        raise Refusal(
+            PRECONDITION, f"Permissions are not set at the topic level for {call.path['role']!r}"
+        )
+    return _keep(call, before.with_topic(topic, call.path["role"], ()))
+
+
+# ---- Subscriptions ---------------------------------------------------------------------
+
+
+async def get_on_subscriptions(call: Call) -> Response:
+    return json_answer(_of(call).subscriptions)
+
+
+async def grant_on_subscription(call: Call) -> Response:
+    """To these roles and no others; to all who may consume, if there are none."""
+    roles = await _roles(call)
+    return _keep(call, _of(call).with_subscription(call.path["subscription"], roles))
+
+
+async def revoke_on_subscription(call: Call) -> Response:
+    before = _of(call)
+    name = call.path["subscription"]
+    left = [role for role in before.subscriptions.get(name, ()) if role != call.path["role"]]
+    return _keep(call, before.with_subscription(name, tuple(left)))
+
+
+ROUTES: Final[list[Route]] = [
+    ("GET", PERMISSIONS, get_on_namespace),
+    ("POST", f"{PERMISSIONS}/{{role}}", grant_on_namespace),
+    ("DELETE", f"{PERMISSIONS}/{{role}}", revoke_on_namespace),
+    ("GET", f"{PERMISSIONS}/subscription", get_on_subscriptions),
+    ("POST", f"{PERMISSIONS}/subscription/{{subscription}}", grant_on_subscription),
+    ("DELETE", f"{PERMISSIONS}/{{subscription}}/{{role}}", revoke_on_subscription),
+    ("GET", f"{TOPIC}/permissions", get_on_topic),
+    ("POST", f"{TOPIC}/permissions/{{role}}", grant_on_topic),
+    ("DELETE", f"{TOPIC}/permissions/{{role}}", revoke_on_topic),
+]

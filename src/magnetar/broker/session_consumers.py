@@ -1,0 +1,386 @@
+"""The consumers of one session, by the ids that its client gave them.
+
+| a consumer id is | ACK, FLOW, SEEK...      | becomes                                         |
+|------------------|-------------------------|-------------------------------------------------|
+| unknown          | refused                 | joining, by SUBSCRIBE                           |
+| joining          | refused: not yet        | joined, when its subscription has it; unknown   |
+| joined           | the subscription's      | unknown: closed by the client                   |
+| dismissed        | refused: not now        | joining, by SUBSCRIBE; unknown                  |
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack.delta import position_key
+from magnetar.broker.auth.access import CONSUME
+from magnetar.broker.broker import Broker
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.peer import Peer, unsigned
+from magnetar.broker.schema import schema_topic
+from magnetar.broker.session_schemas import read_schema
+from magnetar.broker.subscription import KeySharedOptions, Subscription
+from magnetar.broker.topic import SubscribeRequest, Topic
+from magnetar.errors import BrokerError, MagnetarError
+from magnetar.model import ConsumerType, Position, ServerError, TopicName
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import (
+    CommandAck,
+    CommandAckResponse,
+    CommandFlow,
+    entry_facts,
+    message_id_from_pb,
+    message_id_to_pb,
+    signed,
+    split_entry,
+)
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.read_plan import ReadPlan
+
+__all__ = ["SessionConsumers"]
+
+VALID_TYPES: Final = (0, 1, 2, 3)
+
+
+@final
+class _Link:
+    """A consumer of this session, and what it consumes once that is settled."""
+
+    def __init__(self, consumer: Consumer, topic: Topic) -> None:
+        self.consumer: Final = consumer
+        self.topic: Final = topic
+        self.subscription: Subscription | None = None
+
+
+@final
+class SessionConsumers:
+    """See the module."""
+
+    def __init__(self, broker: Broker, peer: Peer) -> None:
+        self._broker: Final = broker
+        self._peer: Final = peer
+        self._links: Final[dict[int, _Link]] = {}
+
+    def lost(self) -> None:
+        """The connection is gone: its consumers are too."""
+        for link in list(self._links.values()):
+            link.consumer.closed = True
+            if link.subscription is not None:
+                link.subscription.leave(link.consumer)
+        self._links.clear()
+
+    def lag_ended(self) -> None:
+        """The peer reads again: its consumers may be served."""
+        for link in list(self._links.values()):
+            if link.subscription is not None and not link.consumer.closed:
+                link.subscription.resume()
+
+    def on_subscribe(self, command: pb.CommandSubscribe) -> None:
+        id = signed(command.consumer_id)
+        link = self._links.get(id)
+        if link is not None and not link.consumer.closed:
+            if link.subscription is not None:
+                self._peer.succeed(command.request_id)
+            else:
+                reason = f"consumer {id} is being subscribed already: wait for that"
+                self._peer.refuse(
+                    command.request_id, BrokerError(ServerError.ServiceNotReady, reason)
+                )
+            return
+        try:
+            name = TopicName.parse(command.topic)
+            access = self._broker.access
+            access.require_topic(self._peer.principal, CONSUME, name, command.subscription)
+            if command.subType not in VALID_TYPES:
+                raise BrokerError(
+                    ServerError.NotAllowedError, f"no subscription is of type {command.subType}"
+                )
+            topic = self._broker.topic(name, may_create=command.force_topic_creation)
+            self._check_schema(command, topic)
+        except (MagnetarError, ValueError) as error:
+            self._peer.refuse(command.request_id, error)
+            return
+        consumer = self._make_consumer(command, id)
+        self._links[id] = _Link(consumer, topic)
+        holder = self._exclusive_holder(command, topic)
+        if holder is not None:
+            holder.peer.probe(lambda alive: self._subscribe(command, topic, consumer))
+        else:
+            self._subscribe(command, topic, consumer)
+
+    def _check_schema(self, command: pb.CommandSubscribe, topic: Topic) -> None:
+        schema = read_schema(command.schema) if command.HasField("schema") else None
+        idle = not topic.producers and topic.ledgers.last().entry_id < 0
+        self._broker.schemas.add_consumer_schema(
+            schema_topic(topic.name), schema, self._broker.schema_policy(topic.name), idle=idle
+        )
+
+    def _make_consumer(self, command: pb.CommandSubscribe, id: int) -> Consumer:
+        key = self._broker.new_consumer_key()
+        return Consumer(
+            self._peer,
+            key,
+            id,
+            command.consumer_name or f"{key:05x}",
+            priority=command.priority_level,
+            epoch=signed(command.consumer_epoch) if command.HasField("consumer_epoch") else None,
+            metadata={item.key: item.value for item in command.metadata},
+            connected_ms=self._broker.host.now_ms(),
+        )
+
+    def _exclusive_holder(self, command: pb.CommandSubscribe, topic: Topic) -> Consumer | None:
+        """Another connection's consumer that stands in the way, if it is alive."""
+        subscription = topic.subscriptions.get(command.subscription)
+        if subscription is None or command.subType != ConsumerType.Exclusive:
+            return None
+        for consumer in subscription.consumers:
+            if consumer.peer is not self._peer:
+                return consumer
+        return None
+
+    def _subscribe(self, command: pb.CommandSubscribe, topic: Topic, consumer: Consumer) -> None:
+        if self._peer.closed:
+            return
+        if consumer.closed:
+            reason = f"consumer {consumer.id} was closed meanwhile"
+            self._peer.refuse(command.request_id, BrokerError(ServerError.ServiceNotReady, reason))
+            return
+        start = None
+        if command.HasField("start_message_id"):
+            start = message_id_from_pb(command.start_message_id)
+        request = SubscribeRequest(
+            command.subscription,
+            command.subType,
+            durable=command.durable,
+            initial_position=command.initialPosition,
+            start=start,
+            rollback_seconds=command.start_message_rollback_duration_sec,
+            properties={item.key: item.value for item in command.subscription_properties},
+            key_shared=read_key_shared(command),
+            may_create=topic.policies.auto_create_subscriptions,
+        )
+        request_id = command.request_id
+
+        def joined(subscription: Subscription) -> None:
+            self._joined(request_id, consumer, subscription)
+
+        def refused(error: Exception) -> None:
+            link = self._links.get(int(consumer.id))
+            if link is not None and link.consumer is consumer:
+                del self._links[int(consumer.id)]
+            self._peer.refuse(request_id, error)
+
+        topic.subscribe(request, consumer).then(joined, refused)
+
+    def _joined(self, request_id: int, consumer: Consumer, subscription: Subscription) -> None:
+        link = self._links.get(int(consumer.id))
+        if self._peer.closed or link is None or link.consumer is not consumer:
+            subscription.leave(consumer)
+            return
+        try:
+            # It may have been taken away while this was under way.
+            self._broker.access.require_topic(
+                self._peer.principal, CONSUME, link.topic.name, subscription.name
+            )
+        except BrokerError as error:
+            del self._links[int(consumer.id)]
+            subscription.leave(consumer)
+            self._peer.refuse(request_id, error)
+            return
+        link.subscription = subscription
+        self._peer.succeed(request_id)
+        consumer.held = False
+        subscription.pump()
+
+    def on_close_consumer(self, command: pb.CommandCloseConsumer) -> None:
+        id = signed(command.consumer_id)
+        request_id = command.request_id
+        link = self._links.pop(id, None)
+        if link is None or link.subscription is None:
+            if link is not None:
+                link.consumer.closed = True
+            self._peer.succeed(request_id)
+            return
+        link.subscription.leave(link.consumer).then(
+            lambda done: self._peer.succeed(request_id),
+            lambda error: self._peer.succeed(request_id),
+        )
+
+    def on_unsubscribe(self, command: pb.CommandUnsubscribe) -> None:
+        request_id = command.request_id
+        link = self._ready_link(command.consumer_id, request_id)
+        if link is None:
+            return
+        subscription = link.subscription
+        assert subscription is not None
+        topic = link.topic
+        others = [c for c in subscription.consumers if c is not link.consumer]
+        if others and not command.force:
+            reason = f"{subscription.title} has {len(others)} other consumers: close them first"
+            self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
+            return
+        del self._links[signed(command.consumer_id)]
+
+        def left(done: None) -> None:
+            topic.unsubscribe(subscription).then(
+                lambda done: self._peer.succeed(request_id),
+                lambda error: self._peer.refuse(request_id, error),
+            )
+
+        subscription.leave(link.consumer).then(left, lambda error: None)
+
+    def _ready_link(self, consumer_id: int, request_id: int) -> _Link | None:
+        """The consumer, or None after telling the client that there is none."""
+        link = self._links.get(signed(consumer_id))
+        if link is None or link.subscription is None or link.consumer.closed:
+            reason = f"Consumer not found: {consumer_id} is closed or was never subscribed"
+            self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
+            return None
+        return link
+
+    def on_flow(self, command: CommandFlow) -> None:
+        link = self._links.get(command.consumer_id)
+        if link is not None and link.subscription is not None:
+            link.subscription.flow(link.consumer, command.message_permits)
+
+    def on_ack(self, command: CommandAck) -> None:
+        link = self._links.get(command.consumer_id)
+        if link is not None and link.subscription is not None and not link.consumer.closed:
+            link.subscription.ack(link.consumer, command)
+            return
+        if command.request_id is None:
+            return
+        if link is not None:
+            code = ServerError.ServiceNotReady
+            reason = f"consumer {command.consumer_id} is not connected now: try again"
+        else:
+            code = ServerError.ConsumerNotFound
+            reason = f"there is no consumer {command.consumer_id}: subscribe, then ack again"
+        self._peer.send(
+            CommandAckResponse(command.consumer_id, command.request_id, int(code), reason)
+        )
+
+    def on_redeliver(self, command: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+        link = self._links.get(signed(command.consumer_id))
+        if link is None or link.subscription is None or link.consumer.closed:
+            return
+        ids = [message_id_from_pb(id) for id in command.message_ids]
+        keys = sorted({position_key(id.ledger_id, id.entry_id) for id in ids})
+        epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") else None
+        link.subscription.redeliver(link.consumer, keys, epoch)
+
+    def on_seek(self, command: pb.CommandSeek) -> None:
+        request_id = command.request_id
+        link = self._ready_link(command.consumer_id, request_id)
+        if link is None:
+            return
+        subscription = link.subscription
+        assert subscription is not None
+        if command.HasField("message_id"):
+            id = message_id_from_pb(command.message_id)
+            moved = subscription.reset(
+                Position(id.ledger_id, id.entry_id),
+                batch_index=id.batch_index,
+                ack_set=id.ack_set,
+                batch_size=id.batch_size,
+            )
+        elif command.HasField("message_publish_time"):
+            moved = subscription.reset(link.topic.position_at(command.message_publish_time))
+        else:
+            reason = "a seek needs a message id or a publish time"
+            self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
+            return
+        moved.then(
+            lambda done: self._peer.succeed(request_id),
+            lambda error: self._peer.refuse(request_id, error),
+        )
+
+    def on_consumer_stats(self, command: pb.CommandConsumerStats) -> None:
+        link = self._links.get(signed(command.consumer_id))
+        if link is None or link.subscription is None:
+            self._peer.send(
+                pb.CommandConsumerStatsResponse(
+                    request_id=command.request_id,
+                    error_code=ServerError.ConsumerNotFound,
+                    error_message=f"there is no consumer {command.consumer_id}",
+                )
+            )
+            return
+        consumer, subscription = link.consumer, link.subscription
+        self._peer.send(
+            pb.CommandConsumerStatsResponse(
+                request_id=command.request_id,
+                msgRateOut=consumer.out.message_rate,
+                msgThroughputOut=consumer.out.byte_rate,
+                msgRateRedeliver=consumer.redelivered.message_rate,
+                consumerName=consumer.name,
+                availablePermits=unsigned(consumer.permits),
+                unackedMessages=consumer.unacked,
+                blockedConsumerOnUnackedMsgs=consumer.blocked,
+                address=self._peer.address,
+                connectedSince=str(consumer.connected_ms),
+                type=subscription.type_name,
+                msgRateExpired=subscription.expired.message_rate,
+                msgBacklog=subscription.cursor.unacked_entries(),
+                messageAckRate=consumer.acked.message_rate,
+            )
+        )
+
+    # ---- The last message ----------------------------------------------------
+
+    def on_last_message_id(self, command: pb.CommandGetLastMessageId) -> None:
+        request_id = command.request_id
+        link = self._ready_link(command.consumer_id, request_id)
+        if link is None:
+            return
+        topic, subscription = link.topic, link.subscription
+        assert subscription is not None
+        last = topic.ledgers.last()
+        mark_delete = subscription.cursor.mark_delete
+        if last.entry_id < 0:
+            self._send_last_id(request_id, MessageIdData(-1, -1, topic.partition), mark_delete)
+            return
+        plan = self._broker.store.plan_entries([last])
+
+        def done(error: Exception | None) -> None:
+            self._broker.store.finish_read(plan)
+            if error is not None:
+                self._peer.refuse(request_id, error)
+            else:
+                self._send_last_id(request_id, last_id_of(plan, topic.partition), mark_delete)
+
+        if plan.complete:
+            done(None)
+        else:
+            self._broker.host.read(plan, done)
+
+    def _send_last_id(self, request_id: int, id: MessageIdData, mark_delete: Position) -> None:
+        mark = MessageIdData(mark_delete.ledger_id, mark_delete.entry_id)
+        self._peer.send(
+            pb.CommandGetLastMessageIdResponse(
+                request_id=request_id,
+                last_message_id=message_id_to_pb(id),
+                consumer_mark_delete_position=message_id_to_pb(mark),
+            )
+        )
+
+
+def read_key_shared(command: pb.CommandSubscribe) -> KeySharedOptions:
+    """What a Key_Shared consumer asks for; the defaults if it says nothing."""
+    if not command.HasField("keySharedMeta"):
+        return KeySharedOptions()
+    meta = command.keySharedMeta
+    return KeySharedOptions(
+        meta.keySharedMode,
+        [(item.start, item.end) for item in meta.hashRanges],
+        out_of_order=meta.allowOutOfOrderDelivery,
+    )
+
+
+def last_id_of(plan: ReadPlan, partition: i64) -> MessageIdData:
+    """The id of the last message of the one entry that was read."""
+    entry = plan.entries[0]
+    assert entry.data is not None
+    facts = entry_facts(split_entry(entry.data))
+    index: i64 = facts.batch_size - 1 if facts.batched else -1
+    return MessageIdData(entry.ledger_id, entry.entry_id, partition, index)

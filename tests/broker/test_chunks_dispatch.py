@@ -1,0 +1,230 @@
+"""Chunks and the consumers of a subscription: one gets them all, whoever comes and goes."""
+
+import pytest
+from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer, World
+
+from magnetar.model import KeySharedMode
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import pulsar_pb2 as pb
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def chunks(messages: list[Delivery]) -> list[tuple[str | None, int | None]]:
+    return [(message.metadata.uuid, message.chunk_id) for message in messages]
+
+
+def whole(messages: list[Delivery]) -> list[str]:
+    """The messages that a consumer can put together of what it got, in order."""
+    found: list[str] = []
+    following: dict[str, int] = {}
+    for message in messages:
+        uuid, chunk_id = message.metadata.uuid, message.chunk_id
+        if uuid is None or chunk_id is None:
+            continue
+        if chunk_id == 0:
+            following[uuid] = 0
+        if following.get(uuid) == chunk_id:
+            following[uuid] += 1
+            if following[uuid] == message.metadata.num_chunks_from_msg:
+                found.append(uuid)
+    return found
+
+
+def moved_key(world: World) -> tuple[WireConsumer, WireConsumer, str]:
+    """A key that the first consumer has until the second comes, with room for all."""
+    client = world.connect()
+    for number in range(100):
+        key = f"k{number}"
+        first = client.subscribe(f"try-{number}", "sub", KeyShared, consumer_name="a")
+        first.flow(100)
+        second = client.subscribe(f"try-{number}", "sub", KeyShared, consumer_name="b")
+        second.flow(100)
+        client.producer(f"try-{number}").send("x", partition_key=key)
+        if second.payloads():
+            return first, second, key
+    raise AssertionError("no key of the second consumer's")
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_key_shared_a_message_is_finished_where_it_began(world: World, out_of_order: bool) -> None:
+    key = moved_key(world)[2]
+    client = world.connect()
+    meta = pb.KeySharedMeta(
+        keySharedMode=KeySharedMode.AutoSplit, allowOutOfOrderDelivery=out_of_order
+    )
+    options = {"keySharedMeta": meta}
+    first = client.subscribe("t", "sub", KeyShared, consumer_name="a", **options)
+    first.flow(100)
+    producer, other = client.producer("t"), client.producer("t")
+    producer.send_chunk("u", 0, 3, "x", partition_key=key)
+    second = client.subscribe("t", "sub", KeyShared, consumer_name="b", **options)
+    second.flow(100)
+    other.send("between", partition_key=key)
+    producer.send_chunk("u", 1, 3, "y", partition_key=key)
+    producer.send_chunk("u", 2, 3, "z", partition_key=key)
+    other.send("behind", partition_key=key)
+    got = first.deliveries()
+    assert whole(got) == ["u"]
+    assert [message.payloads[0] for message in got] == ["x", "between", "y", "z"]
+    if out_of_order:
+        assert second.payloads() == ["behind"]
+        return
+    assert second.payloads() == []
+    first.acked(*[message.id for message in got])
+    assert second.payloads() == ["behind"]
+
+
+def test_key_shared_a_slot_goes_on_when_its_consumer_has_no_room(world: World) -> None:
+    key = moved_key(world)[2]
+    client = world.connect()
+    first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
+    first.flow(1)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 3, "x", partition_key=key)
+    second = client.subscribe("t", "sub", KeyShared, consumer_name="b")
+    second.flow(100)
+    producer.send_chunk("u", 1, 3, "y", partition_key=key)
+    producer.send_chunk("u", 2, 3, "z", partition_key=key)
+    producer.send("behind", partition_key=key)
+    assert (first.payloads(), second.payloads()) == (["x"], [])
+    first.flow(1)
+    first.flow(1)
+    got = first.deliveries()
+    assert [message.payloads[0] for message in got] == ["y", "z"]
+    first.flow(10)
+    assert first.payloads() == []
+
+
+def test_key_shared_a_consumer_that_leaves_hands_its_chunks_over(world: World) -> None:
+    key = moved_key(world)[2]
+    client = world.connect()
+    first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
+    first.flow(100)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 3, "x", partition_key=key)
+    second = client.subscribe("t", "sub", KeyShared, consumer_name="b")
+    second.flow(100)
+    producer.send_chunk("u", 1, 3, "y", partition_key=key)
+    first.close()
+    producer.send_chunk("u", 2, 3, "z", partition_key=key)
+    assert whole(second.deliveries()) == ["u"]
+
+
+def test_key_shared_several_messages_of_a_slot_are_finished(world: World) -> None:
+    key = moved_key(world)[2]
+    client = world.connect()
+    first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
+    first.flow(100)
+    producers = [client.producer("t") for _ in range(2)]
+    for number, producer in enumerate(producers):
+        producer.send_chunk(f"u{number}", 0, 2, "x", partition_key=key)
+    second = client.subscribe("t", "sub", KeyShared, consumer_name="b")
+    second.flow(100)
+    for number, producer in enumerate(producers):
+        producer.send_chunk(f"u{number}", 1, 2, "y", partition_key=key)
+    got = first.deliveries()
+    assert whole(got) == ["u0", "u1"]
+    # A last chunk alone changes nothing for anybody.
+    client.producer("t").send_chunk("orphan", 1, 2, "z", partition_key=key)
+    first.acked(*[message.id for message in got])
+    assert second.payloads() == ["z"]
+
+
+@pytest.mark.parametrize("how", ["acked", "given back"])
+def test_key_shared_chunks_that_came_to_nothing_let_the_slot_go(world: World, how: str) -> None:
+    key = moved_key(world)[2]
+    client = world.connect()
+    first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
+    first.flow(100)
+    producer = client.producer("t")
+    orphan = producer.send_chunk("u", 0, 3, "x", partition_key=key)
+    second = client.subscribe("t", "sub", KeyShared, consumer_name="b")
+    second.flow(100)
+    client.producer("t").send("behind", partition_key=key)
+    got = first.deliveries()
+    assert [message.payloads[0] for message in got] == ["x", "behind"]
+    if how == "acked":
+        first.acked(orphan, got[1].id)
+    else:
+        first.redeliver(orphan, got[1].id)
+        assert second.payloads() == ["x", "behind"]
+    client.producer("t").send("more", partition_key=key)
+    assert second.payloads() == ["more"]
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+@pytest.mark.parametrize("ends", ["leaves", "gives back"])
+def test_chunks_of_a_lost_consumer_come_whole_to_the_other(
+    world: World, type: int, ends: str
+) -> None:
+    """#26395: what the first one had, and what comes later, in order."""
+    client = world.connect()
+    first = client.subscribe("t", "sub", type)
+    first.flow(3)
+    producers = [client.producer("t") for _ in range(2)]
+    for chunk_id in range(2):
+        for number, producer in enumerate(producers):
+            producer.send_chunk(f"u{number}", chunk_id, 3, f"{number}{chunk_id}")
+    had = first.deliveries()
+    assert len(had) == 3
+    second = client.subscribe("t", "sub", type)
+    second.flow(100)
+    if ends == "leaves":
+        first.close()
+    else:
+        first.redeliver(*[message.id for message in had])
+        first.flow(100)
+    for number, producer in enumerate(producers):
+        producer.send_chunk(f"u{number}", 2, 3, f"{number}2")
+    got = whole(second.deliveries())
+    if ends == "gives back":
+        got += whole(first.deliveries())
+    assert sorted(got) == ["u0", "u1"]
+
+
+def test_chunks_without_their_first_stall_nobody(world: World) -> None:
+    """#26395: chunk 0 is acked, the others are nobody's."""
+    client = world.connect()
+    consumers = [client.subscribe("t", "sub", Shared) for _ in range(2)]
+    producer = client.producer("t")
+    ids = producer.send_chunks("u", "x", "y", "z")
+    consumers[0].acked(ids[0])
+    client.producer("t").send("after")
+    for consumer in consumers:
+        consumer.flow(10)
+    got = [message for consumer in consumers for message in consumer.payloads()]
+    assert sorted(got) == ["after", "y", "z"]
+
+
+@pytest.mark.parametrize("type", [Exclusive, Shared, KeyShared])
+def test_consumers_count_chunks(world: World, type: int) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", type)
+    consumer.flow(10)
+    producer = client.producer("t")
+    producer.send_chunks("u", "x", "y")
+    producer.send("plain")
+    assert len(consumer.payloads()) == 3
+    topic = world.topic("t")
+    assert topic.chunks == 2
+    found = [c.chunks for c in topic.subscriptions["sub"].consumers]
+    assert found == [2]
+
+
+def test_a_duplicate_leaves_no_orphan() -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Exclusive)
+    consumer.flow(100)
+    producer = client.producer("t", producer_name="p")
+    producer.send_chunks("u", "x", "y")
+    nowhere = MessageIdData(-1, -1)
+    again = [producer.send_chunk("u", number, 2, "xy"[number]) for number in range(2)]
+    assert [(id.ledger_id, id.entry_id) for id in again] == [
+        (nowhere.ledger_id, nowhere.entry_id)
+    ] * 2
+    assert consumer.payloads() == ["x", "y"]

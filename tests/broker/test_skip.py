@@ -1,0 +1,470 @@
+"""Skipping by id, at the broker's heart: all or nothing, whatever else goes on."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.wire_client import Earliest, KeyShared, Shared, WireProducer, World
+
+from magnetar.broker.chunk_search import ChunkSearch
+from magnetar.broker.promise import Promise
+from magnetar.broker.skip import skip_messages
+from magnetar.broker.topic import Topic
+from magnetar.errors import BrokerError, DiskError, DiskFullError, UsageError
+from magnetar.model import Position, ServerError, TopicName
+from magnetar.model.message_id_data import MessageIdData
+
+FULL = DiskFullError("write", "journal", "no space")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+def unacked(topic: Topic) -> set[tuple[int, int, int]]:
+    """What the subscription has not acked: ledger, entry and index."""
+    found = set()
+    for position, remaining in topic.subscriptions["sub"].cursor.unacked():
+        size = topic.ledgers.sizes.batch_size(position.ledger_id, position.entry_id)
+        for index in range(size):
+            if remaining is None or remaining >> index & 1:
+                found.add((position.ledger_id, position.entry_id, index))
+    return found
+
+
+def at(id: MessageIdData, index: int = -1, *, entry: int = 0) -> MessageIdData:
+    return MessageIdData(id.ledger_id, id.entry_id + entry, -1, index)
+
+
+def partitions(world: World, count: int) -> list[Topic]:
+    """The partitions of a topic, each with a subscription `sub`."""
+    name = TopicName.parse("p")
+    world.broker.create_partitioned(name, count)
+    world.settle()
+    topics = [world.broker.find(name.with_partition(number)) for number in range(count)]
+    for topic in topics:
+        topic.create_subscription("sub", Position(-1, -1), {})
+    world.settle()
+    return topics
+
+
+def again(world: World, topics: list[Topic]) -> list[Topic]:
+    return [world.broker.find(topic.name) for topic in topics]
+
+
+# ---- All or nothing --------------------------------------------------------------------
+
+SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=5)
+# A partition, an entry and an index of it, of which some are not there.
+PICK = st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(-2, 3), st.booleans())
+REQUESTS = st.lists(st.lists(PICK, min_size=1, max_size=6), min_size=1, max_size=6)
+
+
+@settings(max_examples=150)
+@given(st.lists(SIZES, min_size=3, max_size=3), REQUESTS, st.booleans())
+def test_a_request_acks_exactly_what_it_names_or_nothing(
+    sizes: list[list[int]], requests: list[list[tuple[int, int, int, bool]]], crash: bool
+) -> None:
+    """Against a plain set: of a list with one bad id, none is taken out."""
+    world = World()
+    topics = partitions(world, 3)
+    ids: list[list[MessageIdData]] = []
+    left: set[tuple[int, int, int]] = set()
+    for topic, batches in zip(topics, sizes, strict=True):
+        producer = world.connect().producer(str(topic.name))
+        ids.append([producer.send(*["m"] * size, batch=size > 1) for size in batches])
+        left |= unacked(topic)
+    for request in requests:
+        named: list[MessageIdData] = []
+        wanted: set[tuple[int, int, int]] = set()
+        good = True
+        for which, entry, index, tell in request:
+            batches = sizes[which]
+            ledger = int(ids[which][0].ledger_id)
+            named.append(MessageIdData(ledger, entry, which if tell else -1, index))
+            if entry >= len(batches) or not -1 <= index < batches[entry]:
+                good = False
+            else:
+                indexes = range(batches[entry]) if index == -1 else [index]
+                wanted |= {(ledger, entry, i) for i in indexes}
+        promise = skip_messages(topics, "sub", named)
+        if good:
+            world.done(promise)
+            left -= wanted
+        else:
+            assert isinstance(promise.error, UsageError)
+        if crash:
+            world.crash()
+            topics = again(world, topics)
+        assert set().union(*[unacked(topic) for topic in topics]) == left
+        for topic in topics:
+            topic.subscriptions["sub"].cursor.check()
+    world.close()
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_skip_over_partitions_survives_a_crash_whole_or_not_at_all(wait: bool) -> None:
+    world = World()
+    topics = partitions(world, 4)
+    ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
+    world.hold_disk()
+    promise = skip_messages(topics, "sub", ids)
+    assert (promise.done, [len(unacked(topic)) for topic in topics]) == (False, [1, 1, 1, 1])
+    if wait:
+        world.write_once()
+        assert (promise.done, promise.error) == (True, None)
+    world.crash()
+    assert [len(unacked(topic)) for topic in again(world, topics)] == [0 if wait else 1] * 4
+    world.close()
+
+
+def test_a_write_that_fails_skips_nothing(world: World) -> None:
+    topics = partitions(world, 2)
+    ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
+    world.hold_disk()
+    promise = skip_messages(topics, "sub", ids)
+    world.fail_disk(FULL)
+    assert isinstance(promise.error, DiskError)
+    assert [len(unacked(topic)) for topic in topics] == [1, 1]
+    world.fail_disk(None)
+    world.done(skip_messages(topics, "sub", ids))
+    assert [len(unacked(topic)) for topic in topics] == [0, 0]
+
+
+def test_a_store_that_takes_nothing_skips_nothing(world: World) -> None:
+    (topic,) = partitions(world, 1)
+    id = world.connect().producer(str(topic.name)).send("m")
+    world.store.close()
+    assert skip_messages([topic], "sub", [id]).error is not None
+    assert len(unacked(topic)) == 1
+
+
+# ---- Whatever else goes on -------------------------------------------------------------
+
+
+def start(world: World, type: int = Shared) -> WireProducer:
+    producer = world.connect().producer("t")
+    world.connect().subscribe("t", "sub", type, initialPosition=Earliest)
+    return producer
+
+
+def error_code(promise: Promise[None]) -> int:
+    assert isinstance(promise.error, BrokerError)
+    return promise.error.code
+
+
+def test_an_ack_and_a_skip_of_one_batch_meet(world: World) -> None:
+    """Both are on their way at once, in either order: neither takes the other back."""
+    producer = world.connect().producer("t")
+    consumer = world.connect().subscribe("t", "sub", Shared, initialPosition=Earliest)
+    for skip_first in (False, True):
+        id = producer.send("a", "b", "c")
+        consumer.flow(3)
+        delivery = consumer.one()
+        world.hold_disk()
+        promises = []
+        for skipping in (skip_first, not skip_first):
+            if skipping:
+                promises.append(skip_messages([world.topic("t")], "sub", [at(id, 1)]))
+            else:
+                consumer.ack(delivery.index(0))
+        world.release_disk()
+        assert promises[0].error is None
+        assert [index for _, _, index in unacked(world.topic("t"))] == [2]
+        assert consumer.stats().unackedMessages == 1
+        consumer.acked(delivery.index(2))
+        assert consumer.stats().unackedMessages == 0
+
+
+def test_a_seek_behind_a_skip_unacks_it_and_one_before_refuses_it(world: World) -> None:
+    producer = world.connect().producer("t")
+    consumer = world.connect().subscribe("t", "sub", Shared, initialPosition=Earliest)
+    ids = [producer.send(f"{i}") for i in range(4)]
+    topic = world.topic("t")
+    subscription = topic.subscriptions["sub"]
+    world.hold_disk()
+    skipped = skip_messages([topic], "sub", [ids[1]])
+    reset = subscription.reset(Position(ids[0].ledger_id, ids[0].entry_id))
+    refused = skip_messages([topic], "sub", [ids[2]])
+    assert error_code(refused) == ServerError.ServiceNotReady
+    world.release_disk()
+    assert skipped.error is None
+    assert reset.error is None
+    assert len(unacked(topic)) == 4
+    assert consumer.closed_by_broker()
+    world.crash()
+    assert len(unacked(world.topic("t"))) == 4
+
+
+def test_a_skip_before_an_unload_is_done_and_one_after_it_refused(world: World) -> None:
+    producer = start(world)
+    ids = [producer.send(f"{i}") for i in range(3)]
+    topic = world.topic("t")
+    world.hold_disk()
+    skipped = skip_messages([topic], "sub", [ids[0]])
+    unloaded = world.broker.unload(topic.name)
+    assert error_code(skip_messages([topic], "sub", [ids[1]])) == ServerError.ServiceNotReady
+    world.release_disk()
+    assert (skipped.done, skipped.error, unloaded.done) == (True, None, True)
+    # Whoever still has the topic of before is told so, too.
+    assert error_code(skip_messages([topic], "sub", [ids[1]])) == ServerError.ServiceNotReady
+    assert len(unacked(world.topic("t"))) == 2
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_what_was_skipped_does_not_come_back(world: World, type: int) -> None:
+    """Not by a redelivery, and not to a consumer that comes later."""
+    producer = world.connect().producer("t")
+    consumer = world.connect().subscribe("t", "sub", type, initialPosition=Earliest)
+    ids = [producer.send(f"{i}", partition_key="k") for i in range(4)]
+    consumer.flow(10)
+    assert len(consumer.deliveries()) == 4
+    world.done(skip_messages([world.topic("t")], "sub", ids[1:3]))
+    consumer.redeliver()
+    assert consumer.payloads() == ["0", "3"]
+    consumer.client.drop()
+    other = world.connect().subscribe("t", "sub", type)
+    assert other.receive() == ["0", "3"]
+
+
+def test_a_skip_unblocks_a_consumer_that_has_too_much(world: World) -> None:
+    world.set_policy("maxUnackedMessagesOnConsumer", 2, topic="t")
+    producer = world.connect().producer("t")
+    consumer = world.connect().subscribe("t", "sub", Shared, initialPosition=Earliest)
+    ids = [producer.send(f"{i}") for i in range(4)]
+    consumer.flow(10)
+    assert consumer.payloads() == ["0", "1"]
+    world.done(skip_messages([world.topic("t")], "sub", ids[:2]))
+    assert consumer.payloads() == ["2", "3"]
+
+
+def test_a_reader_may_be_skipped_for_in_memory(world: World) -> None:
+    """A subscription that is not durable has nothing to write, and is skipped all the same."""
+    producer = world.connect().producer("t")
+    consumer = world.connect().subscribe(
+        "t", "sub", Shared, durable=False, initialPosition=Earliest
+    )
+    ids = [producer.send(f"{i}") for i in range(3)]
+    world.hold_disk()
+    assert skip_messages([world.topic("t")], "sub", [ids[1]]).done
+    world.release_disk()
+    assert consumer.receive() == ["0", "2"]
+
+
+def test_what_was_trimmed_is_skipped_and_what_never_was_is_not(world: World) -> None:
+    topic = partitions(world, 1)[0]
+    id = world.connect().producer(str(topic.name)).send("m")
+    world.done(topic.subscriptions["sub"].clear())
+    world.store.seal_topic(topic.id)
+    world.host.kick()
+    world.settle()
+    topic.trim()
+    world.settle()
+    assert topic.ledgers_ids() == []
+    for _ in range(2):
+        (topic,) = again(world, [topic])
+        world.done(skip_messages([topic], "sub", [id, at(id, 7), at(id, entry=3)]))
+        cursor_id = topic.subscriptions["sub"].cursor_id
+        for ledger_id in (0, topic.id, cursor_id, 1 << 40):
+            promise = skip_messages([topic], "sub", [id, MessageIdData(ledger_id, 0)])
+            assert isinstance(promise.error, UsageError), ledger_id
+        world.restart()  # after which nobody knows which ledgers the topic had
+
+
+# ---- Chunks ----------------------------------------------------------------------------
+
+
+def search(world: World, topics: list[Topic], *ids: MessageIdData) -> list[MessageIdData]:
+    found = ChunkSearch(topics, list(ids))
+    while (plan := found.next_plan()) is not None:
+        plan.run(world.disk)
+        world.store.finish_read(plan)
+        found.take(plan)
+    return found.chunks()
+
+
+def whole(chunks: list[MessageIdData]) -> MessageIdData:
+    last = chunks[-1]
+    return MessageIdData(last.ledger_id, last.entry_id, -1, -1, None, 0, chunks[0])
+
+
+def places(ids: list[MessageIdData]) -> list[tuple[int, int]]:
+    return [(int(id.ledger_id), int(id.entry_id)) for id in ids]
+
+
+def test_chunks_are_found_among_those_of_others(world: World) -> None:
+    world.connect().subscribe("t", "sub", Shared, initialPosition=Earliest)
+    one, other = world.connect().producer("t"), world.connect().producer("t")
+    chunks: dict[str, list[MessageIdData]] = {"one": [], "other": []}
+    for number in range(250):
+        for name, producer in (("one", one), ("other", other)):
+            chunks[name].append(producer.send_chunk(name, number, 250, f"{number}"))
+        one.send("between")
+    topic = world.topic("t")
+    assert places(search(world, [topic], whole(chunks["one"]))) == places(chunks["one"])
+    both = search(world, [topic], whole(chunks["other"]), whole(chunks["one"]))
+    assert places(both) == places(chunks["other"] + chunks["one"])
+    world.done(skip_messages([topic], "sub", both))
+    assert len(unacked(topic)) == 250
+
+
+def test_an_id_whose_chunks_do_not_fit_is_refused(world: World) -> None:
+    producer = start(world)
+    chunks = producer.send_chunks("u", "a", "b", "c")
+    others = producer.send_chunks("v", "a", "b")
+    single = producer.send("s")
+    topic = world.topic("t")
+    bad = [
+        whole([others[0], chunks[2]]),
+        whole([chunks[0], others[1]]),
+        whole([chunks[0], single]),
+        whole([single, single]),
+        whole([at(single, entry=9), single]),
+        whole([chunks[0], at(single, entry=9)]),
+    ]
+    for id in bad:
+        with pytest.raises(UsageError):
+            search(world, [topic], whole(chunks), id)
+    # A part of a message may be named, as long as it is one.
+    assert places(search(world, [topic], whole(chunks[1:]))) == places(chunks[1:])
+
+
+def test_chunks_of_two_partitions_are_no_message(world: World) -> None:
+    topics = partitions(world, 2)
+    chunks = [
+        world.connect().producer(str(topic.name)).send_chunks("u", "a", "b") for topic in topics
+    ]
+    assert places(search(world, topics, *map(whole, chunks))) == places(chunks[0] + chunks[1])
+    with pytest.raises(UsageError):
+        search(world, topics, whole([chunks[0][0], chunks[1][1]]))
+
+
+def test_chunks_that_were_trimmed_are_left_out() -> None:
+    world = World(ledger_entries_max=2)
+    producer = start(world)
+    chunks = producer.send_chunks("u", "a", "b", "c", "d")
+    topic = world.topic("t")
+    assert len(topic.ledgers_ids()) == 2
+    world.done(topic.subscriptions["sub"].skip(2))
+    topic.trim()
+    world.settle()
+    assert len(topic.ledgers_ids()) == 1
+    assert places(search(world, [topic], whole(chunks))) == places(chunks[2:])
+    world.done(topic.subscriptions["sub"].clear())
+    producer.send("behind")
+    topic.trim()
+    world.settle()
+    assert search(world, [topic], whole(chunks)) == []
+    world.close()
+
+
+# ---- What is refused -------------------------------------------------------------------
+
+
+def refusal(topics: list[Topic], *ids: MessageIdData, name: str = "sub") -> str:
+    promise = skip_messages(topics, name, list(ids))
+    assert isinstance(promise.error, UsageError)
+    return str(promise.error)
+
+
+def test_an_id_must_fit_its_partition(world: World) -> None:
+    topics = partitions(world, 2)
+    ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
+    ledger = ids[0].ledger_id
+    assert "of partition 0, not of 1" in refusal(topics, MessageIdData(ledger, 0, 1))
+    assert "names partition 2" in refusal(topics, MessageIdData(ledger, 0, 2))
+    assert "names partition 1" in refusal(topics[:1], MessageIdData(ledger, 0, 1))
+    assert "none of its 2 partitions" in refusal(topics, MessageIdData(1 << 40, 0))
+    assert "never had this ledger" in refusal(topics[:1], ids[1])
+    assert "has 1 entries" in refusal(topics, MessageIdData(ledger, 1))
+    assert "has 1 entries" in refusal(topics, MessageIdData(ledger, -1))
+    world.done(skip_messages(topics, "sub", [MessageIdData(ledger, 0, 0), ids[1]]))
+
+
+def test_an_index_must_fit_its_batch_though_it_is_acked(world: World) -> None:
+    producer = start(world)
+    id = producer.send("a", "b", "c")
+    topic = world.topic("t")
+    for _ in range(2):
+        assert "no index 3 in a batch of 3" in refusal([topic], at(id, 3))
+        assert "no message has index -2" in refusal([topic], at(id, -2))
+        claims = MessageIdData(id.ledger_id, id.entry_id, -1, 0, None, 9)
+        assert "a batch of 3 messages, not of 9" in refusal([topic], claims)
+        world.done(skip_messages([topic], "sub", [id]))
+
+
+def test_trimmed_ids_are_ids_all_the_same() -> None:
+    world = World(ledger_entries_max=1)
+    producer = start(world)
+    ids = [producer.send(f"{i}") for i in range(3)]
+    topic = world.topic("t")
+    world.done(topic.subscriptions["sub"].skip(2))
+    topic.trim()
+    world.settle()
+    gone = ids[0].ledger_id
+    world.done(skip_messages([topic], "sub", [ids[0], at(ids[0], 5)]))
+    assert "counted from 0" in refusal([topic], MessageIdData(gone, -1))
+    assert "no message has index -2" in refusal([topic], MessageIdData(gone, 0, -1, -2))
+    assert "names partition 3" in refusal([topic], MessageIdData(gone, 0, 3))
+    world.close()
+
+
+def test_who_may_not_be_skipped_for_is_told(world: World) -> None:
+    producer = world.connect().producer("t")
+    id = producer.send("m")
+    topic = world.topic("t")
+    missing = skip_messages([topic], "none", [id])
+    assert error_code(missing) == ServerError.SubscriptionNotFound
+    world.connect().subscribe("t", "sub", initialPosition=Earliest)
+    alone = skip_messages([topic], "sub", [id])
+    assert error_code(alone) == ServerError.NotAllowedError
+    world.restart(batch_index_ack=False)
+    topic = world.topic("t")
+    assert error_code(skip_messages([topic], "sub", [at(id, 0)])) == ServerError.NotAllowedError
+    world.done(skip_messages([topic], "sub", [id]))
+    assert unacked(topic) == set()
+
+
+def test_a_partition_without_the_subscription_is_told(world: World) -> None:
+    topics = partitions(world, 2)
+    ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
+    world.done(topics[0].unsubscribe(topics[0].subscriptions["sub"]))
+    assert error_code(skip_messages(topics, "sub", ids)) == ServerError.SubscriptionNotFound
+    assert len(unacked(topics[1])) == 1
+    world.done(skip_messages(topics, "sub", ids[1:]))
+    assert unacked(topics[1]) == set()
+
+
+def test_a_cursor_that_was_reset_behind_our_back_takes_nothing(world: World) -> None:
+    """It cannot be, for a reset fences the subscription first; if it were, nothing is half done."""
+    topics = partitions(world, 2)
+    ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
+    world.hold_disk()
+    promise = skip_messages(topics, "sub", ids)
+    cursor = topics[1].subscriptions["sub"].cursor
+    cursor.apply(cursor.plan_reset(Position(-1, -1)))
+    world.release_disk()
+    assert error_code(promise) == ServerError.ServiceNotReady
+    assert [len(unacked(topic)) for topic in topics] == [1, 1]
+
+
+def test_chunks_too_far_apart_are_not_looked_for(world: World) -> None:
+    producer = start(world)
+    chunks = producer.send_chunks("u", "a", "b")
+    topic = world.topic("t")
+    found = ChunkSearch([topic], [whole(chunks)])
+    with pytest.raises(UsageError, match="looked through at most"):
+        ChunkSearch([topic], [whole(chunks)], entries_max=1)
+    # What is trimmed while the search goes on is not missed.
+    world.done(topic.subscriptions["sub"].clear())
+    world.store.seal_topic(topic.id)
+    world.host.kick()
+    world.settle()
+    topic.trim()
+    world.settle()
+    assert found.next_plan() is None
+    assert found.chunks() == []
