@@ -1,14 +1,19 @@
 """A broker to talk to, coroutines as tests, and the certainty that nothing is left behind.
 
-`engine` is a broker of ours in this process or, with MAGNETAR_APACHE_TARGET=apache, Apache
-Pulsar. A test that is a coroutine runs on a loop of its own, and fails if it leaves tasks
-there; every test fails if it leaves threads of a client.
+`engine` is a broker of ours in this process, or Apache Pulsar. A test marked `both_engines`
+runs over both, every other one over ours alone; the runs over Apache's are marked `apache`, and
+are skipped where it cannot be had. MAGNETAR_APACHE_LONG=1 has every test run over both, and
+MAGNETAR_APACHE_TARGET=apache over Apache's alone.
+
+A test that is a coroutine runs on a loop of its own, and fails if it leaves tasks there; every
+test fails if it leaves threads of a client.
 """
 
 import asyncio
 import contextlib
 import inspect
 import itertools
+import os
 import re
 import ssl
 import struct
@@ -87,11 +92,30 @@ def path_of(topic: str) -> str:
 
 
 def make_engine(
-    settings: BrokerSettings | None = None,
+    settings: BrokerSettings | None = None, kind: str | None = None
 ) -> contextlib.AbstractContextManager[Engine]:
     from apache.harness import AGAINST_APACHE
 
-    return _apache(settings) if AGAINST_APACHE else _ours(settings)
+    kind = kind or ("apache" if AGAINST_APACHE else "ours")
+    return _apache(settings) if kind == "apache" else _ours(settings)
+
+
+def engines_of(marked: bool) -> list[Any]:
+    """What a test runs over; `marked` says that it is for both."""
+    from apache.harness import AGAINST_APACHE, LONG
+
+    apache = pytest.param("apache", marks=pytest.mark.apache)
+    if AGAINST_APACHE:
+        return [apache]
+    # Once is enough: what an engine does is not for the build to say.
+    brief = os.environ.get("MAGNETAR_BUILD") == "interpreted"
+    return ["ours", apache] if LONG or (marked and not brief) else ["ours"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "engine" in metafunc.fixturenames:
+        marked = metafunc.definition.get_closest_marker("both_engines") is not None
+        metafunc.parametrize("engine", engines_of(marked), indirect=True, scope="session")
 
 
 @contextlib.contextmanager
@@ -117,8 +141,8 @@ def _apache(settings: BrokerSettings | None) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    with make_engine() as engine:
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with make_engine(kind=request.param) as engine:
         yield engine
 
 
@@ -175,12 +199,13 @@ def client_threads() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def leaves_no_thread(request: pytest.FixtureRequest) -> Iterator[None]:
-    if "engine" in request.fixturenames:
-        request.getfixturevalue("engine")
+    for name in ("engine", "magnetar_broker"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
     before = client_threads()
     yield
     # The fixtures of the test may be closed after this one: a client closes itself.
-    if "client" not in request.fixturenames:
+    if not {"client", "magnetar_client"} & set(request.fixturenames):
         blocking_until(lambda: len(client_threads()) <= len(before), lambda: str(client_threads()))
 
 

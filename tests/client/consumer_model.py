@@ -70,6 +70,8 @@ class ModelBroker:
     def __init__(self, consumer_type: ConsumerType) -> None:
         self.single = consumer_type in (ConsumerType.Exclusive, ConsumerType.Failover)
         self.sizes: list[int] = []
+        # Of entries that are something else than `entry_of` makes.
+        self.entries: dict[int, bytes] = {}
         self.unacked: list[int] = []
         self.counts: list[int] = []
         self.out: set[int] = set()
@@ -84,6 +86,12 @@ class ModelBroker:
             self.sizes.append(size)
             self.unacked.append(all_unacked(max(size, 1)))
             self.counts.append(0)
+
+    def publish_entry(self, entry: bytes) -> int:
+        """An entry that is one message, or part of one; where it stands."""
+        self.entries[len(self.sizes)] = entry
+        self.publish(0)
+        return len(self.sizes) - 1
 
     def connect(self, epoch: int) -> None:
         self.permits = 0
@@ -159,7 +167,7 @@ class ModelBroker:
         return CommandMessage(
             3,
             MessageIdData(LEDGER, entry_id),
-            entry_of(entry_id, self.sizes[entry_id]),
+            self.entries.get(entry_id) or entry_of(entry_id, self.sizes[entry_id]),
             0 if self.single else self.counts[entry_id],
             None if whole else unacked,
             self.epoch,

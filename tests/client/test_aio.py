@@ -40,6 +40,8 @@ from magnetar import (
 from magnetar.client import aio
 from magnetar.client.backoff import MultiplierRedeliveryBackoff
 
+pytestmark = pytest.mark.both_engines
+
 TYPES = (
     ConsumerType.Exclusive,
     ConsumerType.Failover,

@@ -18,6 +18,8 @@ from magnetar import (
 from magnetar.client import aio
 from magnetar.client.blocking import Client
 
+pytestmark = pytest.mark.both_engines
+
 Earliest = InitialPosition.Earliest
 OPTIONS: dict[str, Any] = {
     "consumer_type": ConsumerType.Shared,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.client.ack_tracker import AckTracker, Cumulative
+from magnetar.client.chunk_assembler import ChunkAssembler
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.incoming import UNCOMPRESSED_SIZE_MAX, Arrival, Incoming, Start
 from magnetar.client.message import Message
@@ -39,8 +40,20 @@ def incoming(
     acks: AckTracker | None = None,
     crypto: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
 ) -> Incoming:
-    letters = DeadLetters(ConsumerDeadLetterPolicy(5))
-    return Incoming(TOPIC, -1, acks or tracker(), letters, crypto, None)
+    return incoming_of(DeadLetters(ConsumerDeadLetterPolicy(5)), acks, crypto)
+
+
+def incoming_of(
+    letters: DeadLetters,
+    acks: AckTracker | None = None,
+    crypto: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
+) -> Incoming:
+    assembler = ChunkAssembler(
+        count_max=10, size_max=1 << 20, expire_ms=1000, ack_oldest=False, single=False
+    )
+    return Incoming(
+        TOPIC, -1, acks or tracker(), letters, crypto, None, assembler, lambda: 0, 1 << 20
+    )
 
 
 def command(
@@ -229,18 +242,23 @@ def test_older_epochs_are_dropped() -> None:
 
 def test_the_dying_are_not_handed_out_again() -> None:
     letters = DeadLetters(ConsumerDeadLetterPolicy(1))
-    reader = Incoming(TOPIC, -1, tracker(), letters, ConsumerCryptoFailureAction.FAIL, None)
+    reader = incoming_of(letters)
     messages: list[Message] = reader.read(command(batch(3)), 9).messages
     letters.publishing(messages[1])
     assert data(reader.read(command(batch(3)), 9)) == [b"0", b"2"]
 
 
-def test_a_chunk_is_no_message() -> None:
-    metadata = metadata_of(uuid="maker-0", chunk_id=0, num_chunks_from_msg=2)
+def test_a_chunk_is_no_message_before_the_last_has_come() -> None:
     reader = incoming()
-    arrival = reader.read(command(encode_entry(metadata.encode(), b"half")), 9)
-    assert (arrival.messages, arrival.dropped, arrival.refusal) == ([], 1, -1)
-    assert reader.chunks_dropped == 1
+    for chunk_id in range(2):
+        metadata = metadata_of(
+            uuid="maker-0", chunk_id=chunk_id, num_chunks_from_msg=2, total_chunk_msg_size=8
+        )
+        entry = command(encode_entry(metadata.encode(), b"half"), entry_id=chunk_id)
+        arrival = reader.read(entry, 9)
+        assert (arrival.charged, arrival.refusal, arrival.chunk) == (1, -1, True)
+        assert data(arrival) == ([] if chunk_id == 0 else [b"halfhalf"])
+        assert arrival.kept == (chunk_id == 0)
 
 
 def test_what_is_encrypted_is_kept_back_discarded_or_passed_on() -> None:

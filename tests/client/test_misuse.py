@@ -19,7 +19,6 @@ from magnetar import (
     InvalidUrl,
     MessageId,
     MessageTooBig,
-    OperationNotSupported,
     SettingsError,
     TopicNotFound,
     UsageError,
@@ -60,7 +59,6 @@ BAD_PRODUCER: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"batching_max_messages": 0}, SettingsError, "batching_max_messages: 0 is too little"),
     ({"compression_type": 1}, SettingsError, "CompressionType.LZ4"),
     ({"properties": {"a": 1}}, SettingsError, "properties"),
-    ({"chunking_enabled": True}, OperationNotSupported, "leave chunking_enabled off"),
     (
         {"chunking_enabled": True, "batching_enabled": True},
         SettingsError,

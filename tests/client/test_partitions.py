@@ -25,6 +25,8 @@ from magnetar import (
 )
 from magnetar.client import aio
 
+pytestmark = pytest.mark.both_engines
+
 Earliest = InitialPosition.Earliest
 
 
@@ -56,6 +58,51 @@ async def test_messages_go_where_the_mode_says(engine: Engine, partitioned: str)
             return partitions - 1
 
         assert set(await sent_to(client, partitioned, message_router=last)) == {2}
+
+
+async def test_lazy_producers_connect_to_partitions_when_they_are_used(
+    engine: Engine, partitioned: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(partitioned, "s")
+        producer = await client.create_producer(partitioned, lazy_start_partitioned_producers=True)
+        parts = producer._producer._parts
+        assert [part.connection is not None for part in parts].count(True) == 1
+        assert producer.is_connected()
+        assert producer.producer_name()
+        ids = await send_all(producer, payloads(30))
+        assert {id.partition() for id in ids} == {0, 1, 2}
+        assert all(part.connection is not None for part in parts)
+        assert sorted(datas(await receive(consumer, 30))) == payloads(30)
+
+
+async def test_lazy_producers_of_one_partition_connect_to_that_alone(
+    engine: Engine, partitioned: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        producer = await client.create_producer(
+            partitioned,
+            lazy_start_partitioned_producers=True,
+            message_routing_mode=PartitionsRoutingMode.UseSinglePartition,
+        )
+        await send_all(producer, payloads(10))
+        parts = producer._producer._parts
+        assert [part.connection is not None for part in parts].count(True) == 1
+
+
+async def test_what_lazy_producers_have_taken_is_stored_before_they_close(
+    engine: Engine, partitioned: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(partitioned, "s")
+        for turn in range(3):
+            producer = await client.create_producer(
+                partitioned, lazy_start_partitioned_producers=True
+            )
+            sent = [producer.send(content) for content in payloads(6, 6 * turn)]
+            await producer.close()
+            await asyncio.gather(*sent)
+        assert sorted(datas(await receive(consumer, 18))) == payloads(18)
 
 
 async def test_a_router_that_names_no_partition_is_told_so(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from magnetar.client.chunks import Part
 from magnetar.client.options import BatchingType, ProducerOptions
 from magnetar.client.outgoing import Done, Outgoing
 from magnetar.client.producer_core import ProducerCore
@@ -61,7 +62,7 @@ class ModelBroker:
         self.stored: list[Stored] = []
         self.last_sequence_id = -1
 
-    def write(self, parts: list[bytes]) -> None:
+    def write(self, parts: list[Part]) -> None:
         self.inbox += b"".join(parts)
 
     def take(self) -> bool:
@@ -140,7 +141,7 @@ class Fixture:
             write=self.write,
         )
 
-    def write(self, parts: list[bytes]) -> None:
+    def write(self, parts: list[Part]) -> None:
         assert self.core.state == "ready"
         self.broker.write(parts)
 
@@ -492,12 +493,12 @@ def test_entry_damaged_on_its_way_is_sent_again() -> None:
 
 
 def test_entry_damaged_in_memory_is_given_up() -> None:
-    frames: list[list[bytes]] = []
+    frames: list[list[Part]] = []
     fixture = Fixture()
     core = ProducerCore(ProducerOptions(), TOPIC, 1, now_ms=lambda: 0, write=frames.append)
     core.connected("p", -1, b"", MESSAGE_SIZE_MAX)
     core.send(Outgoing(b"a", fixture.told(b"a")))
-    frames[0][-1] = frames[0][-1][:-1] + b"x"
+    frames[0][-1] = bytes(frames[0][-1])[:-1] + b"x"
     assert core.send_error(ServerError.ChecksumError, "mismatch", 0)
     assert isinstance(fixture.done[b"a"][0], ChecksumError)
     assert core.pending_messages == 0

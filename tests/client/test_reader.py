@@ -11,6 +11,8 @@ from magnetar import AlreadyClosed, MessageId, Timeout
 from magnetar.client import aio
 from magnetar.client.blocking import Client
 
+pytestmark = pytest.mark.both_engines
+
 batched_or_not = pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
 
 
@@ -67,6 +69,8 @@ async def test_a_reader_moves_about(engine: Engine, topic: str, batched: bool) -
         await asyncio.sleep(0.01)
         await (await client.create_producer(topic)).send(b"last")
         reader = await client.create_reader(topic, MessageId.earliest)
+        # Against Apache's broker, a seek that meets a subscription's first read may be lost.
+        assert await rest_of(reader) == [*payloads(8), b"last"]
         await reader.seek(ids[5])
         assert await rest_of(reader) == [*payloads(2, 6), b"last"]
         await reader.seek(between_ms)

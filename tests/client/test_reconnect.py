@@ -37,7 +37,7 @@ from magnetar.protocol import pulsar_pb2 as pb
 
 Earliest = InitialPosition.Earliest
 RECEIPT = 7  # the number of SEND_RECEIPT
-QUICK = {"initial_backoff_ms": 5, "max_backoff_ms": 50}
+QUICK: dict[str, Any] = {"initial_backoff_ms": 5, "max_backoff_ms": 50}
 
 
 async def send_with_cuts(producer: aio.Producer, cut: Any, count: int) -> None:

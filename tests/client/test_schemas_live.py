@@ -18,6 +18,8 @@ from magnetar.schema import (
     StringSchema,
 )
 
+pytestmark = pytest.mark.both_engines
+
 
 class Point(Record):
     x = Integer()

@@ -57,7 +57,10 @@ def test_chunks_with_one_sequence_id_are_confirmed_one_by_one() -> None:
 
 def test_frames_are_those_of_all_entries_in_order() -> None:
     queue = queue_of(publish(0), publish(1))
-    assert b"".join(queue.frames()) == b"head 0;entry 0;head 1;entry 1;"
+    queue.rewind()
+    parts = [part for frame in queue.write_on() for part in frame]
+    assert b"".join(parts) == b"head 0;entry 0;head 1;entry 1;"
+    assert queue.write_on() == []
     oldest = queue.oldest
     assert oldest is not None
     assert oldest.entry == b"entry 0;"

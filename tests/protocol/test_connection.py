@@ -1,9 +1,10 @@
 """Streams of frames: any cut gives the same commands, and the first bad byte ends it."""
 
 import tracemalloc
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plain import describe
 from support.strategies import COMMANDS, cuts, frame, frames, messages, mutations
@@ -51,6 +52,40 @@ def test_any_cut_of_the_stream_gives_the_same_commands(data: st.DataObject) -> N
     assert len(whole) == len(parts)
     assert commands(data.draw(cuts(stream))) == whole
     assert commands([stream[i : i + 1] for i in range(len(stream))]) == whole
+
+
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=4), st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_cut_of_large_frames_gives_the_same_commands(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    stream = PING.join(
+        encode(CommandMessage(1, MessageIdData(1, number), bytes([number]) * size))
+        for number, size in enumerate(sizes)
+    )
+    # Behind a command that has none, an entry is an error, however it comes.
+    if data.draw(st.booleans()):
+        head = encode_head(pb.CommandPing(), 100_000)
+        stream += head + bytes(100_000)
+    whole = commands([stream])
+    places = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
+    edges = [0, *sorted(places), len(stream)]
+    assert commands([stream[a:b] for a, b in pairwise(edges)]) == whole
+    size = data.draw(st.integers(5_000, 60_000))
+    assert commands([stream[i : i + size] for i in range(0, len(stream), size)]) == whole
+
+
+def test_large_frames_may_all_be_there_before_any_is_read() -> None:
+    entries = [bytes([number]) * 50_000 for number in range(4)]
+    stream = b"".join(encode(CommandMessage(1, MessageIdData(1, 1), entry)) for entry in entries)
+    connection = Connection()
+    for first in range(0, len(stream), 20_000):
+        connection.receive_data(stream[first : first + 20_000])
+    for entry in entries:
+        command = connection.next_command()
+        assert isinstance(command, CommandMessage)
+        assert command.entry == entry
+    assert connection.next_command() is None
 
 
 @given(st.data())

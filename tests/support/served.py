@@ -25,26 +25,40 @@ class Served:
 
     url: str
     http_url: str
+    # There if the settings name a certificate.
+    url_tls: str
+    http_url_tls: str
     http: httpx.Client
     broker: Broker
     server: BrokerServer
 
     def __init__(self, settings: BrokerSettings | None = None) -> None:
         self._settings = settings
+        self._https: HttpServer | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
     def start(self) -> None:
         self._thread.start()
         self.run(self._start())
-        self.http = httpx.Client(base_url=f"{self.http_url}/admin/v2", timeout=30)
+        self.http = httpx.Client(
+            base_url=f"{self.http_url}/admin/v2",
+            timeout=30,
+            headers={"Content-Type": "application/json"},
+        )
 
     async def _start(self) -> None:
-        self.server = BrokerServer(MemoryDisk(), Catalog, self._settings)
+        tls = self._settings is not None and self._settings.tls_certificate_file != ""
+        tls_port = 0 if tls else None
+        self.server = BrokerServer(MemoryDisk(), Catalog, self._settings, tls_port=tls_port)
         await self.server.start()
         self._http = HttpServer(self.server, "127.0.0.1", 0)
         await self._http.start()
         self.url, self.http_url = self.server.url, self._http.url
+        if tls:
+            self._https = HttpServer(self.server, "127.0.0.1", 0, tls=True)
+            await self._https.start()
+            self.url_tls, self.http_url_tls = self.server.url_tls, self._https.url
         self.broker = self.server.broker
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -62,6 +76,8 @@ class Served:
     def stop(self) -> None:
         self.http.close()
         self.run(self._http.stop())
+        if self._https is not None:
+            self.run(self._https.stop())
         self.run(self.server.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

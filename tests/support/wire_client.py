@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
+from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import Port, unsigned
@@ -173,7 +174,8 @@ class World:
     host: ManualHost
     store: Store
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, authentication: Authentication | None = None, **settings: Any) -> None:
+        self.authentication = authentication
         self.settings = BrokerSettings(
             **{"segment_bytes": MIB, "watermark_bytes": 0, "inactive_topic_ms": 10**9} | settings
         )
@@ -189,20 +191,29 @@ class World:
     def _begin(self) -> None:
         self.host = ManualHost(self.disk, self._now)
         self.store = open_store(self.disk, self.host.now_ms, self.settings.store_options())
-        self.broker = Broker(self.host, self.store, self.catalog, self.settings)
+        self.broker = Broker(
+            self.host, self.store, self.catalog, self.settings, self.authentication
+        )
         self.broker.start()
         self.settle()
 
     def close(self) -> None:
         self.catalog.close()
 
-    def connect(self, *, version: int = PROTOCOL_VERSION, greet: bool = True) -> "WireClient":
+    def connect(
+        self,
+        *,
+        version: int = PROTOCOL_VERSION,
+        greet: bool = True,
+        certificate_role: str = "",
+        **fields: Any,
+    ) -> "WireClient":
         """A new connection; one that is not greeted has not said CONNECT yet."""
-        client = WireClient(self, len(self.clients) + 1)
+        client = WireClient(self, len(self.clients) + 1, certificate_role)
         self.clients.append(client)
         if greet:
             client.connected = client.request(
-                pb.CommandConnect(client_version="test", protocol_version=version)
+                pb.CommandConnect(client_version="test", protocol_version=version, **fields)
             )
             assert isinstance(client.connected, pb.CommandConnected)
         return client
@@ -388,11 +399,16 @@ class WireClient:
 
     connected: Any = None
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, certificate_role: str = "") -> None:
         self.world = world
         self.port = WirePort()
         self.session = Session(
-            world.broker, self.port, f"client-{number}", "pulsar://broker:6650", "Magnetar"
+            world.broker,
+            self.port,
+            f"client-{number}",
+            "pulsar://broker:6650",
+            "Magnetar",
+            certificate_role=certificate_role,
         )
         self.received: list[Any] = []
         self.answers_pings = True

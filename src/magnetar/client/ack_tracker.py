@@ -1,21 +1,22 @@
 """Acks on their way to the broker: gathered, sent in groups, and known until they are kept.
 
 Every entry that was acked here in part or in full has an `EntryAcks`: which of its messages
-are unacked. It is in one or more of these states, which are values, not objects' lives:
+are unacked. Where its ack stands:
 
-| state     | means                                        | left when                      |
-|-----------|----------------------------------------------|--------------------------------|
-| pending   | something of it was not sent yet             | `flush` sends it               |
-| in flight | sent with a request id that has no answer    | the answer, or the end of wait |
-| idle      | neither; kept to know when the batch is done | its last ack, or a redelivery  |
+| state     | means                                        | left when                       |
+|-----------|----------------------------------------------|---------------------------------|
+| pending   | something of it was not sent yet             | `flush` sends it                |
+| in flight | sent with a request id that has no answer    | the answer, or the end of wait  |
+| waiting   | it failed, and is to be sent again later     | its time, or another connection |
+| idle      | neither; kept to know when the batch is done | its last ack, or a redelivery   |
 
 What is sent of an entry is always all that is known: the broker ANDs it, so sending more
 than the news costs nothing, and once nothing is left the entry is acked plainly. A broker
 that does not ack batch indexes loses nothing then.
 
-Messages that come again while their ack is pending or in flight are duplicates and are
-dropped. For everything else the broker's word counts: an entry that it delivers again is
-idle no more, and starts with the `ack_set` that came with it.
+Messages that come again while their ack is pending, in flight or waiting are duplicates and
+are dropped. For everything else the broker's word counts: an entry that it delivers again
+is idle no more, and starts with the `ack_set` that came with it.
 
 Of cumulative acks only the newest is kept. It carries the bits of its own id, less what
 was acked one by one, for some brokers would forget the latter otherwise.
@@ -23,198 +24,74 @@ was acked one by one, for some brokers would forget the latter otherwise.
 With receipts, `done` is called when the broker answers; an ack without `done` that gets no
 answer, since the connection broke, is pending again. Without receipts `done` is called at
 once, and what was written counts as received.
+
+With retries every ACK asks for an answer, and
+
+- an entry has one ACK on its way at a time; what is acked of it meanwhile goes with the next
+  one, so a retry and newer acks of the same batch are one thing. Likewise cumulative acks:
+  there is one on its way, and at most one behind it, the newest;
+- what fails waits for its time (`ack_retry.py`), and `done` waits with it;
+- a list that is refused, and would be for good, is sent again in halves: if one of its acks
+  is to blame, it alone is given up;
+- a cumulative ack takes over the waiting acks that it covers, and those who wait for them;
+- what is given up is handed out by `take_given_up`;
+- so that memory is bounded, `crowded` says when no more messages should be asked for, and
+  `check_room` refuses acks of very many entries that were never delivered here.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.ack_outbox import RECEIPT_TIMEOUT_MS, AckOutbox, Flight
+from magnetar.client.ack_records import IDLE_MAX
+from magnetar.client.ack_retry import CUMULATIVE, AckRetries, is_kept_already, may_be_one_of_many
+from magnetar.client.entry_acks import (
+    Cumulative,
+    Done,
+    EntryAcks,
+    Waiter,
+    entry_key,
+    key_entry,
+    key_ledger,
+)
 from magnetar.client.errors import error_of
-from magnetar.errors import BatchIndexError, ConnectError, Interrupted, Timeout
-from magnetar.model.enums import AckType
-from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol.ack import CommandAck, CommandAckResponse
+from magnetar.errors import ConnectError, Interrupted, MemoryBufferIsFull, Timeout
+from magnetar.protocol.ack import CommandAckResponse
 from magnetar.protocol.command import Command
-from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
+from magnetar.wire.ack_set import all_unacked
 
-__all__ = ["AckTracker", "Cumulative", "Done", "EntryAcks", "entry_key", "key_entry", "key_ledger"]
+__all__ = [
+    "AckTracker",
+    "Cumulative",
+    "Done",
+    "EntryAcks",
+    "GivenUp",
+    "entry_key",
+    "key_entry",
+    "key_ledger",
+]
 
-Done: TypeAlias = Callable[[Exception | None], None]
-
-ENTRY_BITS: Final = 64
-ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
-# Idle records are a convenience: without one, an entry's last ack names an index only, and
-# the broker finds out by itself that the batch is done.
-IDLE_MAX: Final = 10_000
-# What one ACK may hold: a command must stay well below the frame limit of 5 MiB, and a
-# reader takes 250,000 fields.
-COMMAND_IDS_MAX: Final = 10_000
-COMMAND_BYTES_MAX: Final = 1 << 20
-# As long as a client waits for the answer to any request.
-RECEIPT_TIMEOUT_MS: Final = 30_000
-
-
-def entry_key(ledger_id: int, entry_id: int) -> int:
-    """A position as a number that sorts like it.
-
-    >>> entry_key(1, 9) < entry_key(2, 0), key_ledger(entry_key(2, 5)), key_entry(entry_key(2, 5))
-    (True, 2, 5)
-    """
-    return (ledger_id << ENTRY_BITS) + entry_id
-
-
-def key_ledger(key: int) -> int:
-    return key >> ENTRY_BITS
-
-
-def key_entry(key: int) -> int:
-    return key & ENTRY_MASK
+# Twice what a broker lets one consumer leave unacked by default.
+PENDING_MAX: Final = 100_000
+# How many times the limit may be exceeded by acks of what was not delivered here.
+CROWD_FACTOR: Final = 10
 
 
 @final
-class EntryAcks:
-    """Which messages of one entry are unacked; an entry that is no batch has one of them.
+class GivenUp:
+    """Acks that failed for good, and why: entries with the indexes, or one cumulative ack."""
 
-    `live` says that the tracker still has this record. One that is not is only a memory.
-    """
-
-    def __init__(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> None:
-        self.ledger_id: Final[i64] = ledger_id
-        self.entry_id: Final[i64] = entry_id
-        self.key: Final[int] = entry_key(ledger_id, entry_id)
-        self.batch_size: Final[i64] = batch_size
-        # A byte is cheaper to change than a long int.
-        self._bits: bytearray = bytearray(unacked.to_bytes((batch_size >> 3) + 1, "little"))
-        self.left: i64 = unacked.bit_count()
-        self.pending: bool = False
-        self.in_flight: i64 = 0
-        # A message of it came again and was dropped: if the ack fails it must come once more.
-        self.held_back: bool = False
-        self.live: bool = True
-        # The tracker that has it: a message can be acked by another consumer than its own.
-        self.owner: object = None
-
-    def clear(self, index: i64) -> None:
-        """Index `index` is acked."""
-        at = index >> 3
-        bit: i64 = 1 << (index & 7)
-        byte: i64 = self._bits[at]
-        if byte & bit:
-            self._bits[at] = byte ^ bit
-            self.left -= 1
-
-    def clear_all(self) -> None:
-        self.keep(0)
-
-    def keep(self, unacked: int) -> None:
-        """What is not in `unacked` is acked."""
-        left = self.unacked() & unacked
-        self._bits = bytearray(left.to_bytes((self.batch_size >> 3) + 1, "little"))
-        self.left = left.bit_count()
-
-    def is_acked(self, index: i64) -> bool:
-        if index < 0:
-            return self.left == 0
-        byte: i64 = self._bits[index >> 3]
-        return byte >> (index & 7) & 1 == 0
-
-    def unacked(self) -> int:
-        return int.from_bytes(self._bits, "little")
-
-    def contradicts(self, batch_size: i64) -> bool:
-        """Whether this is the record of an id that told a wrong size, seen by the right one.
-
-        A record of the whole entry (size 0) fits any.
-        """
-        return self.batch_size != batch_size and self.batch_size > 0 and batch_size > 0
-
-    @property
-    def idle(self) -> bool:
-        return not self.pending and self.in_flight == 0
+    def __init__(self, error: Exception) -> None:
+        self.error: Final = error
+        # Ledger and entry as a key, the batch size, and which indexes.
+        self.entries: Final[list[tuple[int, int, int]]] = []
+        self.cumulative: Cumulative | None = None
 
 
 @final
-class Cumulative:
-    """An ack of everything through one message. Index -1 is the whole entry."""
-
-    def __init__(self, ledger_id: i64, entry_id: i64, index: i64, batch_size: i64) -> None:
-        self.ledger_id: Final[i64] = ledger_id
-        self.entry_id: Final[i64] = entry_id
-        self.key: Final[int] = entry_key(ledger_id, entry_id)
-        self.index: Final[i64] = -1 if index == batch_size - 1 else index
-        self.batch_size: Final[i64] = batch_size
-        self.held_back: bool = False
-
-    def reaches(self, other: "Cumulative") -> bool:
-        """Whether this one acks all that the other does."""
-        if self.key != other.key:
-            return self.key > other.key
-        return self.index < 0 or 0 <= other.index <= self.index
-
-    def unacked(self, key: int, unacked: int) -> int:
-        """What it leaves of the `unacked` messages of an entry."""
-        if key != self.key:
-            return 0 if key < self.key else unacked
-        if self.index < 0:
-            return 0
-        following = int(self.index) + 1  # an i64 would make one of the long int, too
-        return unacked >> following << following
-
-    def hold_back(self, key: int, unacked: int) -> int:
-        """As `unacked`, of an entry that came again."""
-        left = self.unacked(key, unacked)
-        if left != unacked:
-            self.held_back = True
-        return left
-
-
-@final
-class _Waiting:
-    """Who waits for a group of acks, and how many of its commands are not answered yet."""
-
-    def __init__(self) -> None:
-        self.waiters: list[Done] = []
-        # Some acks of the group have nobody who would try again.
-        self.unwatched: bool = False
-        self.commands: i64 = 0
-        self.error: Exception | None = None
-
-    def add(self, done: Done | None) -> None:
-        if done is None:
-            self.unwatched = True
-        else:
-            self.waiters.append(done)
-
-    def answered(self, error: Exception | None) -> None:
-        self.commands -= 1
-        if error is not None and self.error is None:
-            self.error = error
-        if self.commands <= 0:
-            self.finish(self.error)
-
-    def finish(self, error: Exception | None) -> None:
-        waiters = self.waiters
-        self.waiters = []
-        for done in waiters:
-            done(error)
-
-
-@final
-class _Flight:
-    """One ACK that asked for an answer."""
-
-    def __init__(
-        self, waiting: _Waiting, acks: list[EntryAcks], cumulative: Cumulative | None, due_ms: int
-    ) -> None:
-        self.waiting: Final = waiting
-        self.acks: Final = acks
-        self.cumulative: Final = cumulative
-        self.due_ms: Final = due_ms
-
-
-@final
-class AckTracker:
+class AckTracker(AckOutbox):
     """The acks of one consumer. `write` is only called between `connected` and `disconnected`.
 
     `acknowledge` and its kin change the state and join the group that is being gathered;
@@ -232,90 +109,25 @@ class AckTracker:
         write: Callable[[list[Command]], None],
         receipt_timeout_ms: i64 = RECEIPT_TIMEOUT_MS,
         idle_max: i64 = IDLE_MAX,
+        retries: AckRetries | None = None,
+        pending_max: i64 = PENDING_MAX,
     ) -> None:
-        self._consumer_id: Final[i64] = consumer_id
-        self._group_time_ms: Final[i64] = group_time_ms
-        self._group_size_max: Final[i64] = group_size_max
-        self._receipts: Final[bool] = receipts
-        self._now_ms: Final = now_ms
-        self._write: Final = write
-        self._receipt_timeout_ms: Final[i64] = receipt_timeout_ms
-        self._idle_max: Final[i64] = idle_max
-        self._connected: bool = False
-        self._entries: dict[int, EntryAcks] = {}
-        self._evict_at: i64 = 2 * idle_max
-        self._pending: list[EntryAcks] = []
-        self._waiting: _Waiting = _Waiting()
-        self._cumulative: Cumulative | None = None
-        self._cumulative_waiting: _Waiting = _Waiting()
-        self._flights: dict[int, _Flight] = {}
-        self._cumulatives_in_flight: i64 = 0
-        self._request_id: i64 = 0
-        self._due_ms: int | None = None
+        super().__init__(
+            consumer_id,
+            group_time_ms=group_time_ms,
+            group_size_max=group_size_max,
+            receipts=receipts,
+            now_ms=now_ms,
+            write=write,
+            receipt_timeout_ms=receipt_timeout_ms,
+            idle_max=idle_max,
+            retries=retries,
+        )
+        self._pending_max: Final[i64] = pending_max
         self._held_back: list[int] = []
+        self._given_up: list[GivenUp] = []
         # The keys of the chunks of a message, by the key of its last one.
         self.chunks: Final[dict[int, list[int]]] = {}
-        # Counters, for statistics.
-        self.ids_sent: i64 = 0
-        self.acks_failed: i64 = 0
-
-    # ---- Acknowledging -------------------------------------------------------
-
-    def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
-        """The record of an entry; a new one begins with `unacked`, as it was delivered."""
-        key = entry_key(ledger_id, entry_id)
-        acks = self._entries.get(key)
-        if acks is not None and not acks.contradicts(batch_size):
-            return acks
-        if len(self._entries) >= self._evict_at:
-            self._evict()
-        if acks is not None:
-            acks.live = False
-        acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
-        acks.owner = self
-        self._entries[key] = acks
-        return acks
-
-    def find_id(self, key: int, batch_index: i64, batch_size: i64) -> EntryAcks:
-        """The record of an entry that a checked id names, perhaps one kept as bytes."""
-        acks = self._entries.get(key)
-        if acks is not None:
-            return acks
-        size = batch_size if batch_index >= 0 else i64(0)
-        unacked = 1 if size == 0 else all_unacked(size)
-        return self.find(key_ledger(key), key_entry(key), size, unacked)
-
-    def check_id(self, key: int, batch_index: i64, batch_size: i64) -> None:
-        """Raises BatchIndexError for an index that cannot be placed in its batch."""
-        if batch_index < 0:
-            return
-        reason = ""
-        known = self._entries.get(key)
-        if batch_size == 0:
-            reason = (
-                f"the id has index {batch_index} but not the size of its batch, so it cannot be "
-                "acked by itself: acknowledge the message, or an id that tells the size"
-            )
-        elif known is not None and known.contradicts(batch_size):
-            reason = f"a batch of {known.batch_size} messages, not of {batch_size}"
-        elif batch_index >= batch_size or batch_size > BATCH_SIZE_MAX:
-            reason = f"no index {batch_index} in a batch of {batch_size}"
-        if reason:
-            raise BatchIndexError(key_ledger(key), key_entry(key), reason)
-
-    def acknowledge(self, acks: EntryAcks, index: i64) -> bool:
-        """Acks one message, or with index -1 the entry. Says whether nothing is left of it.
-
-        An ack that repeats another is sent once more: the first may have failed.
-        """
-        if index < 0 or acks.batch_size == 0:
-            acks.clear_all()
-        else:
-            acks.clear(index)
-        if not acks.pending:
-            acks.pending = True
-            self._pending.append(acks)
-        return acks.left == 0
 
     def acknowledge_cumulative(self, cumulative: Cumulative) -> None:
         """Acks everything through a message; an earlier one than the newest adds nothing."""
@@ -328,193 +140,87 @@ class AckTracker:
             )
             acks.keep(cumulative.unacked(acks.key, acks.unacked()))
         newest = self._cumulative
-        if newest is None or not newest.reaches(cumulative):
+        if newest is None:
             self._cumulative = cumulative
+        elif not newest.reaches(cumulative):
+            cumulative.take_over(newest)
+            self._cumulative = cumulative
+        if self._retries is not None and self._retries.waiting:
+            self._supersede(self._retries)
 
-    def joined(self, done: Done | None, *, cumulative: bool = False) -> bool:
-        """Ends a call: `done` waits for the group, and the group may be full.
+    # ---- Room ----------------------------------------------------------------
 
-        Says whether something falls due now that did not before.
-        """
-        sooner = False
-        if self._receipts or done is None:
-            (self._cumulative_waiting if cumulative else self._waiting).add(done)
-        if self._group_time_ms == 0 or self.group_size() >= self._group_size_max:
-            self.flush()
-            sooner = self._receipts
-        elif self._due_ms is None:
-            self._due_ms = self._now_ms() + self._group_time_ms
-            sooner = True
-        if done is not None and not self._receipts:
-            done(None)
-        return sooner
+    def check_room(self, count: i64) -> None:
+        """Raises MemoryBufferIsFull if so many more acks would be too many to remember."""
+        if self._retries is None:
+            return
+        if len(self._entries) + count > CROWD_FACTOR * self._pending_max + 2 * self._idle_max:
+            raise MemoryBufferIsFull(
+                f"{self.unconfirmed} acks wait for the broker's word: acknowledge more when it "
+                "has come, or close the consumer"
+            )
 
-    def group_size(self) -> i64:
-        """How many entries the group names, plainly or by index."""
-        return len(self._pending) + (0 if self._cumulative is None else 1)
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is unconfirmed that no more messages should come."""
+        return self._retries is not None and self.unconfirmed >= self._pending_max
 
-    # ---- What came again -----------------------------------------------------
+    @property
+    def roomy(self) -> bool:
+        """Whether, after it was crowded, messages may come again."""
+        return self.unconfirmed <= self._pending_max // 2
 
-    def unacked_of(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> int:
-        """What an entry just delivered has that was not acked here too.
-
-        `unacked` is what the broker says. It ends what is idle, and adds to the rest.
-        """
-        if self._entries:
-            key = entry_key(ledger_id, entry_id)
-            acks = self._entries.get(key)
-            if acks is not None:
-                if acks.idle or acks.contradicts(batch_size):
-                    self._drop(acks)
-                else:
-                    acks.keep(unacked)
-                    if acks.unacked() != unacked:
-                        acks.held_back = True
-                        unacked = acks.unacked()
-        if self._cumulative is not None or self._cumulatives_in_flight:
-            unacked = self._beyond_cumulative(entry_key(ledger_id, entry_id), unacked)
-        return unacked
-
-    def _beyond_cumulative(self, key: int, unacked: int) -> int:
-        if self._cumulative is not None:
-            unacked = self._cumulative.hold_back(key, unacked)
-        if self._cumulatives_in_flight:
-            for flight in self._flights.values():
-                if flight.cumulative is not None:
-                    unacked = flight.cumulative.hold_back(key, unacked)
-        return unacked
-
-    def is_acked(self, key: int, index: i64) -> bool:
-        """Whether the message was acked here, as far as is remembered."""
-        acks = self._entries.get(key)
-        return acks is not None and acks.is_acked(index)
-
-    def forget(self, key: int) -> None:
-        """The entry goes back to the broker: what it delivers next begins anew."""
-        acks = self._entries.get(key)
-        if acks is not None and acks.idle:
-            self._drop(acks)
-
-    def forget_idle(self) -> None:
-        for acks in list(self._entries.values()):
-            if acks.idle:
-                self._drop(acks)
-
-    def _drop(self, acks: EntryAcks) -> None:
-        acks.live = False
-        del self._entries[acks.key]
-
-    def _evict(self) -> None:
-        """Forgets the oldest idle records. So rarely that each costs next to nothing."""
-        idle = [acks for acks in self._entries.values() if acks.idle]
-        for acks in idle[: max(len(idle) - self._idle_max, 0)]:
-            self._drop(acks)
-        self._evict_at = len(self._entries) + self._idle_max
-
-    # ---- Sending -------------------------------------------------------------
+    # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        """When the group is to be sent, or an answer has not come in time."""
+        """When the group is to be sent, an ack again, or an answer has not come in time."""
         if not self._connected:
             return None
         due_ms = self._due_ms
+        if self._retries is not None:
+            due_ms = _earlier(due_ms, self._retries.next_ms())
         for flight in self._flights.values():
             # The first is the oldest.
-            return flight.due_ms if due_ms is None else min(due_ms, flight.due_ms)
+            return _earlier(due_ms, flight.due_ms)
         return due_ms
 
     def tick(self, now_ms: int) -> None:
-        for request_id, flight in list(self._flights.items()):
+        late: list[int] = []
+        for request_id, flight in self._flights.items():
             if flight.due_ms > now_ms:
                 break
-            del self._flights[request_id]
-            self._unanswered(flight, Timeout(_no_answer(self._receipt_timeout_ms)))
-        if self._due_ms is not None and self._due_ms <= now_ms:
+            late.append(request_id)
+        for request_id in late:
+            error = Timeout(_no_answer(self._receipt_timeout_ms))
+            if self._retries is None:
+                self._unanswered(self._flights.pop(request_id), error)
+            else:
+                self._refused(self._flights.pop(request_id), error)
+        again = self._retries is not None and self._wake(self._retries.take_due(now_ms))
+        if again or (self._due_ms is not None and self._due_ms <= now_ms):
             self.flush()
 
-    def flush(self) -> None:
-        """Sends what is pending, if there is a connection."""
-        if not self._connected:
-            return
-        self._due_ms = None
-        commands: list[Command] = []
-        if self._cumulative is not None:
-            self._send_cumulative(self._cumulative, commands)
-        if self._pending:
-            self._send_individual(commands)
-        if commands:
-            self._write(commands)
+    def _wake(self, keys: list[int]) -> bool:
+        """These waited, and are pending now. Says whether there is any."""
+        for key in keys:
+            if key == CUMULATIVE:
+                self._cumulative_busy = False
+            else:
+                acks = self._entries[key]
+                acks.waiting = False
+                self._add(acks)
+        return len(keys) > 0
 
-    def _send_cumulative(self, cumulative: Cumulative, commands: list[Command]) -> None:
-        id = MessageIdData(
-            cumulative.ledger_id,
-            cumulative.entry_id,
-            ack_set=self._bits_of(cumulative),
-            batch_size=cumulative.batch_size if cumulative.index >= 0 else 0,
-        )
-        waiting = self._cumulative_waiting
-        self._cumulative = None
-        self._cumulative_waiting = _Waiting()
-        for acks in list(self._entries.values()):
-            if acks.idle and not cumulative.unacked(acks.key, acks.unacked()):
-                self._drop(acks)
-        self._send(AckType.Cumulative, [id], [], cumulative, waiting, commands)
-
-    def _bits_of(self, cumulative: Cumulative) -> int | None:
-        if cumulative.index < 0:
-            return None
-        bits = cumulative.unacked(cumulative.key, all_unacked(cumulative.batch_size))
-        acks = self._entries.get(cumulative.key)
-        if acks is not None:
-            bits &= acks.unacked()
-        return bits if bits else None
-
-    def _send_individual(self, commands: list[Command]) -> None:
-        pending = self._pending
-        waiting = self._waiting
-        self._pending = []
-        self._waiting = _Waiting()
-        ids: list[MessageIdData] = []
-        some: list[EntryAcks] = []
-        size: i64 = 0
-        for acks in pending:
-            if len(ids) == COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX:
-                self._send(AckType.Individual, ids, some, None, waiting, commands)
-                ids = []
-                some = []
-                size = 0
-            acks.pending = False
-            ids.append(_id_of(acks))
-            # A word of 64 bits is written in at most eleven bytes.
-            size += 32 if acks.left == 0 else 32 + acks.batch_size // 5
-            if self._receipts:
-                acks.in_flight += 1
-                some.append(acks)
-            elif acks.left == 0 and acks.live:
-                self._drop(acks)
-        self._send(AckType.Individual, ids, some, None, waiting, commands)
-
-    def _send(
-        self,
-        ack_type: i64,
-        ids: list[MessageIdData],
-        acks: list[EntryAcks],
-        cumulative: Cumulative | None,
-        waiting: _Waiting,
-        commands: list[Command],
-    ) -> None:
-        request_id: int | None = None
-        if self._receipts:
-            self._request_id += 1
-            request_id = self._request_id
-            waiting.commands += 1
-            if cumulative is not None:
-                self._cumulatives_in_flight += 1
-            self._flights[request_id] = _Flight(
-                waiting, acks, cumulative, self._now_ms() + self._receipt_timeout_ms
-            )
-        self.ids_sent += len(ids)
-        commands.append(CommandAck(self._consumer_id, ack_type, ids, request_id))
+    def flush_all(self) -> None:
+        """Sends all that is known and not confirmed, for there is no later."""
+        if self._retries is not None and self._connected:
+            self._wake(self._retries.lose_all())
+            self._retries.clear()
+            self._cumulative_busy = False
+            for acks in self._entries.values():
+                if acks.more and not acks.pending:
+                    self._add(acks)
+        self.flush()
 
     # ---- Answers -------------------------------------------------------------
 
@@ -524,45 +230,130 @@ class AckTracker:
         flight = None if request_id is None else self._flights.pop(request_id, None)
         if flight is None:
             return
-        self._landed(flight)
-        error: Exception | None = None
-        if response.error is not None:
-            error = error_of(response.error, response.message or "the ack was refused")
-            self._failed(flight)
+        if response.error is None:
+            self._kept(flight)
+            return
+        error = error_of(response.error, response.message or "the ack was refused")
+        if flight.cumulative is not None and is_kept_already(error):
+            self._kept(flight)
         else:
-            for acks in flight.acks:
-                if acks.left == 0 and acks.idle and acks.live:
-                    self._drop(acks)
-        flight.waiting.answered(error)
+            self._refused(flight, error)
 
-    @property
-    def in_flight(self) -> int:
-        """How many ACKs have no answer yet."""
-        return len(self._flights)
-
-    def _landed(self, flight: _Flight) -> None:
+    def _landed(self, flight: Flight) -> None:
+        self._ids_in_flight -= len(flight.ids)
         for acks in flight.acks:
             acks.in_flight -= 1
         if flight.cumulative is not None:
             self._cumulatives_in_flight -= 1
 
-    def _unanswered(self, flight: _Flight, error: Exception) -> None:
+    def _kept(self, flight: Flight) -> None:
+        self._landed(flight)
+        now_ms = self._now_ms()
+        kept: i64 = len(flight.ids)
+        retries = self._retries
+        if retries is not None and len(retries):
+            kept -= self._kept_after_retry(flight, retries, now_ms)
+        if kept:
+            self.counts.keep(kept, now_ms - flight.begun_ms)
+        for at, acks in enumerate(flight.acks):
+            if acks.in_flight > 0:
+                continue
+            if acks.more:
+                # It was acked meanwhile, and goes on from here.
+                acks.more = False
+                if acks.live:
+                    self._add(acks)
+            if acks.left > 0 or acks.pending:
+                acks.known &= flight.ids[at].ack_set or 0
+            elif acks.live and acks.idle:
+                self._drop(acks)
+        if retries is not None:
+            if flight.cumulative is not None:
+                self._cumulative_busy = False
+            self._gather()
+        self._tell(flight, None)
+
+    def _kept_after_retry(self, flight: Flight, retries: AckRetries, now_ms: int) -> i64:
+        """Ends the retries of what was kept. Returns of how many."""
+        count: i64 = 0
+        for acks in flight.acks:
+            if acks.in_flight == 0:
+                count += self._ended(retries, acks.key, now_ms)
+        if flight.cumulative is not None:
+            count += self._ended(retries, CUMULATIVE, now_ms)
+        return count
+
+    def _ended(self, retries: AckRetries, key: int, now_ms: int) -> i64:
+        retry = retries.kept(key)
+        if retry is None:
+            return 0
+        self.counts.kept_after_retry += 1
+        self.counts.keep(1, now_ms - retry.since_ms)
+        return 1
+
+    def _refused(self, flight: Flight, error: Exception) -> None:
+        self._landed(flight)
+        self.counts.failed += len(flight.ids)
+        if self._retries is not None:
+            self._retry(flight, self._retries, error)
+            return
+        for acks in flight.acks:
+            self._fail_held_back(acks)
+        if flight.cumulative is not None:
+            self._fail_held_back_through(flight.cumulative)
+        self._tell(flight, error)
+
+    def _unanswered(self, flight: Flight, error: Exception) -> None:
         """Nobody knows whether the broker has it: who waits is told, the rest goes again."""
         self._landed(flight)
-        if flight.waiting.unwatched:
-            self._put_back(flight)
-        else:
-            self._failed(flight)
-        flight.waiting.answered(error)
-
-    def _failed(self, flight: _Flight) -> None:
-        self.acks_failed += 1
+        self.counts.failed += len(flight.ids)
         for acks in flight.acks:
-            if acks.held_back and acks.live:
-                acks.held_back = False
-                self._held_back.append(acks.key)
+            if flight.waiters(acks) is not None:
+                self._fail_held_back(acks)
+            elif acks.live and not acks.pending:
+                self._add(acks)
         cumulative = flight.cumulative
-        if cumulative is not None and cumulative.held_back:
+        if cumulative is not None:
+            if cumulative.waiters:
+                self._fail_held_back_through(cumulative)
+            else:
+                self._merge(cumulative)
+        self._gather()
+        self._tell(flight, error)
+
+    def _tell(self, flight: Flight, error: Exception | None) -> None:
+        """All who wait for it are told, as far as it goes."""
+        if flight.told is not None:
+            for waiters in flight.told.values():
+                self._settle(waiters, error)
+        if flight.cumulative is not None:
+            waiters = flight.cumulative.waiters
+            flight.cumulative.waiters = []
+            self._settle(waiters, error)
+
+    def _settle(self, waiters: list[Waiter], error: Exception | None) -> None:
+        for waiter in waiters:
+            if waiter.settle(error):
+                self._waiters.pop(waiter, None)
+
+    def _merge(self, cumulative: Cumulative) -> None:
+        """It is to be sent again, unless a newer one says the same."""
+        newest = self._cumulative
+        if newest is not None and newest.reaches(cumulative):
+            newest.take_over(cumulative)
+            return
+        if newest is not None:
+            cumulative.take_over(newest)
+        self._cumulative = cumulative
+
+    def _fail_held_back(self, acks: EntryAcks) -> None:
+        if acks.held_back and acks.live:
+            acks.held_back = False
+            self._held_back.append(acks.key)
+
+    def _fail_held_back_through(self, cumulative: Cumulative) -> None:
+        if cumulative.held_back:
+            cumulative.held_back = False
             self._held_back.append(cumulative.key)
 
     def take_held_back(self) -> list[int]:
@@ -572,19 +363,148 @@ class AckTracker:
             self._held_back = []
         return keys
 
-    def _put_back(self, flight: _Flight) -> None:
-        for acks in flight.acks:
-            if acks.live and not acks.pending:
-                acks.pending = True
-                self._pending.append(acks)
-                self._waiting.unwatched = True
-        cumulative = flight.cumulative
-        if cumulative is not None:
-            self._cumulative_waiting.unwatched = True
-            if self._cumulative is None or not self._cumulative.reaches(cumulative):
-                self._cumulative = cumulative
-        if self._connected and self._due_ms is None:
-            self._due_ms = self._now_ms() + self._group_time_ms
+    # ---- Retries -------------------------------------------------------------
+
+    def _retry(self, flight: Flight, retries: AckRetries, error: Exception) -> None:
+        """What failed is tried again later, or by halves, or not at all."""
+        now_ms = self._now_ms()
+        last: list[EntryAcks] = []
+        bits: list[int] = []
+        for at, acks in enumerate(flight.acks):
+            if acks.in_flight > 0:
+                acks.wait(flight.waiters(acks))
+            elif not acks.live:
+                self._settle(flight.waiters(acks) or [], error)
+            elif self._supersede_one(retries, acks, flight.waiters(acks)):
+                continue
+            elif retries.may_retry(acks.key, error):
+                retries.failed(acks.key, flight.begun_ms, now_ms)
+                acks.waiting = True
+                acks.more = False
+                acks.wait(flight.waiters(acks))
+            else:
+                last.append(acks)
+                bits.append(flight.ids[at].ack_set or 0)
+        if len(last) > 1 and may_be_one_of_many(error):
+            self._split(last, flight, retries)
+        elif last:
+            self._give_up(last, bits, flight, retries, error)
+        if flight.cumulative is not None:
+            self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
+        self._gather()
+
+    def _retry_cumulative(
+        self, cumulative: Cumulative, begun_ms: int, retries: AckRetries, error: Exception
+    ) -> None:
+        if retries.may_retry(CUMULATIVE, error):
+            retries.failed(CUMULATIVE, begun_ms, self._now_ms())
+            self._merge(cumulative)
+            return
+        retries.given_up(CUMULATIVE)
+        self._cumulative_busy = False
+        self.counts.exhausted += 1
+        given_up = GivenUp(error)
+        given_up.cumulative = cumulative
+        self._given_up.append(given_up)
+        self._fail_held_back_through(cumulative)
+        waiters = cumulative.waiters
+        cumulative.waiters = []
+        self._settle(waiters, error)
+
+    def _split(self, acks: list[EntryAcks], flight: Flight, retries: AckRetries) -> None:
+        """Sends a list that was refused in halves: one of its acks may be to blame for all."""
+        commands: list[Command] = []
+        middle = len(acks) // 2
+        for half in (acks[:middle], acks[middle:]):
+            for one in half:
+                one.wait(flight.waiters(one))
+                one.pending = True
+                retries.lost(one.key, flight.begun_ms)
+            self._send_individual(half, flight.begun_ms, commands)
+        self._write(commands)
+
+    def _give_up(
+        self,
+        last: list[EntryAcks],
+        bits: list[int],
+        flight: Flight,
+        retries: AckRetries,
+        error: Exception,
+    ) -> None:
+        given_up = GivenUp(error)
+        for acks, sent in zip(last, bits, strict=True):
+            retries.given_up(acks.key)
+            self.counts.exhausted += 1
+            given_up.entries.append((acks.key, acks.batch_size, acks.known & ~sent))
+            if acks.more:
+                # That is another ack, with tries of its own.
+                acks.more = False
+                self._add(acks)
+            else:
+                self._fail_held_back(acks)
+        self._given_up.append(given_up)
+        for acks in last:
+            self._settle(flight.waiters(acks) or [], error)
+
+    def _supersede(self, retries: AckRetries) -> None:
+        """The newest cumulative ack covers acks that wait to be sent again."""
+        for key in retries.waiting_keys():
+            if key != CUMULATIVE:
+                self._supersede_one(retries, self._entries[key], None)
+
+    def _supersede_one(
+        self, retries: AckRetries, acks: EntryAcks, waiters: list[Waiter] | None
+    ) -> bool:
+        """Whether a cumulative ack, pending or in flight, covers all of it, and took it over."""
+        cover = self._cover(acks)
+        if cover is None:
+            return False
+        retries.superseded(acks.key)
+        acks.wait(waiters)
+        if acks.waiters is not None:
+            cover.waiters = acks.waiters + cover.waiters
+            acks.waiters = None
+        cover.held_back = cover.held_back or acks.held_back
+        acks.waiting = False
+        acks.more = False
+        self._drop(acks)
+        return True
+
+    def _cover(self, acks: EntryAcks) -> Cumulative | None:
+        newest = self._cumulative
+        if newest is not None and newest.unacked(acks.key, acks.known) & ~acks.unacked() == 0:
+            return newest
+        if self._cumulatives_in_flight:
+            for flight in self._flights.values():
+                sent = flight.cumulative
+                if sent is not None and sent.unacked(acks.key, acks.known) & ~acks.unacked() == 0:
+                    return sent
+        return None
+
+    def take_given_up(self) -> list[GivenUp]:
+        """Acks that failed for good since the last call."""
+        given_up = self._given_up
+        if given_up:
+            self._given_up = []
+        return given_up
+
+    def give_up_all(self, error: Exception) -> None:
+        """The end: what is not confirmed is given up, and forgotten."""
+        if self._retries is not None:
+            given_up = GivenUp(error)
+            for acks in self._entries.values():
+                if not acks.idle:
+                    unconfirmed = acks.known & ~acks.unacked()
+                    given_up.entries.append((acks.key, acks.batch_size, unconfirmed))
+            for flight in self._flights.values():
+                if flight.cumulative is not None:
+                    self._merge(flight.cumulative)
+            given_up.cumulative = self._cumulative
+            count = len(given_up.entries) + (given_up.cumulative is not None)
+            self.counts.exhausted += count
+            if count:
+                self._given_up.append(given_up)
+        self.clear(error)
 
     # ---- The connection ------------------------------------------------------
 
@@ -605,7 +525,30 @@ class AckTracker:
         flights = list(self._flights.values())
         self._flights.clear()
         for flight in flights:
-            self._unanswered(flight, ConnectError(_LOST))
+            if self._retries is None:
+                self._unanswered(flight, ConnectError(_LOST))
+            else:
+                self._lost(flight, self._retries)
+        if self._retries is not None:
+            self._wake(self._retries.lose_all())
+
+    def _lost(self, flight: Flight, retries: AckRetries) -> None:
+        """Its connection is gone. It goes again on the next one, and that costs no attempt."""
+        self._landed(flight)
+        self.counts.failed += len(flight.ids)
+        for acks in flight.acks:
+            if not acks.live:
+                self._settle(flight.waiters(acks) or [], ConnectError(_LOST))
+                continue
+            acks.wait(flight.waiters(acks))
+            if acks.in_flight == 0 and not acks.pending:
+                acks.more = False
+                retries.lost(acks.key, flight.begun_ms)
+                self._add(acks)
+        if flight.cumulative is not None:
+            self._cumulative_busy = False
+            retries.lost(CUMULATIVE, flight.begun_ms)
+            self._merge(flight.cumulative)
 
     def clear(self, error: Exception | None = None) -> None:
         """Forgets everything, as a seek does; who waits is told."""
@@ -617,16 +560,18 @@ class AckTracker:
         self.chunks.clear()
         self._pending = []
         self._cumulative = None
+        self._cumulative_busy = False
         self._due_ms = None
-        self._cumulatives_in_flight = 0
-        waiting = [flight.waiting for flight in self._flights.values()]
-        waiting.append(self._cumulative_waiting)
-        waiting.append(self._waiting)
         self._flights.clear()
-        self._waiting = _Waiting()
-        self._cumulative_waiting = _Waiting()
-        for one in waiting:
-            one.finish(error)
+        self._ids_in_flight = 0
+        self._cumulatives_in_flight = 0
+        self._held_back = []
+        if self._retries is not None:
+            self._retries.clear()
+        waiters = list(self._waiters)
+        self._waiters.clear()
+        for waiter in waiters:
+            waiter.fail(error)
 
 
 _LOST: Final = (
@@ -643,9 +588,7 @@ def _no_answer(timeout_ms: int) -> str:
     )
 
 
-def _id_of(acks: EntryAcks) -> MessageIdData:
-    if acks.left == 0:
-        return MessageIdData(acks.ledger_id, acks.entry_id)
-    return MessageIdData(
-        acks.ledger_id, acks.entry_id, ack_set=acks.unacked(), batch_size=acks.batch_size
-    )
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -6,17 +6,23 @@ that returns a future, so a thousand sends can be on their way without a task fo
 
 import asyncio
 import re
-import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
+from random import Random
 from types import TracebackType
 from typing import Any, Self
 
 from magnetar.client.avro_schema import AvroSchema
 from magnetar.client.engine.client import Engine
+from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer, PartitionConsumer
+from magnetar.client.engine.observer import SendTrace, Tracing
 from magnetar.client.engine.producer import EngineProducer, partition_names
 from magnetar.client.engine.stats import ConsumerStats, ProducerStats
+from magnetar.client.engine.totals import ClientStats
+from magnetar.client.errors import Result
 from magnetar.client.message import Message
 from magnetar.client.options import (
     ClientOptions,
@@ -28,6 +34,7 @@ from magnetar.client.options import (
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
 from magnetar.errors import AlreadyClosed, InvalidConfiguration, Timeout, UsageError
 from magnetar.model import MessageId, TopicName
 
@@ -61,8 +68,16 @@ class Client(_Closing):
     Options are those of `magnetar.Client`, which is the official Python client's.
     """
 
-    def __init__(self, service_url: str, **options: Any) -> None:
-        self._engine = Engine(service_url, ClientOptions(**options))
+    def __init__(
+        self,
+        service_url: str | AutoClusterFailover | ServiceInfoProvider,
+        *,
+        clock: Clock | None = None,
+        rng: Random | None = None,
+        **options: Any,
+    ) -> None:
+        """`clock` and `rng` are for simulations: they stand in for time and chance."""
+        self._engine = Engine(service_url, ClientOptions(**options), clock=clock, rng=rng)
 
     async def create_producer(
         self, topic: str, *, schema: Schema | None = None, **options: Any
@@ -118,6 +133,14 @@ class Client(_Closing):
         count = await self._engine.partitions(topic)
         return partition_names(str(TopicName.parse(topic)), count)
 
+    def get_service_info(self) -> ServiceInfo:
+        """What the client connects to now."""
+        return self._engine.service_info
+
+    def stats(self) -> ClientStats:
+        """What all of its producers and consumers did so far."""
+        return self._engine.totals.stats()
+
     async def close(self) -> None:
         await self._engine.close()
 
@@ -128,8 +151,10 @@ class Producer(_Closing):
     def __init__(self, producer: EngineProducer, schema: Schema) -> None:
         self._producer = producer
         self._schema = schema
-        self._plain = type(schema) is BytesSchema
-        self._new_future = asyncio.get_running_loop().create_future
+        self._tracing = producer.tracing
+        self._plain = type(schema) is BytesSchema and self._tracing is None
+        self._send = producer.send
+        self._new_future = _future_maker(asyncio.get_running_loop())
 
     def send(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
         """Sends a message; the future is its id, when it is stored.
@@ -138,21 +163,44 @@ class Producer(_Closing):
         `await send_when_room`.
         """
         future: asyncio.Future[MessageId] = self._new_future()
-        self._producer.send(self._outgoing(content, future, options))
+        if self._plain and type(content) is bytes and not options:
+            self._send(Outgoing(content, future))  # type: ignore[arg-type]
+            return future
+        message = self._outgoing(content, future, options)
+        if self._tracing is None:
+            self._send(message)
+        else:
+            with self._traced(self._tracing, message, future):
+                self._send(message)
         return future
 
     async def send_when_room(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
         """As `send`, but waits while there is too much on its way."""
         future: asyncio.Future[MessageId] = self._new_future()
-        await self._producer.send_when_room(self._outgoing(content, future, options))
+        message = self._outgoing(content, future, options)
+        if self._tracing is None:
+            await self._producer.send_when_room(message)
+        else:
+            with self._traced(self._tracing, message, future):
+                await self._producer.send_when_room(message)
         return future
+
+    @contextmanager
+    def _traced(
+        self, tracing: Tracing, message: Outgoing, future: "asyncio.Future[MessageId]"
+    ) -> Iterator[None]:
+        trace = tracing.follow(self._producer.topic, message)
+        try:
+            yield
+        except BaseException as error:
+            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            raise
+        future.add_done_callback(partial(_settle_trace, trace))
 
     def _outgoing(
         self, content: Any, future: "asyncio.Future[MessageId]", options: dict[str, Any]
     ) -> Outgoing:
-        if self._plain and type(content) is bytes and not options:
-            return Outgoing(content, future)  # type: ignore[arg-type]
-        return make_outgoing(self._schema, content, future, **options)
+        return make_outgoing(self._schema, content, future, self._producer.day_ms, **options)
 
     async def flush(self) -> None:
         """Returns when everything sent so far is stored."""
@@ -178,6 +226,13 @@ class Producer(_Closing):
         return self._producer.connected
 
 
+def _future_maker(loop: asyncio.AbstractEventLoop) -> "Callable[[], asyncio.Future[MessageId]]":
+    """`loop.create_future`, without the function around it that asyncio's own loops have."""
+    if getattr(type(loop), "create_future", None) is asyncio.BaseEventLoop.create_future:
+        return partial(asyncio.Future, loop=loop)
+    return loop.create_future
+
+
 def _settle_futures(
     futures: "list[Any]", error: Exception | None, ids: Sequence[MessageId]
 ) -> None:
@@ -188,8 +243,21 @@ def _settle_futures(
                 future.set_exception(error)
         return
     for future, id in zip(futures, ids, strict=True):
-        if not future.done():
+        try:
             future.set_result(id)
+        except asyncio.InvalidStateError:
+            continue  # cancelled: nobody waits for it
+
+
+def _settle_trace(trace: SendTrace, future: "asyncio.Future[MessageId]") -> None:
+    if future.cancelled():
+        trace.settle(None, None)  # the message was sent all the same
+        return
+    error = future.exception()
+    if error is None:
+        trace.settle(None, future.result())
+    else:
+        trace.settle(error if isinstance(error, Exception) else Result.UnknownError, None)
 
 
 class _Settle:
@@ -215,13 +283,17 @@ class Consumer(_Closing):
     def __init__(self, consumer: EngineConsumer, schema: Schema) -> None:
         self._consumer = consumer
         self._schema = schema
+        self._tracing = consumer.tracing
         self._avro = schema if isinstance(schema, AvroSchema) else None
 
     async def receive(self, timeout_millis: int | None = None) -> Message:
         """The next message. Raises Timeout."""
+        began_ns = 0 if self._tracing is None else self._tracing.now_ns()
         message = self._consumer.take()
         if message is None:
             message = await self._wait(timeout_millis)
+        if self._tracing is not None:
+            self._tracing.received(message, self.subscription_name(), began_ns)
         if self._avro is not None:
             await self._learn(self._avro, message)
         return message
@@ -277,7 +349,11 @@ class Consumer(_Closing):
     async def acknowledge(
         self, message: "Message | MessageId | Iterable[Message | MessageId]"
     ) -> None:
-        """Acks a message or several; with receipts, returns when that is kept."""
+        """Acks a message or several; with receipts, returns when that is kept.
+
+        With receipts and retries it returns after the success, or raises what the last try
+        failed with.
+        """
         ids = ids_of(message)
         await self._ack(lambda done: self._consumer.acknowledge(ids, done))
 
@@ -323,8 +399,14 @@ class Consumer(_Closing):
     async def unsubscribe(self) -> None:
         await self._consumer.unsubscribe()
 
-    async def close(self) -> None:
-        await self._consumer.close()
+    # A time of its own: `asyncio.timeout` would end the wait for it, and not the closing.
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Closes it. Acks that are not confirmed yet are waited for, `timeout` seconds long.
+
+        Without a time that is as long as an operation may take if acks are retried, else
+        not at all. Acks that are left then fail, and `on_acknowledgement_failed` is told.
+        """
+        await self._consumer.close(timeout)
 
     def topic(self) -> str:
         return ",".join(self._consumer.topics)
@@ -420,6 +502,7 @@ def make_outgoing(
     schema: Schema,
     content: Any,
     done: Any,
+    day_ms: Callable[[], int],
     *,
     properties: dict[str, str] | None = None,
     partition_key: str | None = None,
@@ -437,7 +520,7 @@ def make_outgoing(
     if deliver_after is not None:
         if not isinstance(deliver_after, timedelta):
             raise UsageError(f"deliver_after: expected a timedelta, not {deliver_after!r:.40}")
-        deliver_at = time.time_ns() // 1_000_000 + int(deliver_after.total_seconds() * 1000)
+        deliver_at = day_ms() + int(deliver_after.total_seconds() * 1000)
     if disable_replication:
         replication_clusters = ["__local__"]
     return Outgoing(

@@ -4,32 +4,25 @@
                             the engine's lock; what must go to a socket is handed to the loop
     the loop's thread       connections, lookups, timers
     the callback thread     callbacks of send_async, in order
-    a thread per listener   message listeners
+    threads of listeners    message listeners; as many as message_listener_threads says
 
 A blocking call on the loop's thread would wait for itself, so it raises instead. Callbacks and
 listeners may block: nobody waits for their threads but `close`.
 """
 
-import asyncio
-import logging
 import re
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import CancelledError, Future
-from datetime import timedelta
-from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 
 from magnetar.client import aio
-from magnetar.client.authentication import Authentication
+from magnetar.client.closing import Closing
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
-from magnetar.client.engine.stats import ConsumerStats, ProducerStats
-from magnetar.client.errors import Result, result_of
+from magnetar.client.engine.totals import ClientStats
 from magnetar.client.message import Message
 from magnetar.client.options import (
     BatchingType,
@@ -43,17 +36,15 @@ from magnetar.client.options import (
     ProducerOptions,
     ReaderOptions,
 )
-from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.service_info import ServiceInfo
-from magnetar.errors import (
-    AlreadyClosed,
-    MagnetarError,
-    OperationNotSupported,
-    ProducerQueueIsFull,
-    Timeout,
-)
+from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
+from magnetar.client.table_view import TableView
+from magnetar.client.threads.consumer import Consumer, Reader
+from magnetar.client.threads.listener import Listeners
+from magnetar.client.threads.loop_thread import LoopThread
+from magnetar.client.threads.producer import Producer
+from magnetar.client.threads.settlement import Callbacks, Settlement
 from magnetar.model import (
     CompressionType,
     ConsumerType,
@@ -68,210 +59,15 @@ __all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
 
 T = TypeVar("T")
 
-log: logging.Logger = logging.getLogger("magnetar.client")
-
 _warned_batch_index = False
 
 
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-class _LoopThread:
-    """An event loop on a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = _new_event_loop()
-        self._stopping = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="magnetar-client", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        finally:
-            self._loop.close()
-
-    def refuse_here(self) -> None:
-        """Raises if this is the loop's own thread."""
-        if threading.current_thread() is self._thread:
-            raise OperationNotSupported(
-                "a blocking call on the client's own thread would wait for itself: use send_async, "
-                "or make the call from another thread"
-            )
-
-    def call(self, work: "Coroutine[Any, Any, T]") -> T:
-        """Runs a coroutine there and waits for it here."""
-        try:
-            self.refuse_here()
-            with self._lock:
-                if self._stopping:
-                    raise AlreadyClosed("the client is closed: make another")
-                future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except BaseException:
-            work.close()
-            raise
-        try:
-            return future.result()
-        except CancelledError:
-            raise AlreadyClosed("the client was closed meanwhile") from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        with self._lock:
-            if not self._stopping:
-                self._stopping = True
-                self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-
-# Callbacks of the messages of one entry, what became of it, and the id of each.
-_Called = tuple[list[Any], Result, Sequence[MessageId | None]]
-
-
-class _Callbacks:
-    """A thread that calls back, in order."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[_Called | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def put(self, callbacks: list[Any], result: Result, ids: Sequence[MessageId | None]) -> None:
-        """Has all of them called, but for None, each with its id."""
-        if self._thread is None:
-            self._start()
-        self._queue.put((callbacks, result, ids))
-
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="magnetar-callbacks", daemon=True
-                )
-                self._thread.start()
-
-    def _run(self) -> None:
-        get = self._queue.get
-        while (item := get()) is not None:
-            callbacks, result, ids = item
-            for callback, id in zip(callbacks, ids, strict=True):
-                if callback is not None:
-                    try:
-                        callback(result, id)
-                    except Exception:
-                        _complain()
-
-    def stop(self) -> None:
-        if self._thread is not None:
-            self._queue.put(None)
-            if threading.current_thread() is not self._thread:
-                self._thread.join()
-
-
-def _complain() -> None:
-    """Tells what a function of the application's raised, as for any thread."""
-    threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
-
-
-class _Sending:
-    """A call of `send` that waits, on another thread than the one that settles it."""
-
-    __slots__ = ("_error", "_id", "_settled")
-
-    def __init__(self) -> None:
-        self._settled = threading.Lock()
-        self._settled.acquire()
-        self._error: Exception | None = None
-        self._id: MessageId | None = None
-
-    def settle(self, error: Exception | None, id: MessageId | None) -> None:
-        self._error = error
-        self._id = id
-        self._settled.release()
-
-    def wait(self) -> MessageId:
-        self._settled.acquire()
-        if self._error is not None:
-            raise self._error
-        assert self._id is not None
-        return self._id
-
-
-class _Settlement:
-    """Tells the senders of one producer's messages what became of them, an entry at a time.
-
-    Who waits in `send` is told at once, whatever the callbacks before it do; callbacks are
-    left to their thread. Everything here is done with the engine's lock.
-    """
-
-    def __init__(self, callbacks: _Callbacks) -> None:
-        self._callbacks = callbacks
-        # How many calls of `send` wait.
-        self.sending: int = 0
-
-    def __call__(
-        self, senders: list[Any], error: Exception | None, ids: Sequence[MessageId | None]
-    ) -> None:
-        if error is not None:
-            ids = [None] * len(senders)
-        if self.sending:
-            senders = self._settle(senders, error, ids)
-            if not senders:
-                return
-        self._callbacks.put(senders, Result.Ok if error is None else result_of(error), ids)
-
-    def _settle(
-        self, senders: list[Any], error: Exception | None, ids: Sequence[MessageId | None]
-    ) -> list[Any]:
-        """Tells those who wait; the callbacks among the senders, each in its place, if any."""
-        left: list[Any] = []
-        for sender, id in zip(senders, ids, strict=True):
-            if type(sender) is _Sending:
-                self.sending -= 1
-                sender.settle(error, id)
-                left.append(None)
-            else:
-                left.append(sender)
-        return left if any(sender is not None for sender in left) else []
-
-
-class _Closing:
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Client(_Closing):
+class Client(Closing):
     """A client of a broker or a cluster. Every argument is the official client's."""
 
     def __init__(
         self,
-        service_url: str,
+        service_url: str | AutoClusterFailover | ServiceInfoProvider,
         authentication: Any = None,
         operation_timeout_seconds: int = 30,
         io_threads: int = 1,
@@ -309,13 +105,11 @@ class Client(_Closing):
             tls_certificate_file_path=tls_certificate_file_path,
             **ours,
         )
-        self._service_url = service_url
-        self._options = options
         self._lock = threading.RLock()
         self._engine = Engine(service_url, options, lock=self._lock)
-        self._loop = _LoopThread()
-        self._callbacks = _Callbacks()
-        self._listeners: dict[_Listener, None] = {}
+        self._loop = LoopThread()
+        self._callbacks = Callbacks()
+        self._listeners = Listeners(options.message_listener_threads)
         self._closed = False
 
     def create_producer(
@@ -343,7 +137,7 @@ class Client(_Closing):
         access_mode: ProducerAccessMode = ProducerAccessMode.Shared,
         message_router: Callable[[Any, int], int] | None = None,
         **ours: Any,
-    ) -> "Producer":
+    ) -> Producer:
         """A producer of a topic."""
         schema = self._attached(schema)
         options = ProducerOptions(
@@ -370,7 +164,7 @@ class Client(_Closing):
             **ours,
         )
         producer = EngineProducer(self._engine, topic, options, schema)
-        settlement = _Settlement(self._callbacks)
+        settlement = Settlement(self._callbacks)
         producer.settle = settlement
         self._call(self._engine.open(producer))
         return Producer(self, producer, schema, settlement)
@@ -381,7 +175,7 @@ class Client(_Closing):
         subscription_name: str,
         consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema | None = None,
-        message_listener: "Callable[[Consumer, Message], Any] | None" = None,
+        message_listener: Callable[[Consumer, Message], Any] | None = None,
         receiver_queue_size: int = 1000,
         max_total_receiver_queue_size_across_partitions: int = 50000,
         consumer_name: str | None = None,
@@ -404,7 +198,7 @@ class Client(_Closing):
         dead_letter_policy: ConsumerDeadLetterPolicy | None = None,
         crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
         **ours: Any,
-    ) -> "Consumer":
+    ) -> Consumer:
         """A consumer of a topic, of several, or of all that match a pattern."""
         _warn_of_batch_index(batch_index_ack_enabled)
         schema = self._attached(schema)
@@ -442,7 +236,7 @@ class Client(_Closing):
         consumer = Consumer(self, engine, schema)
         self._call(self._engine.open(engine))
         if message_listener is not None:
-            consumer._listen(message_listener)
+            consumer._listen(partial(message_listener, consumer))
         return consumer
 
     def create_reader(
@@ -450,7 +244,7 @@ class Client(_Closing):
         topic: str,
         start_message_id: MessageId,
         schema: Schema | None = None,
-        reader_listener: "Callable[[Reader, Message], Any] | None" = None,
+        reader_listener: Callable[[Reader, Message], Any] | None = None,
         receiver_queue_size: int = 1000,
         reader_name: str | None = None,
         subscription_role_prefix: str | None = None,
@@ -458,7 +252,7 @@ class Client(_Closing):
         crypto_key_reader: Any = None,
         start_message_id_inclusive: bool = False,
         crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
-    ) -> "Reader":
+    ) -> Reader:
         """A reader of a topic, from a message on."""
         schema = self._attached(schema)
         options = ReaderOptions(
@@ -481,7 +275,7 @@ class Client(_Closing):
 
     def create_table_view(
         self, topic: str, subscription_name: str | None = None, schema: Schema | None = None
-    ) -> "TableView":
+    ) -> TableView:
         """The latest value of every key of a topic, kept up to date."""
         return TableView(self, topic, subscription_name, schema or BytesSchema())
 
@@ -500,12 +294,11 @@ class Client(_Closing):
 
     def get_service_info(self) -> ServiceInfo:
         """What the client connects to."""
-        authentication = self._options.authentication
-        return ServiceInfo(
-            self._service_url,
-            authentication if isinstance(authentication, Authentication) else None,
-            self._options.tls_trust_certs_file_path,
-        )
+        return self._engine.service_info
+
+    def stats(self) -> ClientStats:
+        """What all of its producers and consumers did so far."""
+        return self._engine.totals.stats()
 
     def close(self) -> None:
         """Closes producers and consumers, and waits until that is done."""
@@ -520,8 +313,7 @@ class Client(_Closing):
         if self._closed:
             return
         self._closed = True
-        for listener in list(self._listeners):
-            listener.stop()
+        self._listeners.stop()
         try:
             self._call(close())
         finally:
@@ -540,474 +332,3 @@ def _warn_of_batch_index(given: bool | None) -> None:
             "batch_index_ack_enabled has no effect: acks are always per message, also in batches",
             stacklevel=3,
         )
-
-
-class Producer(_Closing):
-    """Publishes to a topic."""
-
-    def __init__(
-        self, client: Client, producer: EngineProducer, schema: Schema, settlement: _Settlement
-    ) -> None:
-        self._client = client
-        self._producer = producer
-        self._schema = schema
-        self._plain = type(schema) is BytesSchema
-        self._lock = client._lock
-        self._settlement = settlement
-        self._room = threading.Condition(client._lock)
-        producer.on_room = self._have_room
-        self._waiting = 0
-
-    def send(
-        self,
-        content: Any,
-        properties: dict[str, str] | None = None,
-        partition_key: str | None = None,
-        ordering_key: str | None = None,
-        sequence_id: int | None = None,
-        replication_clusters: list[str] | None = None,
-        disable_replication: bool = False,
-        event_timestamp: int | None = None,
-        deliver_at: int | None = None,
-        deliver_after: Any = None,
-    ) -> MessageId:
-        """Sends a message; returns its id when it is stored."""
-        sending = _Sending()
-        message = aio.make_outgoing(
-            self._schema,
-            content,
-            sending,
-            properties=properties,
-            partition_key=partition_key,
-            ordering_key=ordering_key,
-            sequence_id=sequence_id,
-            replication_clusters=replication_clusters,
-            disable_replication=disable_replication,
-            event_timestamp=event_timestamp,
-            deliver_at=deliver_at,
-            deliver_after=deliver_after,
-        )
-        self._client._loop.refuse_here()
-        with self._lock:
-            self._settlement.sending += 1
-            try:
-                self._put(message)
-            except Exception:
-                self._settlement.sending -= 1
-                raise
-            self._producer.hurry()
-        return sending.wait()
-
-    def send_async(
-        self,
-        content: Any,
-        callback: Callable[[Result, MessageId], Any] | None,
-        properties: dict[str, str] | None = None,
-        partition_key: str | None = None,
-        ordering_key: str | None = None,
-        sequence_id: int | None = None,
-        replication_clusters: list[str] | None = None,
-        disable_replication: bool = False,
-        event_timestamp: int | None = None,
-        deliver_at: int | None = None,
-        deliver_after: Any = None,
-    ) -> None:
-        """Sends a message; `callback(result, message_id)` is called when it is stored."""
-        if (
-            self._plain
-            and type(content) is bytes
-            and properties is None
-            and partition_key is None
-            and ordering_key is None
-            and sequence_id is None
-            and replication_clusters is None
-            and not disable_replication
-            and event_timestamp is None
-            and deliver_at is None
-            and deliver_after is None
-        ):
-            message = Outgoing(content, callback)  # type: ignore[arg-type]
-        else:
-            message = aio.make_outgoing(
-                self._schema,
-                content,
-                callback,
-                properties=properties,
-                partition_key=partition_key,
-                ordering_key=ordering_key,
-                sequence_id=sequence_id,
-                replication_clusters=replication_clusters,
-                disable_replication=disable_replication,
-                event_timestamp=event_timestamp,
-                deliver_at=deliver_at,
-                deliver_after=deliver_after,
-            )
-        with self._lock:
-            try:
-                self._producer.send(message)
-            except ProducerQueueIsFull:
-                self._put(message)
-
-    def _put(self, message: Outgoing) -> None:
-        """As the producer's `send`, but waits for room if it may. With the lock."""
-        while True:
-            try:
-                self._producer.send(message)
-                return
-            except ProducerQueueIsFull:
-                if not self._producer.options.block_if_queue_full:
-                    raise
-                self._client._loop.refuse_here()
-            self._waiting += 1
-            try:
-                self._room.wait()
-            finally:
-                self._waiting -= 1
-
-    def _have_room(self) -> None:
-        self._producer.let_waiters_on()
-        if self._waiting:
-            with self._lock:
-                self._room.notify_all()
-
-    def flush(self) -> None:
-        """Returns when everything sent so far is stored."""
-        self._client._call(self._producer.flush())
-
-    def close(self) -> None:
-        self._client._call(self._producer.close())
-
-    def topic(self) -> str:
-        return self._producer.topic
-
-    def producer_name(self) -> str:
-        return self._producer.name
-
-    def stats(self) -> ProducerStats:
-        """What it did so far."""
-        return self._producer.stats()
-
-    def last_sequence_id(self) -> int:
-        return self._producer.last_sequence_id
-
-    def is_connected(self) -> bool:
-        return self._producer.connected
-
-
-class Consumer(_Closing):
-    """Receives from a subscription."""
-
-    def __init__(self, client: Client, consumer: EngineConsumer, schema: Schema) -> None:
-        self._client = client
-        self._consumer = consumer
-        self._schema = schema
-        self._lock = client._lock
-        self._arrived = threading.Condition(client._lock)
-        self._waiting = 0
-        self._listener: _Listener | None = None
-        self._receipts = consumer.options.ack_receipt_enabled
-        consumer.on_wake = self._awake
-
-    def receive(self, timeout_millis: int | None = None) -> Message:
-        """The next message. Raises Timeout."""
-        with self._lock:
-            message = self._consumer.take()
-            if message is None:
-                message = self._wait(timeout_millis)
-        return message
-
-    def _wait(self, timeout_millis: int | None) -> Message:
-        """With the lock."""
-        self._client._loop.refuse_here()
-        found: Message | None = None
-
-        def here() -> bool:
-            nonlocal found
-            self._consumer.check()
-            if self._listener is not None:
-                self._listener.check()
-            found = self._consumer.take()
-            return found is not None
-
-        self._waiting += 1
-        self._consumer.wait(1)
-        try:
-            seconds = None if timeout_millis is None else timeout_millis / 1000
-            self._arrived.wait_for(here, seconds)
-        finally:
-            self._waiting -= 1
-            self._consumer.wait(-1)
-        if found is None:
-            raise Timeout(f"no message within {timeout_millis} ms")
-        return found
-
-    def _awake(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._arrived.notify_all()
-
-    def batch_receive(self) -> list[Message]:
-        """Some messages, as the batch receive policy says."""
-        policy = self._consumer.options.batch_receive_policy
-        door = aio.Consumer(self._consumer, self._schema)
-        return self._client._call(door.batch_receive(policy))
-
-    def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
-        """Acks a message, or several in one request."""
-        if type(message) is Message and not self._receipts:
-            with self._lock:
-                self._consumer.acknowledge_message(message)
-            return
-        ids = aio.ids_of(message)
-        if self._receipts:
-            self._ack_and_wait(lambda done: self._consumer.acknowledge(ids, done))
-        else:
-            with self._lock:
-                self._consumer.check_open()
-                self._consumer.acknowledge(ids, None)
-
-    def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
-        """Acks a message and all before it."""
-        id = aio.id_of(message)
-        if self._consumer.options.ack_receipt_enabled:
-            self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(id, done))
-        else:
-            with self._lock:
-                self._consumer.check_open()
-                self._consumer.acknowledge_cumulative(id, None)
-
-    def _ack_and_wait(self, ack: Callable[[Callable[[Exception | None], None]], None]) -> None:
-        kept: Future[None] = Future()
-
-        def settle(error: Exception | None) -> None:
-            if error is not None:
-                kept.set_exception(error)
-            else:
-                kept.set_result(None)
-
-        self._client._loop.refuse_here()
-        with self._lock:
-            self._consumer.check_open()
-            ack(settle)
-        kept.result()
-
-    def negative_acknowledge(self, message: "Message | MessageId") -> None:
-        """Asks for it again, after a while."""
-        with self._lock:
-            self._consumer.check_open()
-            self._consumer.negative_acknowledge(message)
-
-    def reconsume_later(
-        self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
-    ) -> None:
-        """Publishes it to the retry topic, to come again after a delay, and acks it.
-
-        The consumer was made with `retry_enabled=True`. After as many rounds as the dead
-        letter policy says, 16 without one, the message is a dead letter.
-        """
-        self._client._call(aio.reconsume(self._consumer, message, delay, properties))
-
-    def redeliver_unacknowledged_messages(self) -> None:
-        with self._lock:
-            self._consumer.check_open()
-            self._consumer.redeliver()
-
-    def pause_message_listener(self) -> None:
-        if self._listener is not None:
-            self._listener.pause()
-
-    def resume_message_listener(self) -> None:
-        if self._listener is not None:
-            self._listener.resume()
-
-    def seek(self, messageid: "MessageId | int") -> None:
-        """Moves the subscription to a message, or to a time in ms."""
-        if isinstance(messageid, MessageId):
-            self._client._call(self._consumer.seek(messageid, None))
-        else:
-            self._client._call(self._consumer.seek(None, messageid))
-
-    def get_last_message_id(self) -> MessageId:
-        return max(last for last, _ in self._client._call(self._consumer.last_message_ids()))
-
-    def unsubscribe(self) -> None:
-        self._stop_listening()
-        self._client._call(self._consumer.unsubscribe())
-
-    def close(self) -> None:
-        self._stop_listening()
-        self._client._call(self._consumer.close())
-
-    def topic(self) -> str:
-        return ",".join(self._consumer.topics)
-
-    def subscription_name(self) -> str:
-        return self._consumer.options.subscription_name
-
-    def consumer_name(self) -> str:
-        return self._consumer.name
-
-    def is_connected(self) -> bool:
-        return self._consumer.connected
-
-    def stats(self) -> ConsumerStats:
-        """What it did so far."""
-        return self._consumer.stats()
-
-    def _listen(self, listener: Callable[[Any, Message], Any]) -> None:
-        self._listener = _Listener(self, lambda message: listener(self, message))
-        self._client._listeners[self._listener] = None
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._client._loop.refuse_here()
-            self._listener.stop()
-            self._client._listeners.pop(self._listener, None)
-
-
-class _Listener:
-    """A thread that gives messages to a function, one at a time."""
-
-    def __init__(self, consumer: Consumer, take: Callable[[Message], Any]) -> None:
-        self._consumer = consumer
-        self._take = take
-        self._stopped = threading.Event()
-        self._running = threading.Event()
-        self._running.set()
-        self._thread = threading.Thread(target=self._run, name="magnetar-listener", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            self._running.wait()
-            try:
-                message = self._consumer.receive()
-            except MagnetarError as error:
-                if not isinstance(error, AlreadyClosed):
-                    log.error("a listener ends: %s", error)
-                return
-            self._running.wait()  # it may have been paused while there was nothing
-            if self._stopped.is_set():
-                return
-            try:
-                self._take(message)
-            except Exception:
-                _complain()
-
-    def check(self) -> None:
-        """Raises where the listener waits, once it is to end."""
-        if self._stopped.is_set():
-            raise AlreadyClosed("the consumer is closed")
-
-    def pause(self) -> None:
-        self._running.clear()
-
-    def resume(self) -> None:
-        self._running.set()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._running.set()
-        self._consumer._awake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-
-class Reader(_Closing):
-    """Reads a topic from a message on, without a subscription that stays."""
-
-    def __init__(self, client: Client, consumer: EngineConsumer, schema: Schema) -> None:
-        self._client = client
-        self._engine = consumer
-        self._consumer = Consumer(client, consumer, schema)
-
-    def read_next(self, timeout_millis: int | None = None) -> Message:
-        message = self._consumer.receive(timeout_millis)
-        with self._client._lock:
-            self._engine.acknowledge_cumulative(message.message_id(), None)
-        return message
-
-    def has_message_available(self) -> bool:
-        return self._client._call(aio.has_message(self._engine))
-
-    def seek(self, messageid: "MessageId | int") -> None:
-        self._consumer.seek(messageid)
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    def topic(self) -> str:
-        return self._consumer.topic()
-
-    def is_connected(self) -> bool:
-        return self._consumer.is_connected()
-
-    def _listen(self, listener: Callable[[Any, Message], Any]) -> None:
-        self._consumer._listen(lambda consumer, message: listener(self, message))
-
-
-class TableView(_Closing):
-    """The latest value of every key of a topic, kept up to date by a thread."""
-
-    def __init__(
-        self, client: Client, topic: str, subscription_name: str | None, schema: Schema
-    ) -> None:
-        self._data: dict[str, Any] = {}
-        self._lock = threading.RLock()
-        self._listeners: list[Callable[[str, Any], None]] = []
-        self._reader = client.create_reader(
-            topic,
-            MessageId.earliest,
-            schema=schema,
-            subscription_role_prefix=subscription_name,
-        )
-        try:
-            while self._reader.has_message_available():
-                self._take(self._reader.read_next())
-        except BaseException:
-            self._reader.close()
-            raise
-        self._reader._listen(lambda reader, message: self._take(message))
-
-    def _take(self, message: Message) -> None:
-        key = message.partition_key()
-        if not key:
-            return
-        with self._lock:
-            if message.has_null_value() or not message.data():
-                self._data.pop(key, None)
-                return
-            value = message.value()
-            self._data[key] = value
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener(key, value)
-
-    def get(self, key: str) -> Any | None:
-        with self._lock:
-            return self._data.get(key)
-
-    def for_each(self, callback: Callable[[str, Any], None]) -> None:
-        with self._lock:
-            items = list(self._data.items())
-        for key, value in items:
-            callback(key, value)
-
-    def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
-        with self._lock:
-            self.for_each(callback)
-            self._listeners.append(callback)
-
-    def __len__(self) -> int:
-        with self._lock:
-            return len(self._data)
-
-    def __str__(self) -> str:
-        with self._lock:
-            return str(self._data)
-
-    def __repr__(self) -> str:
-        return f"<TableView of {self._reader.topic()}, {len(self)} keys>"
-
-    def close(self) -> None:
-        self._reader.close()

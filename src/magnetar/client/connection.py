@@ -13,12 +13,15 @@ the connection ends they are told, once, and requests without an answer fail.
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message as Pb
 
+from magnetar.client.chunks import Part
+from magnetar.client.engine.totals import ConnectionCounts
 from magnetar.client.errors import error_of
+from magnetar.client.threads.direct_writer import DirectWriter
 from magnetar.errors import ConnectError, MagnetarError, RemoteProtocolError, Timeout
 from magnetar.protocol import (
     MESSAGE_SIZE_MAX,
@@ -76,11 +79,13 @@ class ClientConnection(asyncio.Protocol):
         address: str,
         timeout_s: float,
         keep_alive_s: float = KEEP_ALIVE_SECONDS,
+        counts: ConnectionCounts | None = None,
     ) -> None:
         self._loop = loop
         self.address = address
         self._timeout_s = timeout_s
         self._keep_alive_s = keep_alive_s
+        self._counts = counts or ConnectionCounts()
         self._incoming = Connection()
         self._transport: asyncio.Transport | None = None
         self._requests: dict[int, asyncio.Future[Pb]] = {}
@@ -97,6 +102,10 @@ class ClientConnection(asyncio.Protocol):
         self.closed: bool = False
         self.writable: bool = True
         self._auth_data: Callable[[], bytes] | None = None
+        self._client_version = ""
+        # For other threads than the loop's, if there are any.
+        self._threaded = False
+        self._direct: DirectWriter | None = None
 
     @classmethod
     async def open(
@@ -112,11 +121,18 @@ class ClientConnection(asyncio.Protocol):
         client_version: str,
         keep_alive_s: float = KEEP_ALIVE_SECONDS,
         proxy_to: str = "",
+        counts: ConnectionCounts | None = None,
+        threaded: bool = False,
     ) -> "ClientConnection":
-        """Connects and shakes hands. Raises ConnectError, AuthenticationError."""
+        """Connects and shakes hands. Raises ConnectError, AuthenticationError.
+
+        If it is `threaded`, other threads than the loop's may write too.
+        """
         loop = asyncio.get_running_loop()
-        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s)
+        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts)
         connection._auth_data = auth_data
+        connection._client_version = client_version
+        connection._threaded = threaded
         try:
             async with asyncio.timeout(connect_timeout_s):
                 await loop.create_connection(
@@ -144,18 +160,30 @@ class ClientConnection(asyncio.Protocol):
                 connection.write([encode(connect)])
                 hello = await connection._connected
         except TimeoutError:
+            connection._count_failure()
             connection.close()
             raise ConnectError(
                 f"no connection to {host}:{port} within {connect_timeout_s:g} s: is it a broker?"
             ) from None
         except OSError as error:
+            connection._count_failure()
             connection.close()
             raise ConnectError(f"cannot connect to {host}:{port}: {error}") from error
+        except MagnetarError:
+            connection._count_failure()
+            connection.close()
+            raise
         except BaseException:
             connection.close()
             raise
         connection._begin(hello)
         return connection
+
+    def _count_failure(self) -> None:
+        if self._transport is None:
+            self._counts.failed_connect += 1
+        else:
+            self._counts.failed_handshake += 1
 
     def _begin(self, hello: pb.CommandConnected) -> None:
         self.protocol_version = hello.protocol_version
@@ -175,10 +203,25 @@ class ClientConnection(asyncio.Protocol):
 
     # ---- Sending -------------------------------------------------------------
 
-    def write(self, frames: list[bytes]) -> None:
+    def write(self, frames: Sequence[Part]) -> None:
         """Writes frames; on a closed connection they are lost, and their senders know."""
-        if self._transport is not None and not self.closed:
+        if self._transport is None or self.closed:
+            return
+        if self._direct is None:
             self._transport.writelines(frames)
+        else:
+            self._direct.write_on_loop(frames)
+
+    def write_here(self, frames: Sequence[Part]) -> bool:
+        """Writes from another thread than the loop's; False if that cannot be done now.
+
+        If `has_rest` is true afterwards, the loop is to `write` nothing more, or anything.
+        """
+        return self._direct is not None and not self.closed and self._direct.write(frames)
+
+    @property
+    def has_rest(self) -> bool:
+        return self._direct is not None and self._direct.has_rest
 
     def send(self, commands: list[Command]) -> None:
         self.write([encode(command) for command in commands])
@@ -235,6 +278,9 @@ class ClientConnection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        if self._threaded:
+            self._direct = DirectWriter(self._transport)
+        self._counts.opened += 1
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
@@ -247,6 +293,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(f"the connection to {self.address} was lost: {error or 'the broker hung up'}")
+        self._counts.closed += 1
         if not self._gone.done():
             self._gone.set_result(None)
 
@@ -353,7 +400,7 @@ class ClientConnection(asyncio.Protocol):
             self.fail(f"the broker asked again who we are: {error}")
             return
         answer = pb.CommandAuthResponse(
-            client_version="Magnetar",
+            client_version=self._client_version,
             protocol_version=PROTOCOL_VERSION,
             response=pb.AuthData(
                 auth_method_name=command.challenge.auth_method_name, auth_data=data
@@ -387,6 +434,8 @@ class ClientConnection(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
+        if self._direct is not None:
+            self._direct.close()
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         if self._transport is not None:

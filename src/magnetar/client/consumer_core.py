@@ -15,12 +15,20 @@ past it to those that are given back, half a queue at a time. So at any moment
 With a queue of size 0 there is a permit at the broker for each call that waits, and no more.
 
 `connected` begins anew: what is in the queue is dropped, for the broker delivers it again;
-acks that were not sent are sent before the first permit, and hold back their duplicates.
+acks that were not sent are sent before the first permit, and hold back their duplicates. A
+message that came again before it was acked, and lies in the queue when it is, is dropped from
+there: nobody is given a message that he has acked.
+
+While too many acks are unconfirmed, where acks are retried, no permit is given: the broker
+keeps its messages until half of those acks have ended.
 
 Redelivery is by entry. Acks go out before the call for it, so the broker keeps back what
 is acked, and what is in the queue of such an entry is dropped: it comes again too. Where
 one consumer is active, a broker redelivers everything; the epoch then tells messages from
 before that from those after it.
+
+A message in chunks takes one permit, when it is whole: those of its other chunks are given
+back at once. To ack it or to have it redelivered concerns all its chunks, together.
 
 The caller sees to it that calls do not overlap, and calls `tick` when `next_ms` says.
 """
@@ -31,14 +39,18 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.ack_retry import AckRetries, RetryPolicy, default_backoff
 from magnetar.client.ack_tracker import (
     AckTracker,
     Cumulative,
     Done,
+    GivenUp,
     entry_key,
     key_entry,
     key_ledger,
 )
+from magnetar.client.chunk_assembler import ChunkAssembler
+from magnetar.client.chunk_spans import ChunkSpans, Split
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.incoming import Arrival, Incoming, Start
 from magnetar.client.message import Decode, Message
@@ -48,10 +60,11 @@ from magnetar.client.unacked import Unacked
 from magnetar.errors import (
     AlreadyClosed,
     CumulativeAcknowledgementNotAllowedError,
+    Interrupted,
     InvalidMessageIdError,
 )
 from magnetar.model.enums import AckType, ConsumerType
-from magnetar.model.message_id import ChunkMessageId, MessageId
+from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
@@ -60,13 +73,23 @@ from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandFlow, CommandMessage
 from magnetar.wire.integer import INT64_MAX
 
-__all__ = ["ConsumerCore", "ConsumerStats"]
+__all__ = ["AckFailure", "ConsumerCore", "ConsumerStats"]
 
 CONNECTING: Final = 0
 READY: Final = 1
 CLOSED: Final = 2
 # As Pulsar's clients do: how many ids one call for redelivery names.
 REDELIVER_IDS_MAX: Final = 1000
+
+
+@final
+class AckFailure:
+    """Messages whose ack failed for good, or one of a cumulative ack, and why."""
+
+    def __init__(self, message_ids: list[MessageId], error: Exception, cumulative: bool) -> None:
+        self.message_ids: Final = message_ids
+        self.error: Final = error
+        self.cumulative: Final = cumulative
 
 
 @final
@@ -77,9 +100,14 @@ class ConsumerStats:
         self.messages_received: i64 = 0
         self.bytes_received: i64 = 0
         self.messages_dropped: i64 = 0
+        self.chunks_received: i64 = 0
+        self.chunks_given_up: i64 = 0
         self.entries_refused: i64 = 0
         self.messages_taken: i64 = 0
         self.messages_acked: i64 = 0
+        # Refused by the application; and entries that it left unacked for too long.
+        self.messages_refused: i64 = 0
+        self.entries_late: i64 = 0
         self.entries_redelivered: i64 = 0
         self.messages_dead: i64 = 0
 
@@ -117,15 +145,19 @@ class ConsumerCore:
         self._now_ms: Final = now_ms
         self._write: Final = write
         self._wake: Final = wake
-        # Nothing is left to chance yet; retries of acks will be.
-        self._random: Final = random
+        self._retries: Final = _retries_of(options, random)
         self._acks: Final = AckTracker(
             consumer_id,
             group_time_ms=options.acknowledgement_group_time_ms,
-            group_size_max=options.max_acknowledgement_group_size,
+            # A group that waits for its time must not be a crowd.
+            group_size_max=min(
+                options.max_acknowledgement_group_size, options.max_pending_acknowledgements
+            ),
             receipts=options.ack_receipt_enabled,
             now_ms=now_ms,
             write=write,
+            retries=self._retries,
+            pending_max=options.max_pending_acknowledgements,
         )
         self._negative: Final = NegativeAcks(
             options.negative_ack_redelivery_delay_ms, options.negative_ack_redelivery_backoff
@@ -136,6 +168,16 @@ class ConsumerCore:
         self._dead_letters: Final = DeadLetters(options.dead_letter_policy)
         # Whether a message that is taken, or acked, has more to be told about it.
         self._follows_taken: Final[bool] = self._unacked.enabled or self._dead_letters.enabled
+        self._assembler: Final = ChunkAssembler(
+            count_max=options.max_pending_chunked_message,
+            size_max=options.max_message_size_total,
+            expire_ms=options.expire_time_of_incomplete_chunked_message_ms,
+            ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
+            single=self._single,
+        )
+        self._spans: Final = ChunkSpans(self._assembler, self._acks.chunks)
+        # Told of what was refused, and why.
+        self.warn: Callable[[str], None] | None = None
         self._incoming: Final = Incoming(
             topic,
             partition,
@@ -143,10 +185,16 @@ class ConsumerCore:
             self._dead_letters,
             options.crypto_failure_action,
             decode,
+            self._assembler,
+            now_ms,
+            options.max_message_size_total,
         )
         # Where a subscription begins that does not exist yet.
         self._first_id: MessageId | None = options.start_message_id
         self._last_taken: Message | None = None
+        # Where it began again, if that was before what was taken, which ends there.
+        self._resume_key: int = -1
+        self._resume_through: int = -1
         if not options.durable:
             self._begin_at(options.start_message_id, options.start_message_id_inclusive)
         self._state: i64 = CONNECTING
@@ -157,9 +205,17 @@ class ConsumerCore:
         self._length: i64 = 0
         self._at_broker: i64 = 0
         self._unreturned: i64 = 0
+        # Permits of messages that were taken to be given back later.
+        self._held: i64 = 0
         # How many calls wait for a message, where there is no queue.
         self._waiting: i64 = 0
         self._dead: list[Message] = []
+        # Permits are kept back, since too many acks are unconfirmed.
+        self._crowded: bool = False
+        # Whether the queue may hold messages that the application has already, and if so the
+        # keys of all entries in it.
+        self._copies: bool = False
+        self._queued: set[int] = set()
         self.stats: Final = ConsumerStats()
 
     # ---- The connection ------------------------------------------------------
@@ -169,14 +225,19 @@ class ConsumerCore:
         if self._state == CLOSED:
             return
         self._state = READY
+        self._copies = self._copies or self.stats.messages_taken > 0
         self._clear_queue()
+        self._assembler.expect_all()
         self._forget_taken()
         self._incoming.only_from_start = False
         if not self._durable and self._last_taken is not None:
             self._begin_at(self._last_taken.message_id(), False)
+            self._incoming.only_from_start = self._resume_key >= 0
+        self._incoming.reconnected()
         self._acks.connected()
         self._at_broker = 0
         self._unreturned = self._queue_size
+        self._held = 0
         self._flow()
 
     def disconnected(self) -> None:
@@ -185,15 +246,19 @@ class ConsumerCore:
             self._state = CONNECTING
             self._acks.disconnected()
 
-    def close(self) -> None:
+    def close(self, error: Exception | None = None) -> None:
         """Ends it: what is pending is sent if it can be, and who still waits is told."""
         if self._state == CLOSED:
             return
         self._acks.flush()
         self._state = CLOSED
-        self._acks.clear(AlreadyClosed("the consumer was closed before the ack was confirmed"))
+        if error is None:
+            error = AlreadyClosed("the consumer was closed before the ack was confirmed")
+        self._acks.give_up_all(error)
         self._acks.disconnected()
         self._clear_queue()
+        self._assembler.clear()
+        self._spans.clear()
         self._forget_taken()
         self._dead = []
 
@@ -212,6 +277,33 @@ class ConsumerCore:
             return _id_data(self._last_taken.message_id())
         return None if self._first_id is None else _id_data(self._first_id)
 
+    def subscribe_from(self) -> MessageIdData | None:
+        """The same for SUBSCRIBE, which begins with the entry that it names.
+
+        Messages that nobody took may have chunks in front of the last that was taken: then it
+        begins with the first of those, and what was taken is dropped when it comes again.
+        """
+        start = self._incoming.start
+        if self._last_taken is None:
+            return self.start_message_id() if start is None else _id_data(start.id)
+        key = self._last_taken.delivery.key
+        first = self._spans.first_pending(key, self._queued_chunks())
+        if self._resume_key >= 0 and self._incoming.last_key() <= self._resume_through:
+            # It was interrupted before all of that had come.
+            first = self._resume_key if first < 0 else min(first, self._resume_key)
+        self._resume_key = first
+        self._resume_through = key
+        if first < 0:
+            return self.start_message_id()
+        return MessageIdData(key_ledger(first), key_entry(first), self.partition)
+
+    def _queued_chunks(self) -> list[list[int]]:
+        found: list[list[int]] = []
+        for messages in [*self._queue, self._current]:
+            if messages and messages[0].delivery.chunks is not None:
+                found.append(messages[0].delivery.chunks)
+        return found
+
     @property
     def has_taken(self) -> bool:
         """Whether, without a subscription that knows it, anything was taken since the start."""
@@ -229,18 +321,63 @@ class ConsumerCore:
         count: i64 = len(messages)
         self.stats.messages_received += count
         self.stats.bytes_received += len(command.entry)
-        self.stats.messages_dropped += arrival.charged - count
+        if not arrival.kept:
+            self.stats.messages_dropped += arrival.charged - count
+        if arrival.chunk or self._assembler.active:
+            self._follow_chunks(arrival)
         if count > 0:
-            if self._dead_letters.died(command.redelivery_count):
+            if self._dead_letters.died(messages[0].delivery.redelivery_count):
                 self._die(messages)
+                self._give_back(count)
+            elif self._copies and self._is_queued(messages[0].delivery.key):
+                # It was on its way here already when it was asked for again.
+                self.stats.messages_dropped += count
                 self._give_back(count)
             else:
                 messages.reverse()
+                if self._copies:
+                    self._queued.add(messages[0].delivery.key)
                 self._queue.append(messages)
                 self._length += count
                 self._wake()
         if arrival.charged != count:
             self._settle(command, arrival)
+
+    def _follow_chunks(self, arrival: Arrival) -> None:
+        """Something came that is a chunk, or stands between those of a message."""
+        messages = arrival.messages
+        whole = arrival.whole
+        if arrival.chunk:
+            self.stats.chunks_received += 1
+        if whole is not None:
+            if messages:
+                self._spans.whole(whole.keys, whole.before)
+            else:
+                # It cannot be decompressed; the last chunk is refused like any other entry.
+                self._ack_chunks(whole.keys[:-1])
+        if self._single and self._durable and messages:
+            self._spans.received([messages[0].delivery.key] if whole is None else whole.keys)
+        if arrival.problem and self.warn is not None:
+            self.warn(f"a message of {self.topic} is refused: {arrival.problem}")
+        self._see_to_chunks()
+
+    def _see_to_chunks(self) -> None:
+        """Acks chunks that nothing can come of, and asks for those that are missed."""
+        garbage = self._assembler.take_garbage()
+        if garbage:
+            self.stats.chunks_given_up += len(garbage)
+            self._ack_chunks(garbage)
+        again = self._assembler.take_again()
+        if again and self._state == READY:
+            if self._single:
+                self.redeliver_all()
+            else:
+                self._redeliver(again)
+
+    def _ack_chunks(self, keys: list[int]) -> None:
+        for key in keys:
+            self._acks.acknowledge(self._acks.find_id(key, -1, 0), -1)
+        self._acks.joined(None)
 
     def _settle(self, command: CommandMessage, arrival: Arrival) -> None:
         """Sees to what the application does not get."""
@@ -260,26 +397,42 @@ class ConsumerCore:
 
     # ---- Messages out --------------------------------------------------------
 
-    def take(self) -> Message | None:
-        """The next message for the application, or None."""
+    def take(self, held: bool = False) -> Message | None:
+        """The next message for the application, or None.
+
+        The permit of one that is held is returned by `give_back`, not yet here.
+        """
         if not self._current:
             if not self._queue:
                 return None
             self._current = self._queue.popleft()
+            if self._copies:
+                self._queued.discard(self._current[0].delivery.key)
         message = self._current.pop()
         self._length -= 1
         self.stats.messages_taken += 1
         if not self._durable:
             self._last_taken = message
+        if self._acks.chunks and message.delivery.chunks is not None:
+            self._spans.taken(message.delivery.key)
         if self._follows_taken:
             self._follow(message)
-        if self._queue_size > 0:
+        if self._queue_size == 0:
+            if self._waiting > 0:
+                self._waiting -= 1
+        elif held:
+            self._held += 1
+        else:
             self._unreturned += 1
             if self._unreturned >= self._flow_min:
                 self._flow()
-        elif self._waiting > 0:
-            self._waiting -= 1
         return message
+
+    def give_back(self) -> None:
+        """A held message is done with. What was held on an older connection does not count."""
+        if self._held > 0:
+            self._held -= 1
+            self._give_back(1)
 
     def _follow(self, message: Message) -> None:
         delivery = message.delivery
@@ -300,7 +453,7 @@ class ConsumerCore:
     @property
     def unreturned_permits(self) -> int:
         """How many permits were used and not given back yet."""
-        return self._unreturned
+        return self._unreturned + self._held
 
     @property
     def has_queue(self) -> bool:
@@ -332,6 +485,9 @@ class ConsumerCore:
         """Gives the broker all permits it may have."""
         if self._state != READY or self._paused:
             return
+        if self._acks.crowded:
+            self._crowded = True
+            return
         if self._queue_size == 0:
             permits = self._waiting - self._length - self._at_broker
         else:
@@ -344,6 +500,7 @@ class ConsumerCore:
     def _clear_queue(self) -> i64:
         count = self._length
         self._queue.clear()
+        self._queued.clear()
         self._current = []
         self._length = 0
         return count
@@ -361,6 +518,7 @@ class ConsumerCore:
             # It came from another consumer, and may be of a partition that is not ours.
             self.acknowledge([message.message_id()], done)
             return True
+        self._acks.check_room(1)
         self._acknowledge(message)
         return self._acks.joined(done)
 
@@ -368,11 +526,12 @@ class ConsumerCore:
         """Acks messages, all of them or, if one of them cannot be acked, none.
 
         `done` is called with None once the acks are kept (without receipts: are on their
-        way), or with what went wrong. Raises AlreadyClosed, InvalidMessageIdError and
-        BatchIndexError.
+        way), or with what went wrong. Raises AlreadyClosed, InvalidMessageIdError,
+        BatchIndexError and, where acks are retried, MemoryBufferIsFull.
         """
         if self._state == CLOSED:
             raise _closed()
+        self._acks.check_room(len(ids))
         for id in ids:
             if isinstance(id, MessageId):
                 self._check(id)
@@ -398,8 +557,18 @@ class ConsumerCore:
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
-        self._acks.acknowledge_cumulative(cumulative)
         self.stats.messages_acked += 1
+        if self._spans.active:
+            split = self._spans.split(cumulative.key)
+            self._spans.acked_through(cumulative.key)
+            if split is not None:
+                self._acknowledge_split(split, cumulative, done)
+                return
+        else:
+            self._spans.rest()
+        self._acks.acknowledge_cumulative(cumulative)
+        if self._copies:
+            self._drop_copies_through(cumulative)
         # Of the entry itself something may be left.
         through = cumulative.key if cumulative.index < 0 else cumulative.key - 1
         if len(self._negative.deadlines):
@@ -408,13 +577,75 @@ class ConsumerCore:
             self._unacked.deadlines.remove_through(through)
         self._acks.joined(done, cumulative=True)
 
+    def _acknowledge_split(self, split: Split, cumulative: Cumulative, done: Done | None) -> None:
+        """Acks everything through a message but the chunks of one that ends behind it."""
+        whole = None if done is None else _Both(done)
+        if split.before >= 0:
+            first = Cumulative(key_ledger(split.before), key_entry(split.before), -1, 0)
+            self._acks.acknowledge_cumulative(first)
+            if self._copies:
+                self._drop_copies_through(first)
+            self._acks.joined(whole, cumulative=True)
+        elif whole is not None:
+            whole(None)
+        for key in split.keys:
+            if key != cumulative.key:
+                self._acknowledge_index(key, -1, 0)
+        if cumulative.index < 0:
+            self._acknowledge_index(cumulative.key, -1, 0)
+        for index in range(cumulative.index + 1):
+            self._acknowledge_index(cumulative.key, index, cumulative.batch_size)
+        self._acks.joined(whole)
+
+    def _acknowledge_index(self, key: int, index: i64, batch_size: i64) -> None:
+        complete = self._acks.acknowledge(self._acks.find_id(key, index, batch_size), index)
+        self._acked(key, index, complete)
+        if self._copies:
+            self._drop_copies(key, index)
+
     def ack_response(self, response: CommandAckResponse) -> None:
         self._acks.answered(response)
-        self._redeliver_held_back()
+        self._acks_ended()
 
     def flush(self) -> None:
         """Sends pending acks now."""
         self._acks.flush()
+
+    def flush_all(self) -> None:
+        """Sends every ack that is not confirmed: the consumer is about to be closed."""
+        self._acks.flush_all()
+
+    def take_failures(self) -> list[AckFailure]:
+        """Acks that failed for good since the last call, where acks are retried."""
+        return [self._failure(given_up) for given_up in self._acks.take_given_up()]
+
+    def take_problem(self) -> Exception | None:
+        """What was wrong with the backoff of the application's, if anything was."""
+        return None if self._retries is None else self._retries.policy.take_problem()
+
+    def _failure(self, given_up: GivenUp) -> AckFailure:
+        ids: list[MessageId] = []
+        for key, size, bits in given_up.entries:
+            if size == 0:
+                ids.append(self._id_at(key, -1, 0))
+            for index in range(size):
+                if bits >> index & 1:
+                    ids.append(self._id_at(key, index, size))
+        cumulative = given_up.cumulative
+        if cumulative is not None:
+            ids.append(self._id_at(cumulative.key, cumulative.index, cumulative.batch_size))
+        return AckFailure(ids, given_up.error, cumulative is not None)
+
+    def _id_at(self, key: int, index: i64, size: i64) -> MessageId:
+        data = MessageIdData(key_ledger(key), key_entry(key), self.partition, index, None, size)
+        return message_id_of(data, self.topic)
+
+    def _acks_ended(self) -> None:
+        """Some acks may have, well or not: others can go on."""
+        self._redeliver_held_back()
+        if self._crowded and self._acks.roomy:
+            self._crowded = False
+            self._flow()
 
     @property
     def acks(self) -> AckTracker:
@@ -422,6 +653,9 @@ class ConsumerCore:
 
     def _acknowledge(self, message: Message) -> None:
         delivery = message.delivery
+        if delivery.chunks is not None:
+            self._acknowledge_chunks(delivery.chunks)
+            return
         acks = delivery.acks
         if acks is None or not acks.live or acks.owner is not self._acks:
             acks = self._acks.find(
@@ -430,6 +664,8 @@ class ConsumerCore:
             delivery.acks = acks
         complete = self._acks.acknowledge(acks, message.index)
         self.stats.messages_acked += 1
+        if self._copies:
+            self._drop_copies(delivery.key, message.index)
         if self._follows_taken or len(self._negative.deadlines):
             self._acked(delivery.key, message.index, complete)
 
@@ -437,15 +673,28 @@ class ConsumerCore:
         key = entry_key(id.ledger_id(), id.entry_id())
         index: i64 = id.batch_index()
         if isinstance(id, ChunkMessageId) or key in self._acks.chunks:
-            for chunk in self._chunks_of(id, key):
-                self._acks.acknowledge(self._acks.find_id(chunk, -1, 0), -1)
-                self._acked(chunk, -1, True)
-            self._acks.chunks.pop(key, None)
-        else:
-            acks = self._acks.find_id(key, index, id.batch_size())
-            complete = self._acks.acknowledge(acks, index)
-            if self._follows_taken or len(self._negative.deadlines):
-                self._acked(key, index, complete)
+            self._acknowledge_chunks(self._chunks_of(id, key))
+            return
+        acks = self._acks.find_id(key, index, id.batch_size())
+        complete = self._acks.acknowledge(acks, index)
+        if self._follows_taken or len(self._negative.deadlines):
+            self._acked(key, index, complete)
+        if self._copies:
+            self._drop_copies(key, index)
+        self.stats.messages_acked += 1
+
+    def _acknowledge_chunks(self, keys: list[int]) -> None:
+        """Acks a message in chunks, all of them."""
+        key = keys[-1]
+        for chunk in keys:
+            self._acks.acknowledge(self._acks.find_id(chunk, -1, 0), -1)
+        self._acked(key, -1, True)
+        self._acks.chunks.pop(key, None)
+        if self._copies:
+            # It may be on its way here once more.
+            for chunk in self._assembler.forget_from(keys[0]):
+                self._acks.hold_back(chunk)
+            self._drop_copies(key, -1)
         self.stats.messages_acked += 1
 
     def _acked(self, key: int, index: i64, complete: bool) -> None:
@@ -485,6 +734,8 @@ class ConsumerCore:
             key = message.delivery.key
             index: i64 = message.index
             count: i64 = message.delivery.redelivery_count
+            if message.delivery.chunks is not None:
+                self._acks.chunks[key] = message.delivery.chunks
         else:
             self._check_place(message)
             key = entry_key(message.ledger_id(), message.entry_id())
@@ -493,6 +744,7 @@ class ConsumerCore:
             if isinstance(message, ChunkMessageId) and key not in self._acks.chunks:
                 self._acks.chunks[key] = self._chunks_of(message, key)
         self._negative.add(key, count, self._now_ms())
+        self.stats.messages_refused += 1
         if self._dead_letters.enabled:
             self._dead_letters.refused(key, index)
 
@@ -504,10 +756,12 @@ class ConsumerCore:
         """Everything that is not acked is to come again, now."""
         if self._state == CLOSED:
             raise _closed()
+        self._expect_copies()
         self._acks.flush()
         if self._single:
             self._incoming.epoch += 1
         count = self._clear_queue()
+        self._assembler.expect_all()
         self._forget_taken()
         self._acks.forget_idle()
         self._last_taken = None
@@ -520,6 +774,7 @@ class ConsumerCore:
 
     def _redeliver(self, keys: list[int]) -> None:
         """Has the broker deliver entries again, where consumers share."""
+        self._expect_copies()
         self._acks.flush()
         dropped = self._drop_queued(set(keys))
         entries: list[int] = []
@@ -560,10 +815,79 @@ class ConsumerCore:
         for messages in self._queue:
             if messages[0].delivery.key in keys:
                 self._length -= len(messages)
+                self._queued.discard(messages[0].delivery.key)
             else:
                 kept.append(messages)
         self._queue = kept
         return before - self._length
+
+    def _is_queued(self, key: int) -> bool:
+        """Whether messages of the entry are still to be taken."""
+        if self._current and self._current[-1].delivery.key == key:
+            return True
+        return key in self._queued
+
+    def _drop_copies(self, key: int, index: i64) -> None:
+        """Drops what the queue has of a message that was acked, for it was taken before."""
+        current = self._current
+        if current and current[-1].delivery.key == key:
+            # What comes before the next message was taken from here.
+            if index < 0 or index >= current[-1].index:
+                self._current = self._without(current, index, key)
+        elif key in self._queued:
+            for at, messages in enumerate(self._queue):
+                if messages[0].delivery.key == key:
+                    left = self._without(messages, index, key)
+                    if left:
+                        self._queue[at] = left
+                    else:
+                        del self._queue[at]
+                        self._queued.discard(key)
+                    break
+
+    def _drop_copies_through(self, cumulative: Cumulative) -> None:
+        """As `_drop_copies`, of all messages up to one. Where one consumer is active they are
+        in order."""
+        current = self._current
+        if current and current[0].delivery.key <= cumulative.key:
+            self._current = self._beyond(current, cumulative)
+        while self._queue and self._queue[0][0].delivery.key <= cumulative.key:
+            messages = self._queue.popleft()
+            left = self._beyond(messages, cumulative)
+            if left:
+                self._queue.appendleft(left)
+                break
+            self._queued.discard(messages[0].delivery.key)
+
+    def _without(self, messages: list[Message], index: i64, key: int) -> list[Message]:
+        left = [message for message in messages if index >= 0 and message.index != index]
+        if len(left) != len(messages):
+            self._acks.hold_back(key)
+            self._have_dropped(len(messages) - len(left))
+        return left
+
+    def _beyond(self, messages: list[Message], cumulative: Cumulative) -> list[Message]:
+        left = [
+            message
+            for message in messages
+            if message.delivery.key == cumulative.key and 0 <= cumulative.index < message.index
+        ]
+        if len(left) != len(messages):
+            cumulative.held_back = True
+            self._have_dropped(len(messages) - len(left))
+        return left
+
+    def _have_dropped(self, count: i64) -> None:
+        self._length -= count
+        self.stats.messages_dropped += count
+        self._give_back(count)
+
+    def _expect_copies(self) -> None:
+        """Messages that the application has may come again."""
+        if not self._copies:
+            self._copies = True
+            for messages in self._queue:
+                self._queued.add(messages[0].delivery.key)
 
     def _forget_taken(self) -> None:
         """Everything that the application has comes again anyway."""
@@ -578,7 +902,11 @@ class ConsumerCore:
         if self._state != READY:
             return None
         earliest = self._acks.next_ms()
-        for other in (self._negative.deadlines.next_ms(), self._unacked.deadlines.next_ms()):
+        for other in (
+            self._negative.deadlines.next_ms(),
+            self._unacked.deadlines.next_ms(),
+            self._assembler.next_ms(),
+        ):
             if other is not None and (earliest is None or other < earliest):
                 earliest = other
         return earliest
@@ -588,9 +916,13 @@ class ConsumerCore:
         if self._state != READY:
             return
         self._acks.tick(now_ms)
-        self._redeliver_held_back()
+        self._acks_ended()
+        if self._assembler.next_ms() is not None:
+            self._assembler.tick(now_ms, self._at_broker > 0)
+            self._see_to_chunks()
         refused = self._negative.deadlines.take_due(now_ms)
         late = self._unacked.deadlines.take_due(now_ms)
+        self.stats.entries_late += len(late)
         if not refused and not late:
             return
         if self._single:
@@ -633,6 +965,7 @@ class ConsumerCore:
         if self._state != CLOSED:
             self._dead_letters.taken(message)
             self.negative_acknowledge(message)
+            self.stats.messages_refused -= 1  # not by the application
 
     def _die(self, messages: list[Message]) -> None:
         for message in messages:
@@ -647,10 +980,16 @@ class ConsumerCore:
         """A seek is about to be sent: what was acked before it is sent before it."""
         self._acks.flush()
 
+    def unsubscribed(self) -> None:
+        """The subscription is gone, and what was acked on it matters no more."""
+        self._acks.clear(Interrupted("the consumer unsubscribed before the ack was confirmed"))
+
     def sought(self, id: MessageId | None, inclusive: bool) -> None:
         """The broker moved the subscription, to an id or to a time."""
         self._acks.clear()
         count = self._clear_queue()
+        self._assembler.clear()
+        self._spans.clear()
         self._forget_taken()
         self._last_taken = None
         # A subscription that is gone with its consumer forgets a time; everything is enough.
@@ -667,6 +1006,32 @@ class ConsumerCore:
             self._incoming.start = None
         else:
             self._incoming.start = Start(id, inclusive)
+
+
+@final
+class _Both:
+    """Calls back when both parts of an ack are done, with the first error."""
+
+    def __init__(self, done: Done) -> None:
+        self._done: Final = done
+        self._left: i64 = 2
+        self._error: Exception | None = None
+
+    def __call__(self, error: Exception | None) -> None:
+        self._left -= 1
+        if self._error is None:
+            self._error = error
+        if self._left == 0:
+            self._done(self._error)
+
+
+def _retries_of(options: ConsumerOptions, random: Callable[[], float] | None) -> AckRetries | None:
+    if not options.auto_retry_acknowledgement:
+        return None
+    backoff = options.auto_retry_acknowledgement_backoff
+    if backoff is None:
+        backoff = default_backoff()
+    return AckRetries(RetryPolicy(options.max_acknowledgement_retries, backoff, random))
 
 
 def _id_data(id: MessageId) -> MessageIdData:

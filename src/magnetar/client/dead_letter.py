@@ -14,6 +14,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.ack_tracker import key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy
 
@@ -105,16 +106,17 @@ class DeadLetters:
     # ---- The dying -----------------------------------------------------------
 
     def publishing(self, message: Message) -> None:
-        self._dying.setdefault(message.delivery.key, set()).add(message.index)
+        for key in _keys(message):
+            self._dying.setdefault(key, set()).add(message.index)
 
     def published(self, message: Message) -> None:
         """It is in its new topic, or will not get there."""
-        key = message.delivery.key
-        indexes = self._dying.get(key)
-        if indexes is not None:
-            indexes.discard(message.index)
-            if not indexes:
-                del self._dying[key]
+        for key in _keys(message):
+            indexes = self._dying.get(key)
+            if indexes is not None:
+                indexes.discard(message.index)
+                if not indexes:
+                    del self._dying[key]
 
     def without_dying(self, key: int, unacked: int) -> int:
         """What of an entry that came again is not on its way to the dead letter topic."""
@@ -123,6 +125,12 @@ class DeadLetters:
             for index in indexes:
                 unacked &= ~(1 << max(index, 0))
         return unacked
+
+
+def _keys(message: Message) -> list[int]:
+    """The entries that a message is in: of one in chunks, several."""
+    delivery = message.delivery
+    return [delivery.key] if delivery.chunks is None else delivery.chunks
 
 
 def dead_letter_topic(
@@ -182,6 +190,9 @@ def origin_text(message: Message) -> str:
     """A message's id as the Java client writes it, which is what readers of letters expect."""
     delivery = message.delivery
     text = f"{delivery.ledger_id}:{delivery.entry_id}:{delivery.partition}"
+    if delivery.chunks is not None:
+        first = delivery.chunks[0]
+        return f"{key_ledger(first)}:{key_entry(first)}:{delivery.partition};{text}"
     return text if message.index < 0 else f"{text}:{message.index}"
 
 

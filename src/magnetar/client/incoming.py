@@ -6,13 +6,18 @@ given back. Messages are dropped that come again while their ack is on its way, 
 before the place where the consumer wants to begin, that are older than the last call for
 redelivery, or that are on their way to the dead letter topic. What cannot be read at all is
 refused: the broker is told why, in place of an ack, and will not send it again.
+
+A chunk is kept until the message is whole, which is then delivered with its last chunk, and
+stands there: what begins behind an entry begins behind all messages that end there or before.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
 
 from magnetar.client.ack_tracker import AckTracker, entry_key
+from magnetar.client.chunk_assembler import REFUSED, WHOLE, ChunkAssembler, Whole
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.message import Decode, Delivery, Message
 from magnetar.client.options import ConsumerCryptoFailureAction
@@ -44,6 +49,12 @@ class Arrival:
         self.refusal: i64 = -1
         # Nothing is left to ack for the application: compaction took it all.
         self.empty: Delivery | None = None
+        # A chunk came; it was kept for its message; the message that it made whole.
+        self.chunk: bool = False
+        self.kept: bool = False
+        self.whole: Whole | None = None
+        # Why a chunk was refused, for people.
+        self.problem: str = ""
 
     @property
     def dropped(self) -> int:
@@ -87,6 +98,9 @@ class Incoming:
         dead_letters: DeadLetters,
         crypto_failure_action: ConsumerCryptoFailureAction,
         decode: Decode | None,
+        assembler: ChunkAssembler,
+        now_ms: Callable[[], int],
+        whole_size_max: i64,
     ) -> None:
         self._topic: Final = topic
         self._partition: Final[i64] = partition
@@ -96,11 +110,26 @@ class Incoming:
         self._discards: Final = crypto_failure_action == ConsumerCryptoFailureAction.DISCARD
         self._passes_on: Final = crypto_failure_action == ConsumerCryptoFailureAction.CONSUME
         self._decode: Final = decode
+        self._assembler: Final = assembler
+        self._now_ms: Final = now_ms
+        # What a message in chunks may grow to.
+        self._whole_size_max: Final[i64] = whole_size_max
+        # Where the entry stands that came last; -1 before the first.
+        self._last_ledger: i64 = -1
+        self._last_entry: i64 = -1
         self.epoch: int = 0
         self.start: Start | None = None
         # Right after a seek entries from before it may still be under way.
         self.only_from_start: bool = False
-        self.chunks_dropped: i64 = 0
+
+    def reconnected(self) -> None:
+        """What comes now comes from the beginning again."""
+        self._last_ledger = -1
+        self._last_entry = -1
+
+    def last_key(self) -> int:
+        """The entry that came last on this connection, -1 if none did."""
+        return -1 if self._last_ledger < 0 else entry_key(self._last_ledger, self._last_entry)
 
     def read(self, command: CommandMessage, permits: i64) -> Arrival:
         """Reads an entry; `permits` is how many the broker has, to judge damaged numbers."""
@@ -121,6 +150,10 @@ class Incoming:
             self._read_single(command, entry, metadata, arrival)
         else:
             self._read_batch(command, entry, metadata, arrival)
+        self._last_ledger = command.message_id.ledger_id
+        self._last_entry = command.message_id.entry_id
+        if self._assembler.active and metadata is not None and not arrival.chunk:
+            self._assembler.saw(self.last_key(), metadata.publish_time, self._now_ms())
         return arrival
 
     def _read_encrypted(
@@ -137,14 +170,80 @@ class Incoming:
         self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
     ) -> None:
         arrival.charged = 1
-        if metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg > 1:
-            # A part is not the message: it stays with the broker, unacked.
-            self.chunks_dropped += 1
+        if metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg != 1:
+            self._read_chunk(command, entry, metadata, arrival)
             return
         if self._wanted(command, 0, 1):
-            payload = _uncompressed(entry, metadata, arrival)
+            payload = _uncompressed(entry.payload(), metadata, arrival)
             if payload is not None:
                 self._add_whole(command, metadata, payload, arrival)
+
+    def _read_chunk(
+        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+    ) -> None:
+        arrival.chunk = True
+        if not self._chunk_wanted(command, metadata):
+            return
+        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+        last = self.last_key()
+        outcome = self._assembler.add(
+            key,
+            last if last < key else -1,
+            metadata,
+            entry.data,
+            entry.metadata_end,
+            command.redelivery_count,
+            self._now_ms(),
+        )
+        if outcome == REFUSED:
+            arrival.refusal = ValidationError.UncompressedSizeCorruption.value
+            arrival.problem = self._assembler.problem
+        elif outcome == WHOLE:
+            self._add_chunked(command, metadata, self._assembler.take_whole(), arrival)
+        else:
+            arrival.kept = True
+
+    def _add_chunked(
+        self, command: CommandMessage, metadata: MessageMetadata, whole: Whole, arrival: Arrival
+    ) -> None:
+        arrival.whole = whole
+        payload = _uncompressed(whole.payload, metadata, arrival, self._whole_size_max)
+        if payload is None:
+            arrival.problem = f"{metadata.uuid} in {len(whole.keys)} chunks cannot be decompressed"
+            return
+        delivery = Delivery(
+            self._topic,
+            self._partition,
+            command.message_id.ledger_id,
+            command.message_id.entry_id,
+            metadata,
+            payload,
+            0,
+            1,
+            whole.redelivery_count,
+            self._decode,
+        )
+        delivery.chunks = whole.keys
+        arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
+
+    def _chunk_wanted(self, command: CommandMessage, metadata: MessageMetadata) -> bool:
+        """Whether the application may get the message; the last chunk says where that stands."""
+        if not self._unseen(command, 0, 1):
+            return False
+        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+        if not self._dead_letters.without_dying(key, 1):
+            return False
+        start = self.start
+        if start is None or metadata.num_chunks_from_msg is None or metadata.chunk_id is None:
+            return True
+        if start.inclusive:
+            return not (self.only_from_start and key < start.key)
+        if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
+            return True
+        if key == start.key or (self.only_from_start and key < start.key):
+            self._assembler.drop(metadata.uuid or "")
+            return False
+        return True
 
     def _add_whole(
         self, command: CommandMessage, metadata: MessageMetadata, payload: bytes, arrival: Arrival
@@ -167,7 +266,7 @@ class Incoming:
         wanted = self._wanted(command, size, unacked)
         if wanted == 0:
             return
-        payload = _uncompressed(entry, metadata, arrival)
+        payload = _uncompressed(entry.payload(), metadata, arrival)
         if payload is None:
             return
         delivery = self._delivery(command, metadata, payload, size, unacked)
@@ -201,16 +300,20 @@ class Incoming:
             self._decode,
         )
 
-    def _wanted(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
-        """Which of an entry's unacked messages the application is to get."""
+    def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
+        """Which of an entry's unacked messages are not acked here, nor from before."""
         if command.consumer_epoch is not None and command.consumer_epoch < self.epoch:
             return 0
         ledger_id = command.message_id.ledger_id
         entry_id = command.message_id.entry_id
-        wanted = self._acks.unacked_of(ledger_id, entry_id, batch_size, unacked)
+        return self._acks.unacked_of(ledger_id, entry_id, batch_size, unacked)
+
+    def _wanted(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
+        """Which of an entry's unacked messages the application is to get."""
+        wanted = self._unseen(command, batch_size, unacked)
         if self.start is None and not self._dead_letters.enabled:
             return wanted
-        key = entry_key(ledger_id, entry_id)
+        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
         if self.start is not None:
             if key == self.start.key:
                 wanted = self.start.unacked(wanted)
@@ -241,17 +344,21 @@ def _charged_if_damaged(
     return min(_charged(command, metadata), max(permits, 1))
 
 
-def _uncompressed(entry: Entry, metadata: MessageMetadata, arrival: Arrival) -> bytes | None:
-    """The payload; if it cannot be had, the arrival says why."""
-    payload = entry.payload()
+def _uncompressed(
+    payload: bytes,
+    metadata: MessageMetadata,
+    arrival: Arrival,
+    size_max: i64 = UNCOMPRESSED_SIZE_MAX,
+) -> bytes | None:
+    """The payload as it was; if it cannot be had, the arrival says why."""
     if metadata.compression == 0:
         return payload
     size = metadata.uncompressed_size
-    if size > UNCOMPRESSED_SIZE_MAX:
+    if size > size_max:
         arrival.refusal = ValidationError.UncompressedSizeCorruption.value
         return None
     try:
-        return decompress(metadata.compression, payload, size, UNCOMPRESSED_SIZE_MAX)
+        return decompress(metadata.compression, payload, size, size_max)
     except RemoteProtocolError:
         arrival.refusal = ValidationError.DecompressionError.value
         return None

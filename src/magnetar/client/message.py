@@ -13,8 +13,8 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import EntryAcks, entry_key
-from magnetar.model.message_id import MessageId
+from magnetar.client.ack_tracker import EntryAcks, entry_key, key_entry, key_ledger
+from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
 
@@ -30,6 +30,9 @@ class Delivery:
 
     `unacked` has a bit for each index that the broker knows no ack of; an entry that is no
     batch has one. `acks` is the ack tracker's record of the entry, once there is one.
+
+    A message that came in chunks is the delivery of its last one; `chunks` has the keys of
+    all of them, in order.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Delivery:
         self.redelivery_count: Final[i64] = redelivery_count
         self.decode: Final[Decode | None] = decode
         self.acks: EntryAcks | None = None
+        self.chunks: list[int] | None = None
 
 
 @final
@@ -130,6 +134,12 @@ class Message:
     def message_id(self) -> MessageId:
         """Where it stands, for acks, seeks and storage."""
         delivery = self.delivery
+        if delivery.chunks is not None:
+            first = delivery.chunks[0]
+            return ChunkMessageId(
+                self._chunk_id(key_ledger(first), key_entry(first)),
+                self._chunk_id(delivery.ledger_id, delivery.entry_id),
+            )
         return MessageId(
             delivery.partition,
             delivery.ledger_id,
@@ -138,6 +148,10 @@ class Message:
             batch_size=delivery.batch_size,
             topic=delivery.topic,
         )
+
+    def _chunk_id(self, ledger_id: i64, entry_id: i64) -> MessageId:
+        delivery = self.delivery
+        return MessageId(delivery.partition, ledger_id, entry_id, topic=delivery.topic)
 
     def topic_name(self) -> str:
         """The topic, with its partition, that the message came from."""

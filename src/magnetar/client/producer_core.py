@@ -16,8 +16,11 @@ given up. It is called last, when everything here is in order, so it may send, f
 What it raises goes to `callback_failed`, and without one to whoever called in here, once all
 others have been called. With a `settle`, that is called instead, once for each entry.
 
-`write` gets parts of frames, in order, and is called only while ready. Splitting messages
-into chunks is not done yet: a chunk will be a `Publish` like any other.
+`write` gets parts of frames, in order, and is called only while ready. With chunking, a
+message that is too large for one entry goes out in several (`chunks.py`). It is one message
+still: one sequence id, one place among those that are pending, and one `done` for all of it,
+with a `ChunkMessageId`. If it is given up, what was stored of it stays without the rest, and
+consumers pass it over.
 """
 
 from collections.abc import Callable
@@ -33,6 +36,8 @@ from magnetar.client.batcher import (
     SequenceIds,
     room_for,
 )
+from magnetar.client.chunks import Chunks, Part
+from magnetar.client.chunks import plan as plan_chunks
 from magnetar.client.errors import error_of
 from magnetar.client.options import BatchingType, ProducerOptions
 from magnetar.client.outgoing import Done, Outgoing, Settle
@@ -45,8 +50,9 @@ from magnetar.errors import (
     Timeout,
 )
 from magnetar.model.enums import ServerError
-from magnetar.model.message_id import MessageId
+from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.topic_name import TopicName
+from magnetar.protocol.chunk import TOTAL_SIZE_MAX
 from magnetar.protocol.command import encode_head
 from magnetar.protocol.compression import compress
 from magnetar.protocol.entry import encode_entry, split_entry
@@ -76,14 +82,21 @@ class ProducerCore:
         producer_id: int,
         *,
         now_ms: Callable[[], int],
-        write: Callable[[list[bytes]], None],
+        write: Callable[[list[Part]], None],
         max_pending_messages: int | None = None,
+        day_ms: Callable[[], int] | None = None,
     ) -> None:
         self.topic: Final[str] = topic
         self.producer_id: Final[i64] = producer_id
         self._now_ms: Final[Callable[[], int]] = now_ms
-        self._write: Final[Callable[[list[bytes]], None]] = write
-        self._partition: Final[int] = TopicName.parse(topic).partition
+        # When a message was published is told by the time of day, which may jump.
+        self._day_ms: Final[Callable[[], int]] = day_ms or now_ms
+        self._write: Final[Callable[[list[Part]], None]] = write
+        name = TopicName.parse(topic)
+        self._partition: Final[int] = name.partition
+        # What is not stored cannot be put together: such topics have no chunks.
+        self._chunking: Final[bool] = options.chunking_enabled and name.persistent
+        self._chunk_size_max: Final[i64] = options.chunk_max_message_size or TOTAL_SIZE_MAX
         self._compression: Final[int] = int(options.compression_type)
         self._timeout_ms: Final[i64] = options.send_timeout_millis
         self._delay_ms: Final[i64] = options.batching_max_publish_delay_ms
@@ -180,10 +193,8 @@ class ProducerCore:
     def _send_again(self, last_sequence_id: int) -> None:
         stored = self._queue.take_stored(last_sequence_id)
         large = self._queue.take_larger(self._message_size_max, self._total_size_max())
-        frames = self._queue.frames()
-        if frames:
-            self.entries_written += len(self._queue)
-            self._write(frames)
+        self._queue.rewind()
+        self._write_on()
         problems: list[Exception] = []
         for publish in stored:
             self._have_stored(publish, -1, -1, problems)
@@ -271,7 +282,7 @@ class ProducerCore:
         """Closes what is open, and writes it if there is a connection."""
         batcher = self._batcher
         if batcher is not None and batcher.count > 0:
-            publish_ms = self._now_ms()
+            publish_ms = self._day_ms()
             for batch in batcher.close():
                 self._publish_batch(batch, publish_ms)
 
@@ -308,7 +319,7 @@ class ProducerCore:
     def _publish_alone(self, message: Outgoing) -> None:
         """Raises MessageTooLargeError, and has then used no sequence id."""
         sequence_id = self._sequence_ids.next_of(message)
-        metadata = MessageMetadata(self.name, sequence_id, self._now_ms())
+        metadata = MessageMetadata(self.name, sequence_id, self._day_ms())
         metadata.properties = message.property_list()
         metadata.partition_key = message.partition_key
         metadata.ordering_key = message.ordering_key
@@ -319,6 +330,11 @@ class ProducerCore:
         payload = self._finish(metadata, message.payload)
         encoded = metadata.encode()
         size: i64 = len(payload)
+        if self._chunking and (
+            size > self._chunk_size_max or size + len(encoded) > self._message_size_max
+        ):
+            self._publish_chunks(message, metadata, payload, len(encoded))
+            return
         if size > self._message_size_max or size + len(encoded) > self._total_size_max():
             raise self._too_large(size + len(encoded))
         self._sequence_ids.use(sequence_id)
@@ -337,6 +353,33 @@ class ProducerCore:
             )
         )
 
+    def _publish_chunks(
+        self, message: Outgoing, metadata: MessageMetadata, payload: bytes, metadata_size: i64
+    ) -> None:
+        """Raises MessageTooLargeError, and has then used no sequence id."""
+        plan = plan_chunks(
+            metadata,
+            len(payload),
+            message_size_max=self._message_size_max,
+            chunk_size_max=self._chunk_size_max,
+        )
+        chunks = Chunks(self.producer_id, metadata, payload, plan)
+        self._sequence_ids.use(metadata.sequence_id)
+        self._enqueue(
+            Publish(
+                metadata.sequence_id,
+                metadata.sequence_id,
+                [],
+                [message.done],
+                size=len(message.payload),
+                payload_size=chunks.chunk_size,
+                metadata_size=metadata_size,
+                batched=False,
+                taken_ms=message.taken_ms,
+                chunks=chunks,
+            )
+        )
+
     def _finish(self, metadata: MessageMetadata, payload: bytes) -> bytes:
         """The payload as it is sent, and what the metadata says about it."""
         metadata.uncompressed_size = len(payload)
@@ -347,18 +390,34 @@ class ProducerCore:
         return compress(self._compression, payload)
 
     def _enqueue(self, publish: Publish) -> None:
-        self._queue.add(publish)
-        if self._ready:
+        if not self._ready:
+            self._queue.add(publish)
+        elif self._queue.add_written(publish):
             self.entries_written += 1
             self._write(publish.frame)
+        else:
+            self._write_on()
+
+    def _write_on(self) -> None:
+        """Writes what waits for that, as far as the window lets it."""
+        if not self._ready:
+            return
+        frames = self._queue.write_on()
+        self.entries_written += len(frames)
+        parts: list[Part] = []
+        for frame in frames:
+            parts.extend(frame)
+        if parts:
+            self._write(parts)
 
     def _total_size_max(self) -> i64:
         return self._message_size_max + FRAME_OVERHEAD_MAX - _COMMAND_MAX
 
     def _too_large(self, size: i64) -> MessageTooLargeError:
-        return MessageTooLargeError(
-            size, self._message_size_max, "send less, compress it, or raise the broker's limit"
-        )
+        advice = "send less, compress it, set chunking_enabled, or raise the broker's limit"
+        if self._chunking:
+            advice = "chunks were made for a broker that took more: send it again"
+        return MessageTooLargeError(size, self._message_size_max, advice)
 
     # ---- Answers -------------------------------------------------------------
 
@@ -374,6 +433,14 @@ class ProducerCore:
             entry_id = receipt.message_id.entry_id
             if ledger_id < -1 or entry_id < -1:
                 return False
+        oldest = self._queue.oldest
+        if oldest is not None and oldest.chunks is not None:
+            if oldest.chunks.confirmed == oldest.chunks.written:
+                return False
+            whole = self._queue.confirm(oldest.chunks, ledger_id, entry_id)
+            self._write_on()
+            if not whole:
+                return True
         problems: list[Exception] = []
         self._have_stored(self._queue.pop(), ledger_id, entry_id, problems)
         self._settle(problems)
@@ -396,7 +463,12 @@ class ProducerCore:
         if code in _OF_MESSAGE:
             self._refused(error_of(code, reason))
             return True
-        if code == ServerError.ChecksumError and not split_entry(oldest.entry).intact():
+        entry = oldest.entry
+        if (
+            code == ServerError.ChecksumError
+            and entry is not None
+            and not split_entry(entry).intact()
+        ):
             # Not damaged on the way but here: sent again it would be no better.
             self._refused(ChecksumError(f"the message was damaged in memory: {reason}"))
             return True
@@ -405,6 +477,7 @@ class ProducerCore:
     def _refused(self, error: Exception) -> None:
         problems: list[Exception] = []
         self._give_up(self._queue.pop(), error, problems)
+        self._write_on()
         self._settle(problems)
 
     def _have_stored(
@@ -423,7 +496,11 @@ class ProducerCore:
         index: i64 = 0 if publish.batched else -1
         for done in publish.dones:
             if done is not None:
-                message_id = MessageId(partition, ledger_id, entry_id, index, batch_size=count)
+                message_id = (
+                    MessageId(partition, ledger_id, entry_id, index, batch_size=count)
+                    if publish.chunks is None
+                    else self._chunk_id(publish.chunks, ledger_id, entry_id)
+                )
                 try:
                     done(None, message_id)
                 except Exception as problem:
@@ -432,6 +509,8 @@ class ProducerCore:
 
     def _ids_of(self, publish: Publish, ledger_id: i64, entry_id: i64) -> list[MessageId]:
         partition = self._partition
+        if publish.chunks is not None:
+            return [self._chunk_id(publish.chunks, ledger_id, entry_id)]
         if not publish.batched:
             return [MessageId(partition, ledger_id, entry_id)]
         ledger: int = ledger_id
@@ -440,6 +519,12 @@ class ProducerCore:
         return [
             MessageId(partition, ledger, entry, index, batch_size=count) for index in range(count)
         ]
+
+    def _chunk_id(self, chunks: Chunks, ledger_id: i64, entry_id: i64) -> MessageId:
+        if chunks.duplicate or ledger_id < 0:
+            return MessageId(self._partition)  # the broker does not say where
+        first = MessageId(self._partition, chunks.ledger_id, chunks.entry_id)
+        return ChunkMessageId(first, MessageId(self._partition, ledger_id, entry_id))
 
     def _settle_at_once(
         self,
@@ -511,6 +596,11 @@ class ProducerCore:
                 due = taken_ms + self._timeout_ms
         return None if due < 0 else due
 
+    @property
+    def oldest_ms(self) -> int:
+        """When the oldest message was taken that is not done; -1 if all are."""
+        return self._oldest_ms()
+
     def _oldest_ms(self) -> i64:
         oldest = self._queue.oldest
         if oldest is not None:
@@ -540,6 +630,7 @@ class ProducerCore:
         publishes = self._queue.take_before(taken_ms)
         waiting = self._take_waiting(taken_ms)
         problems: list[Exception] = []
+        self._write_on()
         for publish in publishes:
             self._give_up(publish, error, problems)
         self._give_up_messages(waiting, error, problems)

@@ -10,8 +10,11 @@ receipt concerns the oldest entry, or else:
 | higher                | receipts were lost: connect again and send all of them again     |
 
 An entry keeps its bytes, and with them its sequence ids, until it leaves, so that what is
-sent again is what was sent. Chunks of one message share a sequence id, and are confirmed
-one by one.
+sent again is what was sent. A message in chunks is one `Publish` of several entries, which
+share a sequence id and are confirmed one by one; it leaves with its last.
+
+Everything is written at once but for chunks, of which there is a window. What is behind a
+message that waits for it is `unwritten` too, so that the order stays.
 """
 
 from collections import deque
@@ -19,6 +22,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.chunks import WINDOW_BYTES, Chunks, Part
 from magnetar.client.outgoing import Done
 
 __all__ = ["IGNORED", "OUT_OF_STEP", "STORED", "Publish", "SendQueue"]
@@ -33,15 +37,16 @@ OUT_OF_STEP: Final = 2
 class Publish:
     """One entry under way: `frame` is its SEND, in parts, `dones` who wants to know.
 
-    `size` is what the application gave, `entry_size` what the wire carries. A batch of
-    `count` messages has ids with a batch index, even if it has one message.
+    `size` is what the application gave, `payload_size` what an entry carries of it. A batch
+    of `count` messages has ids with a batch index, even if it has one message. Of `chunks`
+    frames are made when they are written.
     """
 
     def __init__(
         self,
         sequence_id: i64,
         highest_sequence_id: i64,
-        frame: list[bytes],
+        frame: list[Part],
         dones: list[Done | None],
         *,
         size: i64,
@@ -49,10 +54,12 @@ class Publish:
         metadata_size: i64,
         batched: bool,
         taken_ms: i64,
+        chunks: Chunks | None = None,
     ) -> None:
         self.sequence_id: Final[i64] = sequence_id
         self.highest_sequence_id: Final[i64] = highest_sequence_id
-        self.frame: Final[list[bytes]] = frame
+        self.frame: Final[list[Part]] = frame
+        self.chunks: Final[Chunks | None] = chunks
         self.dones: Final[list[Done | None]] = dones
         self.count: Final[i64] = len(dones)
         self.size: Final[i64] = size
@@ -63,11 +70,13 @@ class Publish:
         self.taken_ms: Final[i64] = taken_ms
         # Counts up along the queue.
         self.ordinal: i64 = -1
+        # Whether it has left the queue.
+        self.gone: bool = False
 
     @property
-    def entry(self) -> bytes:
-        """What the broker is to store."""
-        return self.frame[-1]
+    def entry(self) -> bytes | None:
+        """What the broker is to store, unless it is several entries."""
+        return None if self.chunks is not None else bytes(self.frame[-1])
 
 
 @final
@@ -76,6 +85,10 @@ class SendQueue:
 
     def __init__(self) -> None:
         self._entries: Final[deque[Publish]] = deque()
+        # From the first on that is not all written; those that have left may be among them.
+        self._unwritten: Final[deque[Publish]] = deque()
+        # How many bytes of chunks are written and wait for their receipts.
+        self._in_flight: i64 = 0
         # The ordinal of the last entry that was added.
         self.last_ordinal: i64 = -1
 
@@ -87,13 +100,59 @@ class SendQueue:
         publish.ordinal = self.last_ordinal
         self._entries.append(publish)
 
+    def add_written(self, publish: Publish) -> bool:
+        """As `add`. False: it is to be written in its turn, which has not come yet."""
+        self.add(publish)
+        if publish.chunks is None and not self._unwritten:
+            return True
+        self._unwritten.append(publish)
+        return False
+
+    def rewind(self) -> None:
+        """On another connection: everything is to be written again."""
+        self._unwritten.clear()
+        self._in_flight = 0
+        for publish in self._entries:
+            if publish.chunks is not None:
+                publish.chunks.rewind()
+            self._unwritten.append(publish)
+
+    def write_on(self) -> list[list[Part]]:
+        """The frames that may be written now, in order; they count as written."""
+        frames: list[list[Part]] = []
+        while self._unwritten:
+            publish = self._unwritten[0]
+            chunks = publish.chunks
+            if not publish.gone and chunks is None:
+                frames.append(publish.frame)
+            elif not publish.gone and chunks is not None:
+                while chunks.written < chunks.count and self._in_flight < WINDOW_BYTES:
+                    self._in_flight += chunks.size(chunks.written)
+                    frames.append(chunks.write_next())
+                if chunks.written < chunks.count:
+                    break
+            self._unwritten.popleft()
+        return frames
+
+    def confirm(self, chunks: Chunks, ledger_id: i64, entry_id: i64) -> bool:
+        """A chunk of the oldest is stored. Says whether it was the last."""
+        self._in_flight -= chunks.size(chunks.confirmed)
+        return chunks.confirm(ledger_id, entry_id)
+
     @property
     def oldest(self) -> Publish | None:
         return self._entries[0] if self._entries else None
 
     def pop(self) -> Publish:
         """Takes the oldest out."""
-        return self._entries.popleft()
+        publish = self._entries.popleft()
+        self._leave(publish)
+        return publish
+
+    def _leave(self, publish: Publish) -> None:
+        publish.gone = True
+        if publish.chunks is not None:
+            self._in_flight -= publish.chunks.in_flight()
 
     def judge(self, sequence_id: i64) -> i64:
         """What a receipt with this sequence id means."""
@@ -115,19 +174,21 @@ class SendQueue:
         """
         taken: list[Publish] = []
         while self._entries and self._entries[0].highest_sequence_id <= last_sequence_id:
-            taken.append(self._entries.popleft())
+            taken.append(self.pop())
         return taken
 
     def take_before(self, taken_ms: i64) -> list[Publish]:
         """Takes out the oldest entries that were taken at this time or earlier."""
         taken: list[Publish] = []
         while self._entries and self._entries[0].taken_ms <= taken_ms:
-            taken.append(self._entries.popleft())
+            taken.append(self.pop())
         return taken
 
     def take_all(self) -> list[Publish]:
         taken = list(self._entries)
         self._entries.clear()
+        self._unwritten.clear()
+        self._in_flight = 0
         return taken
 
     def take_larger(self, payload_size_max: i64, total_size_max: i64) -> list[Publish]:
@@ -139,14 +200,8 @@ class SendQueue:
                 publish.payload_size > payload_size_max
                 or publish.payload_size + publish.metadata_size > total_size_max
             ):
+                self._leave(publish)
                 taken.append(publish)
             else:
                 self._entries.append(publish)
         return taken
-
-    def frames(self) -> list[bytes]:
-        """Everything to be sent again, in order."""
-        frames: list[bytes] = []
-        for publish in self._entries:
-            frames.extend(publish.frame)
-        return frames

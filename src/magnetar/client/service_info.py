@@ -7,10 +7,11 @@ derive from it to say themselves where the cluster is, so this file is not compi
 from collections.abc import Callable
 
 from magnetar.client.authentication import Authentication
+from magnetar.client.options import ClientOptions
 from magnetar.client.service_url import parse_service_url
 from magnetar.errors import SettingsError
 
-__all__ = ["AutoClusterFailover", "ServiceInfo", "ServiceInfoProvider"]
+__all__ = ["AutoClusterFailover", "ServiceInfo", "ServiceInfoProvider", "first_service_info"]
 
 
 class ServiceInfo:
@@ -105,6 +106,29 @@ class AutoClusterFailover:
             f"failover_threshold={self.failover_threshold!r}, "
             f"switch_back_threshold={self.switch_back_threshold!r})"
         )
+
+
+def first_service_info(source: object, options: ClientOptions) -> ServiceInfo:
+    """Where a client begins, by what it was given for a service URL. Raises SettingsError."""
+    if isinstance(source, str):
+        auth = options.authentication
+        if auth is not None and not isinstance(auth, Authentication):
+            raise SettingsError("authentication", f"expected an Authentication, not {auth!r:.40}")
+        return ServiceInfo(source, auth, options.tls_trust_certs_file_path)
+    if not isinstance(source, AutoClusterFailover | ServiceInfoProvider):
+        raise SettingsError(
+            "service_url",
+            f"must be a text, an AutoClusterFailover or a ServiceInfoProvider, not {source!r:.40}",
+        )
+    for key in ("authentication", "tls_trust_certs_file_path"):
+        if getattr(options, key) is not None:
+            raise SettingsError(key, "give it to each ServiceInfo, not to the client")
+    if isinstance(source, AutoClusterFailover):
+        return source.primary
+    info: object = source.initial_service_info()
+    if not isinstance(info, ServiceInfo):
+        raise SettingsError("service_url", f"must begin with a ServiceInfo, not {info!r:.40}")
+    return info
 
 
 def _check(key: str, value: object, kind: type) -> None:

@@ -117,6 +117,13 @@ class NumberColumn:
     def append(self, value: i64) -> None:
         put_i64_le(self._data, value)
 
+    def at(self, row: i64) -> i64:
+        """A number that was appended and is not negative."""
+        value: i64 = 0
+        for i in range(8):
+            value |= i64(self._data[row * 8 + i]) << (i * 8)
+        return value
+
     @property
     def data(self) -> bytes:
         return self._data.getvalue()

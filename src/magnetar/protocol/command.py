@@ -126,8 +126,11 @@ def _cold_body(command: Message) -> bytes:
         raise LocalProtocolError(str(error)) from None
 
 
-def decode(data: bytes, first: i64, command_end: i64, end: i64) -> Command | UnknownCommand:
-    """The command at `first`, with the entry from `command_end` to `end` if it has one.
+def decode(
+    data: bytes, first: i64, command_end: i64, end: i64, entry: bytes | None = None
+) -> Command | UnknownCommand:
+    """The command at `first`, with the entry from `command_end` to `end` if it has one, or
+    with `entry`, if that was taken out already.
 
     Raises RemoteProtocolError.
     """
@@ -158,15 +161,16 @@ def decode(data: bytes, first: i64, command_end: i64, end: i64) -> Command | Unk
         raise RemoteProtocolError(
             _SHAPE.field(command_type), command_end, f"missing in a command of type {command_type}"
         )
-    if command_type == SEND:
-        return decode_send(Reader(data, body_first, body_end, SEND_SHAPE), data[command_end:end])
-    if command_type == MESSAGE:
-        return decode_message(
-            Reader(data, body_first, body_end, MESSAGE_SHAPE), data[command_end:end]
-        )
-    if command_end != end:
+    if command_type in (SEND, MESSAGE):
+        if entry is None:
+            entry = data[command_end:end]
+        if command_type == SEND:
+            return decode_send(Reader(data, body_first, body_end, SEND_SHAPE), entry)
+        return decode_message(Reader(data, body_first, body_end, MESSAGE_SHAPE), entry)
+    behind: i64 = end - command_end if entry is None else len(entry)
+    if behind > 0:
         raise RemoteProtocolError(
-            "frame", command_end, f"{end - command_end} bytes behind a command that has no entry"
+            "frame", command_end, f"{behind} bytes behind a command that has no entry"
         )
     return _decode_simple(command_type, data, body_first, body_end)
 

@@ -80,7 +80,13 @@ class Connection:
                 raise RemoteProtocolError("frame", buffer.waiting, "the stream ends inside a frame")
             return None
         try:
-            return decode(buffer.data, buffer.command_first, buffer.command_end, buffer.frame_end)
+            return decode(
+                buffer.data,
+                buffer.command_first,
+                buffer.command_end,
+                buffer.frame_end,
+                buffer.entry,
+            )
         except RemoteProtocolError as error:
             raise RemoteProtocolError(
                 error.field, error.offset - buffer.frame_first, error.reason

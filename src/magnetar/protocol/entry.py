@@ -17,7 +17,7 @@ from magnetar.errors import RemoteProtocolError
 from magnetar.protocol.frame import read_u32
 from magnetar.protocol.metadata import SHAPE as METADATA_SHAPE
 from magnetar.protocol.metadata import MessageMetadata, decode_metadata
-from magnetar.wire.checksum import crc32c
+from magnetar.wire.checksum import crc32c, crc32c_part
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import BytesWriter, put_int_field, put_u32
 
@@ -67,7 +67,9 @@ class Entry:
 
     def intact(self) -> bool:
         """Whether the bytes are those that the checksum, if there is one, was made of."""
-        return self.checksum < 0 or crc32c(self.data[self.body_first :]) == self.checksum
+        if self.checksum < 0:
+            return True
+        return crc32c_part(self.data, self.body_first, len(self.data)) == self.checksum
 
     def broker_metadata(self) -> BrokerEntryMetadata | None:
         """Raises RemoteProtocolError."""
@@ -131,6 +133,18 @@ def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> b
     part.append(0x01)
     put_u32(part, crc32c(payload, crc32c(metadata, crc32c(head))))
     return b"".join([part.getvalue(), head, metadata, payload])
+
+
+def encode_entry_head(metadata: bytes, payload: bytes, first: i64, end: i64) -> bytes:
+    """An entry up to its payload, which is `payload[first:end]` and need not be copied."""
+    out = BytesWriter()
+    put_u32(out, len(metadata))
+    body = out.getvalue() + metadata
+    part = BytesWriter()
+    part.append(0x0E)
+    part.append(0x01)
+    put_u32(part, crc32c_part(payload, first, end, crc32c(body)))
+    return part.getvalue() + body
 
 
 def with_broker_metadata(entry: bytes, metadata: BrokerEntryMetadata) -> bytes:

@@ -4,9 +4,11 @@ Two lengths stand in front of every command: of all that follows, and of the com
 alone. SEND and MESSAGE have an entry behind the command; every other frame ends with it.
 
 `FrameBuffer` takes the stream in whatever pieces it comes. A piece that begins with a
-frame is used as it is; others are gathered until a frame is complete. However the stream
-is cut, each byte is copied at most three times, and a reader that takes every frame
-before it feeds again never holds more than one frame and one piece.
+frame is used as it is; others are gathered until a frame is complete, and joined once: the
+small ones as they come, the large ones then. An entry that is larger than a piece is joined
+by itself, since it is handed on by itself. However the stream is cut, each byte is copied at
+most three times, and a reader that takes every frame before it feeds again never holds more
+than one frame and one piece.
 """
 
 from typing import Final, final
@@ -18,6 +20,9 @@ from magnetar.protocol.limit import FRAME_OVERHEAD_MAX
 from magnetar.wire.writer import BytesWriter, put_u32, put_varint, varint_size
 
 SIZES_SIZE: Final = 8
+# Pieces of this size are kept as they are; of many that are smaller, objects would take more
+# memory than bytes.
+PIECE_MIN: Final = 16 * 1024
 
 
 def read_u32(data: bytes, at: i64) -> i64:
@@ -34,7 +39,8 @@ class FrameBuffer:
     """Bytes received and not yet consumed, seen as frames.
 
     After `advance()` returned True the frame is `data[command_first:frame_end]`, its
-    command ends at `command_end`, and it stays there until the next call.
+    command ends at `command_end`, and it stays there until the next call. What is behind the
+    command is `entry` instead, if that is not None.
     """
 
     def __init__(self, message_size_max: i64) -> None:
@@ -44,19 +50,30 @@ class FrameBuffer:
         self.command_first: i64 = 0
         self.command_end: i64 = 0
         self.frame_end: i64 = 0
-        self._pending = bytearray()
+        self.entry: bytes | None = None
+        # What stands behind `data`: large pieces, then small ones in a row.
+        self._pieces: list[bytes] = []
+        self._row = bytearray()
+        self._pending: i64 = 0
 
     def feed(self, piece: bytes) -> None:
-        if self.frame_end == len(self.data) and not self._pending:
+        if self.frame_end == len(self.data) and self._pending == 0:
             self.data = piece
             self.frame_end = 0
-        else:
-            self._pending += piece
+            return
+        self._pending += len(piece)
+        if len(piece) < PIECE_MIN:
+            self._row += piece
+            return
+        if self._row:
+            self._pieces.append(bytes(self._row))
+            self._row = bytearray()
+        self._pieces.append(piece)
 
     @property
     def waiting(self) -> int:
         """How many bytes stand behind the last frame."""
-        return len(self.data) - self.frame_end + len(self._pending)
+        return len(self.data) - self.frame_end + self._pending
 
     def advance(self) -> bool:
         """Moves to the next frame if it is all there. Raises RemoteProtocolError."""
@@ -75,13 +92,46 @@ class FrameBuffer:
             raise RemoteProtocolError(
                 "frame.commandSize", 4, f"{command_size} bytes in a frame of {frame_size}"
             )
-        if not self._has(4 + frame_size):
+        if not self._has_frame(4 + frame_size, SIZES_SIZE + command_size):
             return False
         first = self.frame_end
         self.frame_first = first
         self.command_first = first + SIZES_SIZE
         self.command_end = self.command_first + command_size
-        self.frame_end = first + 4 + frame_size
+        self.frame_end = first + 4 + frame_size if self.entry is None else self.command_end
+        return True
+
+    def _has_frame(self, size: i64, head_size: i64) -> bool:
+        """As `_has`; of a frame in large pieces, what is behind its head becomes `entry`."""
+        self.entry = None
+        have: i64 = len(self.data) - self.frame_end
+        if have >= size or have < head_size or not self._pieces:
+            return self._has(size)
+        if have + self._pending < size:
+            return False
+        head_end = self.frame_end + head_size
+        if self._row:
+            self._pieces.append(bytes(self._row))
+            self._row = bytearray()
+        parts: list[bytes | memoryview] = [memoryview(self.data)[head_end:]]
+        left: i64 = size - have
+        following = b""
+        rest: list[bytes] = []
+        for piece in self._pieces:
+            if left >= len(piece):
+                parts.append(piece)
+                left -= len(piece)
+            elif left > 0:
+                parts.append(memoryview(piece)[:left])
+                following = piece[left:]
+                left = 0
+            else:
+                rest.append(piece)
+        self.entry = b"".join(parts)
+        self.data = self.data[self.frame_end : head_end] + following
+        self.frame_end = 0
+        self._pieces = rest
+        self._pending = sum([len(piece) for piece in rest])
         return True
 
     def _has(self, size: i64) -> bool:
@@ -89,11 +139,13 @@ class FrameBuffer:
         have: i64 = len(self.data) - self.frame_end
         if have >= size:
             return True
-        if have + len(self._pending) < size:
+        if have + self._pending < size:
             return False
-        self.data = self.data[self.frame_end :] + self._pending
+        self.data = b"".join([self.data[self.frame_end :], *self._pieces, self._row])
         self.frame_end = 0
-        self._pending = bytearray()
+        self._pieces = []
+        self._row = bytearray()
+        self._pending = 0
         return True
 
 

@@ -1,29 +1,37 @@
 """The engine: everything of one client that lives on its loop."""
 
 import asyncio
-import base64
 import logging
 import random
-import ssl
 import threading
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import metadata
 from typing import TypeVar
 
-from magnetar.client.authentication import Authentication
 from magnetar.client.backoff import Backoff
+from magnetar.client.chunks import Part
 from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.failover import Failover, can_reach
 from magnetar.client.engine.lookup import Lookup, Requests
+from magnetar.client.engine.observer import Observer, Tracing
 from magnetar.client.engine.pool import ConnectionPool
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.engine.reconnect import RETRIABLE
+from magnetar.client.engine.service import Service
+from magnetar.client.engine.stats_log import StatsLog
+from magnetar.client.engine.totals import Totals
 from magnetar.client.options import ClientOptions
 from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.service_url import parse_service_url
+from magnetar.client.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+    first_service_info,
+)
 from magnetar.errors import AlreadyClosed, ConnectError, MagnetarError, SettingsError
 
 __all__ = ["Engine"]
@@ -38,17 +46,19 @@ class Engine:
 
     def __init__(
         self,
-        service_url: str,
+        service_url: "str | AutoClusterFailover | ServiceInfoProvider",
         options: ClientOptions,
         *,
-        clock_ms: Callable[[], int] | None = None,
+        clock: Clock | None = None,
         rng: random.Random | None = None,
         lock: "AbstractContextManager[object] | None" = None,
     ) -> None:
-        self._url = parse_service_url(service_url)
         self.options = options
         self.timeout_s: float = float(options.operation_timeout_seconds)
-        self.now_ms: Callable[[], int] = clock_ms or _system_clock_ms
+        clock = clock or Clock()
+        # What is measured, and what is told to others.
+        self.now_ms: Callable[[], int] = clock.steady_ms
+        self.day_ms: Callable[[], int] = clock.day_ms
         self._random = rng or random.Random()
         self.random: Callable[[], float] = self._random.random
         # Held by whoever works on a core: the loop, and with the blocking door its callers.
@@ -58,59 +68,81 @@ class Engine:
         # What other threads want done on the loop, in order.
         self._posted: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._awake = False
+        # Whether what was posted is being done now.
+        self._calling = False
+        # Whether whoever has the lock waits for what is written.
+        self.hurried: bool = False
         self._requests = Requests()
         self._producer_ids = 0
         self._consumer_ids = 0
-        auth = options.authentication
-        if auth is not None and not isinstance(auth, Authentication):
-            raise SettingsError("authentication", f"expected an Authentication, not {auth!r:.40}")
+        watcher = options.telemetry
+        if watcher is not None and not isinstance(watcher, Observer):
+            raise SettingsError("telemetry", f"expected a Telemetry, not {watcher!r:.40}")
+        self.observer: Observer | None = watcher
+        self.tracing: Tracing | None = None if watcher is None else watcher.tracing
+        self.totals: Totals = Totals(self.lock)
+        self._stats_log: asyncio.Task[None] | None = None
         # Made now, so that files that cannot be read are found now.
-        tls = self._make_tls(auth) if self._url.tls else None
+        self._source = service_url
+        self._service = Service(first_service_info(service_url, options), options)
+        self._watch: asyncio.Task[None] | None = None
         self._pool = ConnectionPool(
+            self._service,
             timeout_s=self.timeout_s,
             connect_timeout_s=options.connection_timeout_ms / 1000,
-            tls=lambda: tls or self._make_tls(auth),
-            auth_method="" if auth is None else auth.method,
-            auth_data=None if auth is None else auth.data,
             client_version=f"Magnetar-{metadata.version('magnetar')}",
             keep_alive_s=float(options.keep_alive_interval_seconds),
+            counts=self.totals.connections,
+            threaded=lock is not None,
         )
         self.lookup: Lookup = Lookup(
             self._pool,
-            self._url,
+            self._service,
             self._requests,
             listener_name=options.listener_name or "",
             timeout_s=self.timeout_s,
-            tls=tls,
-            headers=lambda: _http_headers(auth),
+            observer=watcher,
         )
         self._open: dict[EngineProducer | EngineConsumer, None] = {}
         self._closing: asyncio.Task[None] | None = None
         self.closed: bool = False
+        # Nothing is waited for any more.
+        self.shut_down: bool = False
+        if isinstance(service_url, ServiceInfoProvider):
+            service_url.initialize(self.change_service)
+        if watcher is not None:
+            watcher.opened(self.totals)
 
-    def _make_tls(self, auth: Authentication | None) -> ssl.SSLContext:
-        options = self.options
-        trusted = options.tls_trust_certs_file_path
+    # ---- Where ---------------------------------------------------------------
+
+    @property
+    def service_info(self) -> ServiceInfo:
+        """What the client connects to now."""
+        return self._service.info
+
+    def change_service(self, info: ServiceInfo) -> None:
+        """Goes over to another cluster: everything connects again, there. Any thread."""
+        if not isinstance(info, ServiceInfo):
+            raise SettingsError("service_info", f"expected a ServiceInfo, not {info!r:.40}")
+        self.on_loop(self._change_service, info)
+
+    def _change_service(self, info: ServiceInfo) -> None:
         try:
-            context = ssl.create_default_context(cafile=trusted)
-        except OSError as error:
-            raise SettingsError("tls_trust_certs_file_path", f"{trusted}: {error}") from error
-        if options.tls_allow_insecure_connection:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif not options.tls_validate_hostname:
-            context.check_hostname = False
-        certificate, key = options.tls_certificate_file_path, options.tls_private_key_file_path
-        if auth is not None and auth.certificate_path is not None:
-            certificate, key = auth.certificate_path, auth.private_key_path
-        if certificate is not None:
-            try:
-                context.load_cert_chain(certificate, key)
-            except OSError as error:
-                raise SettingsError(
-                    "tls_certificate_file_path", f"{certificate} with {key}: {error}"
-                ) from error
-        return context
+            self._service.use(info)
+        except MagnetarError as error:
+            self.log_problem(f"going over to {info.service_url}", error)
+            return
+        self.lookup.begin_anew()
+        self._pool.leave()
+
+    def _follow_service(self) -> None:
+        """Begins to look where the cluster is, if that is for us to do."""
+        if isinstance(self._source, AutoClusterFailover) and self._watch is None:
+            seconds = self.options.connection_timeout_ms / 1000
+            failover = Failover(
+                self._source, lambda info: can_reach(info, seconds), self.change_service
+            )
+            self._watch = asyncio.get_running_loop().create_task(failover.run())
 
     # ---- Threads -------------------------------------------------------------
 
@@ -141,10 +173,32 @@ class Engine:
     def _call_posted(self) -> None:
         # Before the first is taken: who posts from now on wakes us again.
         self._awake = False
+        self._calling = True
         posted = self._posted
-        while posted:
-            call, arguments = posted.popleft()
-            call(*arguments)
+        try:
+            while posted:
+                call, arguments = posted.popleft()
+                call(*arguments)
+        finally:
+            self._calling = False
+
+    def write(self, connection: ClientConnection, frames: Sequence[Part]) -> None:
+        """Writes for a producer, in order. With the lock.
+
+        Who waits for it writes here and now, unless something that was posted before is not
+        written yet; all else is for the loop.
+        """
+        if (
+            self.hurried
+            and self._thread not in (0, threading.get_ident())
+            and not self._posted
+            and not self._calling
+            and connection.write_here(frames)
+        ):
+            if connection.has_rest:
+                self.on_loop(connection.write, ())
+            return
+        self.on_loop(connection.write, frames)
 
     # ---- Small things --------------------------------------------------------
 
@@ -172,6 +226,9 @@ class Engine:
 
     def log_problem(self, doing: str, error: Exception) -> None:
         log.warning("%s: %s", doing, error)
+
+    def warn(self, problem: str) -> None:
+        log.warning("%s", problem)
 
     async def retrying(self, request: Callable[[], Awaitable[T]]) -> T:
         """Asks again while that may help, for as long as an operation may take."""
@@ -206,18 +263,29 @@ class Engine:
         try:
             await what.start()
             self._check_open()
+            what.count_in(self.totals)
+            self._log_stats()
         except BaseException as error:
             await what.close()
             if self.closed and isinstance(error, MagnetarError):
                 raise AlreadyClosed("the client was closed meanwhile") from error
             raise
 
+    def _log_stats(self) -> None:
+        """Begins to log what is done, as often as the options say."""
+        interval_s = self.options.stats_interval_in_seconds
+        if interval_s > 0 and self._stats_log is None:
+            task = StatsLog(self.totals).run(float(interval_s))
+            self._stats_log = asyncio.get_running_loop().create_task(task)
+
     def _check_open(self) -> None:
         if self.closed:
             raise AlreadyClosed("the client is closed: make another")
+        self._follow_service()
 
     def forget(self, what: "EngineProducer | EngineConsumer") -> None:
         self._open.pop(what, None)
+        what.count_out(self.totals)
 
     async def close(self) -> None:
         """Closes everything that was opened. Who stops waiting does not stop it."""
@@ -230,26 +298,25 @@ class Engine:
         results = await asyncio.gather(
             *(what.close() for what in list(self._open)), return_exceptions=True
         )
+        await self._stop_tasks()
         await self._pool.close()
+        if self.observer is not None:
+            self.observer.closed(self.totals)
+        if isinstance(self._source, ServiceInfoProvider):
+            self._source.close()  # last: it is not ours, and may raise
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, MagnetarError):
                 raise result
 
+    async def _stop_tasks(self) -> None:
+        tasks = [task for task in (self._stats_log, self._watch) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def shutdown(self) -> None:
         """Drops all connections at once, and fails what is on its way."""
         self.closed = True
+        self.shut_down = True
         self._pool.drop()
         await self.close()
-
-
-def _http_headers(auth: Authentication | None) -> dict[str, str]:
-    """How lookups over HTTP say who asks."""
-    if auth is None or auth.method not in ("token", "basic"):
-        return {}
-    if auth.method == "token":
-        return {"Authorization": f"Bearer {auth.data().decode()}"}
-    return {"Authorization": f"Basic {base64.b64encode(auth.data()).decode()}"}
-
-
-def _system_clock_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message as Pb
 
 from magnetar.client.connection import ClientConnection
-from magnetar.client.consumer_core import ConsumerCore
+from magnetar.client.consumer_core import AckFailure, ConsumerCore
 from magnetar.client.dead_letter import (
     RECONSUME_TIMES_MAX,
     dead_letter_properties,
@@ -20,9 +20,11 @@ from magnetar.client.dead_letter import (
 )
 from magnetar.client.engine.letters import Letters
 from magnetar.client.engine.lookup import TopicList
+from magnetar.client.engine.observer import Tracing
 from magnetar.client.engine.producer import partition_names, share, start_all
 from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.engine.stats import ConsumerStats, consumer_stats
+from magnetar.client.engine.totals import Totals
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.schema import BytesSchema, Schema
@@ -73,6 +75,7 @@ class PartitionConsumer(Reconnecting):
         dead_topic: str,
         queue_size: int,
         may_create: bool,
+        ack_failed: Callable[[AckFailure], None],
     ) -> None:
         super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s)
         self._engine = engine
@@ -96,7 +99,11 @@ class PartitionConsumer(Reconnecting):
             decode=None if type(schema) is BytesSchema else schema.decode_message,
             receiver_queue_size=queue_size,
         )
+        self.core.warn = engine.warn
         self._wake = wake
+        self._ack_failed = ack_failed
+        # Set when no ack is unconfirmed; there is one while somebody waits for that.
+        self._acks_kept: asyncio.Event | None = None
         self._alarm = Alarm(engine.now_ms, self._tick)
         self._seeking: asyncio.Future[None] | None = None
         # Whether a seek was sent and not answered yet.
@@ -132,6 +139,7 @@ class PartitionConsumer(Reconnecting):
         self.connection = connection
         with self._engine.lock:
             self.core.connected()
+        self._report_acks()
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_result(None)
         self._rearm()
@@ -154,7 +162,7 @@ class PartitionConsumer(Reconnecting):
             consumer_epoch=self.core.epoch,
             force_topic_creation=self._may_create,
         )
-        start = self.core.start_message_id()
+        start = self.core.subscribe_from()
         if start is not None:
             command.start_message_id.CopyFrom(message_id_to_pb(start))
         if self._schema_pb is not None:
@@ -177,7 +185,8 @@ class PartitionConsumer(Reconnecting):
 
     def gave_up(self, error: Exception) -> None:
         with self._engine.lock:
-            self.core.close()
+            self.core.close(error)
+        self._report_acks()
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_exception(error)
         self._wake()
@@ -201,6 +210,7 @@ class PartitionConsumer(Reconnecting):
     def on_ack_response(self, response: CommandAckResponse) -> None:
         with self._engine.lock:
             self.core.ack_response(response)
+        self._report_acks()
         self._rearm()
 
     def on_active_change(self, active: bool) -> None:
@@ -221,8 +231,42 @@ class PartitionConsumer(Reconnecting):
     def _tick(self) -> None:
         with self._engine.lock:
             self.core.tick(self._engine.now_ms())
+        self._report_acks()
         self._bury()
         self._rearm()
+
+    # ---- Acks ----------------------------------------------------------------
+
+    def _report_acks(self) -> None:
+        """Tells of acks that failed for good, and who waits that all have ended."""
+        if not self.options.auto_retry_acknowledgement and self._acks_kept is None:
+            return
+        with self._engine.lock:
+            failures = self.core.take_failures()
+            problem = self.core.take_problem()
+            unconfirmed = self.core.acks.unconfirmed
+        if problem is not None:
+            self._engine.log_problem("auto_retry_acknowledgement_backoff", problem)
+        for failure in failures:
+            count = len(failure.message_ids)
+            what = "everything through a message" if failure.cumulative else f"{count} messages"
+            self._engine.log_problem(f"{self.what}: acks of {what} failed", failure.error)
+            self._ack_failed(failure)
+        if unconfirmed == 0 and self._acks_kept is not None:
+            self._acks_kept.set()
+
+    async def acks_kept(self) -> None:
+        """Returns when every ack is confirmed or given up, or there is no consumer any more."""
+        with self._engine.lock:
+            self.core.pause()
+            self.core.flush()
+        self._rearm()
+        self._acks_kept = asyncio.Event()
+        try:
+            self._report_acks()
+            await self._acks_kept.wait()
+        finally:
+            self._acks_kept = None
 
     # ---- Dead letters --------------------------------------------------------
 
@@ -333,6 +377,8 @@ class PartitionConsumer(Reconnecting):
         )
         connection = await self.when_connected()
         await connection.request(command, pb.CommandSuccess)
+        with self._engine.lock:
+            self.core.unsubscribed()
 
     async def close(self) -> None:
         """Sends the acks that are left, and tells the broker."""
@@ -351,7 +397,7 @@ class PartitionConsumer(Reconnecting):
         connection = self.connection
         if connection is not None and not connection.closed:
             with self._engine.lock:
-                self.core.flush()
+                self.core.flush_all()
             with suppress(MagnetarError):  # it is closed, one way or the other
                 await connection.request(self._close_command(), pb.CommandSuccess)
 
@@ -367,6 +413,7 @@ class PartitionConsumer(Reconnecting):
         self._alarm.cancel()
         with self._engine.lock:
             self.core.close()
+        self._report_acks()
         self.connection = None
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
@@ -390,10 +437,13 @@ class EngineConsumer:
         self._dead_topic = ""
         self._pattern = pattern
         self.options = options
+        # Whether the time of a message begins when it is taken.
+        self._ack_timeout = options.unacked_messages_timeout_ms > 0
         # A name that stays, or a consumer that comes back would be another one.
         self.name: str = options.consumer_name or f"{int(engine.random() * (1 << 40)):010x}"
         self.schema = schema
         self._letters = Letters(engine, schema)
+        self.tracing: Tracing | None = engine.tracing
         if options.retry_enabled:
             self._enable_retries()
         self.parts: dict[str, PartitionConsumer] = {}
@@ -406,6 +456,8 @@ class EngineConsumer:
         self._closing: asyncio.Task[None] | None = None
         self._hash = ""
         self.on_wake: Callable[[], None] = _nothing
+        # Where `on_acknowledgement_failed` is called: here, unless a door has a thread for it.
+        self.call_back: Callable[[Callable[[], object]], None] = _call
         self.closed: bool = False
 
     def _enable_retries(self) -> None:
@@ -487,6 +539,7 @@ class EngineConsumer:
             dead_topic,
             queue_size,
             may_create,
+            self._ack_failed,
         )
 
     def _join(self, parts: list[PartitionConsumer]) -> None:
@@ -500,10 +553,14 @@ class EngineConsumer:
 
     async def _leave(self, parts: list[PartitionConsumer]) -> None:
         with self._engine.lock:
-            for part in parts:
-                del self.parts[part.topic]
-            self._order = list(self.parts.values())
-        await asyncio.gather(*(part.close() for part in parts))
+            self._order = [part for part in self._order if part not in parts]
+        try:
+            await asyncio.gather(*(part.close() for part in parts))
+        finally:
+            with self._engine.lock:
+                for part in parts:
+                    del self.parts[part.topic]
+                    self._engine.totals.remove_part(part)
 
     async def _discover(self) -> None:
         """Finds topics and partitions that came later."""
@@ -521,20 +578,34 @@ class EngineConsumer:
 
     # ---- Messages ------------------------------------------------------------
 
-    def take(self) -> Message | None:
-        """The next message, of each topic in turn; None if there is none now."""
+    def take(self, held: bool = False) -> Message | None:
+        """The next message, of each topic in turn; None if there is none now.
+
+        The permit of one that is held stays with it until it is given back.
+        """
         order = self._order
         if len(order) == 1:
-            return order[0].core.take()
+            message = order[0].core.take(held)
+            if self._ack_timeout:
+                order[0].rearm()
+            return message
         for _ in range(len(order)):
             self._turn += 1
             if self._turn >= len(order):
                 self._turn = 0
             part = order[self._turn]
-            message = part.core.take()
+            message = part.core.take(held)
             if message is not None:
+                if self._ack_timeout:
+                    part.rearm()
                 return message
         return None
+
+    def give_back(self, message: Message) -> None:
+        """A message that was held is done with. With the lock."""
+        part = self.parts.get(message.topic_name())
+        if part is not None:
+            part.core.give_back()
 
     async def receive(self) -> Message:
         """The next message, when there is one."""
@@ -624,6 +695,7 @@ class EngineConsumer:
 
     def acknowledge(self, ids: list[MessageId], done: Done | None) -> None:
         """Acks messages; `done` is called when the ack is kept, or failed."""
+        self.check_open()
         if not ids:
             if done is not None:
                 done(None)
@@ -641,9 +713,15 @@ class EngineConsumer:
             part.rearm()
 
     def acknowledge_cumulative(self, id: MessageId, done: Done | None) -> None:
+        self.check_open()
         part = self.part_of(id)
         part.core.acknowledge_cumulative(id, done)
         part.rearm()
+
+    def _ack_failed(self, failure: AckFailure) -> None:
+        tell = self.options.on_acknowledgement_failed
+        if tell is not None:
+            self.call_back(lambda: tell(failure.message_ids, failure.error))
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
         id = message.message_id() if isinstance(message, Message) else message
@@ -665,7 +743,7 @@ class EngineConsumer:
         times_max = RECONSUME_TIMES_MAX if policy is None else policy.max_redeliver_count
         merged = retry_letter_properties(message, options.subscription_name, delay_ms, properties)
         if reconsume_times(message) < times_max:
-            at_ms = self._engine.now_ms() + delay_ms
+            at_ms = self._engine.day_ms() + delay_ms
             await self._letters.publish(self._retry_topic, message, merged, deliver_at=at_ms)
         else:
             initial = None if policy is None else policy.initial_subscription_name
@@ -700,21 +778,42 @@ class EngineConsumer:
         await asyncio.gather(*(part.unsubscribe() for part in self._order))
         await self.close()
 
-    async def close(self) -> None:
-        """Closes it, once. Who stops waiting does not stop it."""
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Closes it, once. Who stops waiting does not stop it.
+
+        Acks that are not confirmed yet are waited for so long: without a time, as long as an
+        operation may take if acks are retried, else not at all. Those that are left fail.
+        """
         self.closed = True
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
+            self._closing = asyncio.get_running_loop().create_task(self._close(timeout_s))
         await asyncio.shield(self._closing)
 
-    async def _close(self) -> None:
+    async def _close(self, timeout_s: float | None) -> None:
         self._awake()
         if self._discovery is not None:
             self._discovery.cancel()
             await asyncio.gather(self._discovery, return_exceptions=True)
+        if timeout_s is None and self.options.auto_retry_acknowledgement:
+            timeout_s = self._engine.timeout_s
+        if timeout_s is not None and timeout_s > 0 and not self._engine.shut_down:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.gather(*(part.acks_kept() for part in self._order))
         await asyncio.gather(*(part.close() for part in self._order))
         await self._letters.close()
         self._engine.forget(self)
+
+    @property
+    def title(self) -> str:
+        """The topic; of several the first, or the pattern."""
+        return self.topics[0] if self._pattern is None else self._pattern.pattern
+
+    def count_in(self, totals: Totals) -> None:
+        totals.add_consumer(self)
+
+    def count_out(self, totals: Totals) -> None:
+        totals.remove_consumer(self)
 
     def stats(self) -> ConsumerStats:
         with self._engine.lock:
@@ -747,6 +846,11 @@ def _gone(part: PartitionConsumer) -> bool:
 
 def _nothing() -> None:
     pass
+
+
+def _call(function: Callable[[], object]) -> None:
+    """Calls a function of the application's on the loop, which complains if it raises."""
+    asyncio.get_running_loop().call_soon(function)
 
 
 def seek_target(id: MessageId) -> MessageIdData:

@@ -64,7 +64,10 @@ class Letters:
         async with self._opening:
             producer = self._producers.get(topic)
             if producer is None:
-                options = ProducerOptions(initial_subscription_name=initial_subscription)
+                # What came in chunks is as large when it goes on.
+                options = ProducerOptions(
+                    initial_subscription_name=initial_subscription, chunking_enabled=True
+                )
                 producer = EngineProducer(self._engine, topic, options, self._schema)
                 await self._engine.open(producer)
                 self._producers[topic] = producer

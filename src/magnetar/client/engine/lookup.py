@@ -9,11 +9,14 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.observer import Observer
 from magnetar.client.engine.pool import ConnectionPool
+from magnetar.client.engine.service import Service
 from magnetar.client.schema_info import SchemaInfo
 from magnetar.client.schema_wire import schema_from_pb
 from magnetar.client.service_url import ServiceUrl, parse_service_url
@@ -23,15 +26,13 @@ from magnetar.errors import (
     ConnectError,
     InvalidTopicName,
     LookupError,
+    MagnetarError,
     NotConnected,
     PulsarException,
     TopicNotFound,
 )
 from magnetar.model import TopicName
 from magnetar.protocol import pulsar_pb2 as pb
-
-if TYPE_CHECKING:
-    import ssl
 
 __all__ = ["Lookup", "Requests", "TopicList"]
 
@@ -67,21 +68,27 @@ class Lookup:
     def __init__(
         self,
         pool: ConnectionPool,
-        url: ServiceUrl,
+        service: Service,
         requests: Requests,
         *,
         listener_name: str = "",
         timeout_s: float = 30.0,
-        tls: "ssl.SSLContext | None" = None,
-        headers: Callable[[], dict[str, str]] = dict,
+        observer: Observer | None = None,
     ) -> None:
         self._pool = pool
-        self._url = url
+        self._service = service
         self._requests = requests
         self._listener_name = listener_name
         self._timeout_s = timeout_s
-        self._tls = tls
-        self._headers = headers
+        self._observer = observer
+        self._current = 0
+
+    @property
+    def _url(self) -> ServiceUrl:
+        return self._service.url
+
+    def begin_anew(self) -> None:
+        """The service URL is another one: begins with its first host."""
         self._current = 0
 
     async def connection(self) -> ClientConnection:
@@ -101,10 +108,30 @@ class Lookup:
         assert error is not None
         raise error
 
+    @contextmanager
+    def _timed(self, kind: str) -> Iterator[None]:
+        """Tells the observer, if there is one, how long it took. Cancelled is not answered."""
+        if self._observer is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        transport = "http" if self._url.http else "binary"
+        try:
+            yield
+        except MagnetarError:
+            self._observer.looked_up(kind, transport, loop.time() - began, found=False)
+            raise
+        self._observer.looked_up(kind, transport, loop.time() - began, found=True)
+
     # ---- Which broker --------------------------------------------------------
 
     async def broker_of(self, topic: str) -> ClientConnection:
         """The connection to the broker that serves a topic."""
+        with self._timed("topic"):
+            return await self._broker_of(topic)
+
+    async def _broker_of(self, topic: str) -> ClientConnection:
         if self._url.http:
             return await self._broker_by_http(topic)
         connection = await self.connection()
@@ -131,7 +158,8 @@ class Lookup:
 
     async def _through_service_url(self, host: str, port: int) -> ClientConnection:
         """To a broker by the address that we know: itself, or a proxy that passes us on."""
-        known_host, known_port = self._url.hosts[self._current]
+        hosts = self._url.hosts
+        known_host, known_port = hosts[self._current % len(hosts)]
         proxy_to = "" if (host, port) == (known_host, known_port) else f"{host}:{port}"
         return await self._pool.get(known_host, known_port, tls=self._url.tls, proxy_to=proxy_to)
 
@@ -148,6 +176,10 @@ class Lookup:
 
     async def partitions(self, topic: str, *, may_create: bool = True) -> int:
         """0 if the topic is not partitioned."""
+        with self._timed("metadata"):
+            return await self._partitions(topic, may_create)
+
+    async def _partitions(self, topic: str, may_create: bool) -> int:
         if self._url.http:
             name = TopicName.parse(topic)
             path = f"/admin/v2/{_path(name)}/partitions?checkAllowAutoCreation=true"
@@ -164,6 +196,10 @@ class Lookup:
     # ---- Which topics --------------------------------------------------------
 
     async def topics(self, namespace: str, mode: int, pattern: str, hash: str) -> TopicList:
+        with self._timed("list-topics"):
+            return await self._topics(namespace, mode, pattern, hash)
+
+    async def _topics(self, namespace: str, mode: int, pattern: str, hash: str) -> TopicList:
         if self._url.http:
             found = await self._get(f"/admin/v2/namespaces/{namespace}/topics?mode={MODES[mode]}")
             return TopicList(list(found), filtered=False, hash="", changed=True)
@@ -186,6 +222,10 @@ class Lookup:
     # ---- Schemas -------------------------------------------------------------
 
     async def schema(self, topic: str, version: bytes) -> SchemaInfo:
+        with self._timed("schema"):
+            return await self._schema(topic, version)
+
+    async def _schema(self, topic: str, version: bytes) -> SchemaInfo:
         connection = await self.connection()
         command = pb.CommandGetSchema(request_id=self._requests.next(), topic=topic)
         if version:
@@ -214,10 +254,10 @@ class Lookup:
 
     def _fetch(self, url: str) -> Any:
         """Raises OSError if there is no answer, else what the answer means."""
-        request = urllib.request.Request(url, headers=self._headers())
+        request = urllib.request.Request(url, headers=self._service.http_headers())
         try:
             with urllib.request.urlopen(
-                request, timeout=self._timeout_s, context=self._tls
+                request, timeout=self._timeout_s, context=self._service.tls
             ) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:

@@ -1,10 +1,10 @@
 """Connections, one for each broker, shared by everything that talks to it."""
 
 import asyncio
-import ssl
-from collections.abc import Callable
 
 from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.service import Service
+from magnetar.client.engine.totals import ConnectionCounts
 from magnetar.errors import AlreadyClosed
 
 __all__ = ["ConnectionPool"]
@@ -15,24 +15,26 @@ class ConnectionPool:
 
     def __init__(
         self,
+        service: Service,
         *,
         timeout_s: float,
         connect_timeout_s: float,
-        tls: Callable[[], ssl.SSLContext] | None,
-        auth_method: str,
-        auth_data: Callable[[], bytes] | None,
         client_version: str,
         keep_alive_s: float,
+        counts: ConnectionCounts | None = None,
+        threaded: bool = False,
     ) -> None:
+        self._service = service
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
-        self._tls = tls
-        self._auth_method = auth_method
-        self._auth_data = auth_data
         self._client_version = client_version
         self._keep_alive_s = keep_alive_s
+        self._counts = counts or ConnectionCounts()
+        self._threaded = threaded
         self._open: dict[str, ClientConnection] = {}
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
+        # Begun for a cluster that was left meanwhile.
+        self._outdated: set[asyncio.Task[ClientConnection]] = set()
         self._closed = False
 
     async def get(self, host: str, port: int, *, tls: bool, proxy_to: str = "") -> ClientConnection:
@@ -68,22 +70,30 @@ class ConnectionPool:
             port,
             timeout_s=self._timeout_s,
             connect_timeout_s=self._connect_timeout_s,
-            tls=self._tls() if tls and self._tls is not None else None,
-            auth_method=self._auth_method,
-            auth_data=self._auth_data,
+            tls=self._service.tls_context() if tls else None,
+            auth_method=self._service.auth_method,
+            auth_data=self._service.auth_data,
             client_version=self._client_version,
             keep_alive_s=self._keep_alive_s,
             proxy_to=proxy_to,
+            counts=self._counts,
+            threaded=self._threaded,
         )
 
     def _opened(self, key: str, task: "asyncio.Task[ClientConnection]") -> None:
         self._opening.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return
-        if self._closed:
+        if self._closed or task in self._outdated:
             task.result().close()
         else:
             self._open[key] = task.result()
+
+    def leave(self) -> None:
+        """Closes what is open or about to be: the cluster is another one now."""
+        self._outdated = set(self._opening.values())
+        for connection in self._open.values():
+            connection.close()
 
     def drop(self) -> None:
         """Closes all connections, without waiting."""

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from magnetar.client.chunks import Part
 from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.observer import Observer, Tracing
 from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.engine.stats import ProducerStats, producer_stats
+from magnetar.client.engine.totals import Totals
 from magnetar.client.options import ProducerOptions
 from magnetar.client.outgoing import Outgoing, Settle
 from magnetar.client.producer_core import ProducerCore
@@ -17,11 +20,10 @@ from magnetar.client.schema_wire import schema_to_pb
 from magnetar.errors import (
     AlreadyClosed,
     MagnetarError,
-    OperationNotSupported,
     ProducerQueueIsFull,
     Timeout,
 )
-from magnetar.model import TopicName
+from magnetar.model import ProducerAccessMode, TopicName
 from magnetar.protocol import CommandSendReceipt, signed
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -46,6 +48,7 @@ class PartitionProducer(Reconnecting):
         super().__init__(f"producer of {topic}", engine.backoff(), engine.timeout_s)
         self._engine = engine
         self.topic = topic
+        self._whole_topic = str(TopicName.parse(topic).partitioned)
         self._options = options
         self._schema = schema
         self._id = engine.next_producer_id()
@@ -60,6 +63,7 @@ class PartitionProducer(Reconnecting):
             topic,
             self._id,
             now_ms=engine.now_ms,
+            day_ms=engine.day_ms,
             write=self._write,
             max_pending_messages=pending_max,
         )
@@ -96,7 +100,8 @@ class PartitionProducer(Reconnecting):
                 success.schema_version,
                 connection.max_message_size,
             )
-        self._rearm()
+        self.rearm()
+        self.on_room()  # the broker may have had what waited for its receipt
         return connection
 
     async def _announce(self, connection: ClientConnection) -> pb.CommandProducerSuccess:
@@ -151,13 +156,13 @@ class PartitionProducer(Reconnecting):
         if self.failure is not None:
             raise self.failure
         if self.core.send(message):
-            self._rearm()
+            self.rearm()
 
-    def _write(self, frames: list[bytes]) -> None:
+    def _write(self, frames: list[Part]) -> None:
         if self.connection is not None:
-            self._engine.on_loop(self.connection.write, frames)
+            self._engine.write(self.connection, frames)
 
-    def _rearm(self) -> None:
+    def rearm(self) -> None:
         at_ms = self.core.next_ms()
         if not self._alarm.rings_by(at_ms):
             self._engine.on_loop(self._alarm.set, at_ms)
@@ -165,16 +170,28 @@ class PartitionProducer(Reconnecting):
     def _tick(self) -> None:
         with self._engine.lock:
             self.core.tick(self._engine.now_ms())
-        self._rearm()
+        self.rearm()
         self.on_room()
 
     def on_receipt(self, receipt: CommandSendReceipt) -> None:
         with self._engine.lock:
-            in_step = self.core.receipt(receipt)
+            if self._engine.observer is None:
+                in_step = self.core.receipt(receipt)
+            else:
+                in_step = self._observed(receipt, self._engine.observer)
         if not in_step:
             self.reconnect()
             return
         self.on_room()
+
+    def _observed(self, receipt: CommandSendReceipt, observer: Observer) -> bool:
+        core = self.core
+        taken_ms, stored = core.oldest_ms, core.messages_stored
+        in_step = core.receipt(receipt)
+        if core.messages_stored > stored:
+            seconds = max(self._engine.now_ms() - taken_ms, 0) / 1000
+            observer.stored(self._whole_topic, seconds)
+        return in_step
 
     def on_send_error(self, error: pb.CommandSendError) -> None:
         with self._engine.lock:
@@ -190,7 +207,7 @@ class PartitionProducer(Reconnecting):
         """Sends what is open, and calls back when all of it is stored or has failed."""
         with self._engine.lock:
             self.core.when_idle(callback)
-        self._rearm()
+        self.rearm()
 
     async def close(self) -> None:
         """Flushes, tells the broker, and fails what is left."""
@@ -237,11 +254,6 @@ class EngineProducer:
     def __init__(
         self, engine: "Engine", topic: str, options: ProducerOptions, schema: Schema
     ) -> None:
-        if options.chunking_enabled:
-            raise OperationNotSupported(
-                "messages cannot be split into chunks yet: leave chunking_enabled off, and send "
-                "no more at once than the broker takes"
-            )
         self._engine = engine
         self.topic: str = str(TopicName.parse(topic))
         self.options = options
@@ -253,6 +265,14 @@ class EngineProducer:
         self._pending_max = options.max_pending_messages
         self._room: list[asyncio.Future[None]] = []
         self.on_room: Callable[[], None] = self.let_waiters_on
+        self.tracing: Tracing | None = engine.tracing
+        # As in the other clients: with other access modes each partition must be ours at once.
+        self._lazy = (
+            options.lazy_start_partitioned_producers
+            and options.access_mode == ProducerAccessMode.Shared
+        )
+        self._started: set[PartitionProducer] = set()
+        self._late: set[asyncio.Task[None]] = set()
         # Set before the start: see `ProducerCore.settle`.
         self.settle: Settle | None = None
         self.closed: bool = False
@@ -267,10 +287,42 @@ class EngineProducer:
             count,
         )
         self._parts = [self._make(name) for name in names]
-        await start_all(self._parts)
         if count > 0:
             self._router = make_router(self.options, self._engine.random)
+        await self._start_first(self._router)
+        if count > 0:
             self._growth = asyncio.get_running_loop().create_task(self._grow())
+
+    async def _start_first(self, router: Router | None) -> None:
+        """Starts all, or one of them, so that what the broker refuses is heard now."""
+        if router is None or not self._lazy:
+            await start_all(self._parts)
+            self._started = set(self._parts)
+            return
+        first = 0
+        if self.options.message_router is None:
+            # Where messages without a key go, if they all go to one.
+            first = router.choose(Outgoing(b""), len(self._parts), self._engine.now_ms())
+        await self._parts[first].start()
+        self._started = {self._parts[first]}
+
+    def _start_late(self, part: PartitionProducer) -> None:
+        """The first message of a partition: it waits there for the connection."""
+        self._started.add(part)
+        self._engine.on_loop(self._begin_late, part)
+
+    def _begin_late(self, part: PartitionProducer) -> None:
+        task = asyncio.get_running_loop().create_task(self._start_part(part))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _start_part(self, part: PartitionProducer) -> None:
+        if not part.stopped:
+            try:
+                await part.start()
+            except MagnetarError as error:
+                # Its messages have it too.
+                self._engine.log_problem(f"the {part.what}", error)
 
     def _make(self, topic: str) -> PartitionProducer:
         part = PartitionProducer(
@@ -287,7 +339,9 @@ class EngineProducer:
                 count = await self._engine.lookup.partitions(self.topic)
                 for name in partition_names(self.topic, count)[len(self._parts) :]:
                     part = self._make(name)
-                    await part.start()
+                    if not self._lazy:
+                        await part.start()
+                        self._started.add(part)
                     self._parts.append(part)
             except MagnetarError as error:
                 self._engine.log_problem(f"looking for partitions of {self.topic}", error)
@@ -300,9 +354,17 @@ class EngineProducer:
             raise AlreadyClosed(f"the producer of {self.topic} is closed")
         parts = self._parts
         if self._router is None:
-            parts[0].send(message)
+            # As `PartitionProducer.send`, for what is done most.
+            part = parts[0]
+            if part.failure is not None:
+                raise part.failure
+            if part.core.send(message):
+                part.rearm()
         else:
-            parts[self._router.choose(message, len(parts), self._engine.now_ms())].send(message)
+            part = parts[self._router.choose(message, len(parts), self._engine.now_ms())]
+            part.send(message)
+            if self._lazy and part not in self._started:
+                self._start_late(part)
 
     async def send_when_room(self, message: Outgoing) -> None:
         """As `send`, but waits while the queue is full."""
@@ -341,6 +403,8 @@ class EngineProducer:
         if self._growth is not None:
             self._growth.cancel()
             await asyncio.gather(self._growth, return_exceptions=True)
+        # Messages wait there, and are not to be lost because nobody waited for them.
+        await asyncio.gather(*self._late, return_exceptions=True)
         await asyncio.gather(*(part.close() for part in self._parts))
         self.on_room()
         self._engine.forget(self)
@@ -349,7 +413,17 @@ class EngineProducer:
 
     @property
     def name(self) -> str:
-        return self._parts[0].name
+        return next((part.name for part in self._parts if part.name), "")
+
+    def day_ms(self) -> int:
+        """The time of day, as the engine has it."""
+        return self._engine.day_ms()
+
+    def count_in(self, totals: Totals) -> None:
+        totals.add_producer(self)
+
+    def count_out(self, totals: Totals) -> None:
+        totals.remove_producer(self)
 
     def stats(self) -> ProducerStats:
         with self._engine.lock:
@@ -361,7 +435,7 @@ class EngineProducer:
 
     @property
     def connected(self) -> bool:
-        return not self.closed and all(part.connection is not None for part in self._parts)
+        return not self.closed and all(part.connection is not None for part in self._started)
 
 
 async def flush(parts: Sequence[PartitionProducer]) -> None:

@@ -1,0 +1,104 @@
+"""What was acked here, entry by entry, as far as it is remembered.
+
+Records that are idle are a convenience: they know when a batch is done, so that its last ack
+can name the entry and not an index. The oldest of them are forgotten when there are too many.
+All others are kept until their ack has ended.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from magnetar.client.entry_acks import EntryAcks, entry_key, key_entry, key_ledger
+from magnetar.errors import BatchIndexError
+from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
+
+__all__ = ["IDLE_MAX", "AckRecords"]
+
+# Without its record, an entry's last ack names an index only, and the broker finds out by
+# itself that the batch is done.
+IDLE_MAX: Final = 10_000
+
+
+class AckRecords:
+    """The records of one consumer."""
+
+    def __init__(self, idle_max: i64 = IDLE_MAX) -> None:
+        self._idle_max: Final[i64] = idle_max
+        self._entries: dict[int, EntryAcks] = {}
+        self._evict_at: i64 = 2 * idle_max
+
+    def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
+        """The record of an entry; a new one begins with `unacked`, as it was delivered."""
+        key = entry_key(ledger_id, entry_id)
+        acks = self._entries.get(key)
+        if acks is not None and not acks.contradicts(batch_size):
+            return acks
+        if len(self._entries) >= self._evict_at:
+            self._evict()
+        if acks is not None:
+            acks.live = False
+        acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
+        acks.owner = self
+        self._entries[key] = acks
+        return acks
+
+    def find_id(self, key: int, batch_index: i64, batch_size: i64) -> EntryAcks:
+        """The record of an entry that a checked id names, perhaps one kept as bytes."""
+        acks = self._entries.get(key)
+        if acks is not None:
+            return acks
+        size = batch_size if batch_index >= 0 else i64(0)
+        unacked = 1 if size == 0 else all_unacked(size)
+        return self.find(key_ledger(key), key_entry(key), size, unacked)
+
+    def check_id(self, key: int, batch_index: i64, batch_size: i64) -> None:
+        """Raises BatchIndexError for an index that cannot be placed in its batch."""
+        if batch_index < 0:
+            return
+        reason = ""
+        known = self._entries.get(key)
+        if batch_size == 0:
+            reason = (
+                f"the id has index {batch_index} but not the size of its batch, so it cannot be "
+                "acked by itself: acknowledge the message, or an id that tells the size"
+            )
+        elif known is not None and known.contradicts(batch_size):
+            reason = f"a batch of {known.batch_size} messages, not of {batch_size}"
+        elif batch_index >= batch_size or batch_size > BATCH_SIZE_MAX:
+            reason = f"no index {batch_index} in a batch of {batch_size}"
+        if reason:
+            raise BatchIndexError(key_ledger(key), key_entry(key), reason)
+
+    def is_acked(self, key: int, index: i64) -> bool:
+        """Whether the message was acked here, as far as is remembered."""
+        acks = self._entries.get(key)
+        return acks is not None and acks.is_acked(index)
+
+    def hold_back(self, key: int) -> None:
+        """A message of the entry was dropped for its ack, after it had come again."""
+        acks = self._entries.get(key)
+        if acks is not None:
+            acks.held_back = True
+
+    def forget(self, key: int) -> None:
+        """The entry goes back to the broker: what it delivers next begins anew."""
+        acks = self._entries.get(key)
+        if acks is not None and acks.idle:
+            self._drop(acks)
+
+    def forget_idle(self) -> None:
+        for acks in list(self._entries.values()):
+            if acks.idle:
+                self._drop(acks)
+
+    def _drop(self, acks: EntryAcks) -> None:
+        acks.live = False
+        del self._entries[acks.key]
+
+    def _evict(self) -> None:
+        """Forgets the oldest idle records. So rarely that each costs next to nothing."""
+        idle = [acks for acks in self._entries.values() if acks.idle]
+        for acks in idle[: max(len(idle) - self._idle_max, 0)]:
+            self._drop(acks)
+        self._evict_at = len(self._entries) + self._idle_max

@@ -1,0 +1,163 @@
+"""The bulk door: topics by the entry, for programs that read tables and not messages.
+
+    client = BulkClient("pulsar://localhost:6650")
+    with client.entries("orders", start=(4, 0), end=(4, 100)) as entries:
+        while chunk := entries.next():
+            ...
+
+There is no thread: the loop runs while a call waits, in the thread that calls. So one thread
+at a time uses a client, and between calls nothing is read and no PING is answered; a broker
+that closes the connection for it is connected to again.
+"""
+
+import asyncio
+import re
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from magnetar.client import aio
+from magnetar.client.engine.consumer import matching, namespace_of, whole_pattern
+from magnetar.client.engine.entries import EngineEntries
+from magnetar.client.engine.producer import partition_names
+from magnetar.client.entry_range import At, Gap, RawEntry
+from magnetar.client.schema_info import SchemaInfo
+from magnetar.errors import AlreadyClosed, TopicNotFound
+from magnetar.model import TopicName
+
+__all__ = ["BulkClient", "Entries"]
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 1 << 20
+
+
+class Entries:
+    """A range of a topic's entries, chunk by chunk."""
+
+    def __init__(self, client: "BulkClient", entries: EngineEntries, timeout_s: float) -> None:
+        self._client = client
+        self._entries = entries
+        self._timeout_s = timeout_s
+
+    def next(self, size_min: int = CHUNK_BYTES) -> list[RawEntry]:
+        """The next entries, of about so many bytes; none at the end of the range."""
+        return self._client.call(self._entries.next_entries(size_min, self._timeout_s))
+
+    def take_gaps(self) -> list[Gap]:
+        """The ranges that the broker passed over since the last call."""
+        return self._entries.take_gaps()
+
+    def close(self) -> None:
+        self._client.call(self._entries.close())
+
+    def __enter__(self) -> "Entries":
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+
+class BulkClient:
+    """See the module."""
+
+    def __init__(self, service_url: str, **options: Any) -> None:
+        """Options are those of `magnetar.Client`."""
+        # The asyncio door, for what is not by the entry.
+        self.aio: aio.Client = aio.Client(service_url, **options)
+        self._engine = self.aio._engine
+        self._loop = _new_event_loop()
+        self._watches: dict[str, EngineEntries] = {}
+        self._closed = False
+
+    def call(self, work: "Coroutine[Any, Any, T]") -> T:
+        """Runs a coroutine to its end."""
+        if self._closed:
+            work.close()
+            raise AlreadyClosed("the client is closed: make another")
+        return self._loop.run_until_complete(work)
+
+    # ---- Topics --------------------------------------------------------------
+
+    def partitions(self, topic: str) -> list[str]:
+        """The names of a topic's partitions, or its own. Raises TopicNotFound."""
+        return self.call(self._partitions(topic))
+
+    async def _partitions(self, topic: str) -> list[str]:
+        name = str(TopicName.parse(topic))
+        count = await self._engine.retrying(
+            lambda: self._engine.lookup.partitions(name, may_create=False)
+        )
+        return partition_names(name, count)
+
+    def topics(self, pattern: str) -> list[str]:
+        """The names of all topics that match, partitioned ones once."""
+        return self.call(self._topics(pattern))
+
+    async def _topics(self, pattern: str) -> list[str]:
+        whole = whole_pattern(pattern)
+        # Not filtered by the broker, which would compare the names of partitions.
+        found = await self._engine.retrying(
+            lambda: self._engine.lookup.topics(namespace_of(whole), 0, "", "")
+        )
+        return matching(re.compile(pattern), found.names)
+
+    def schema_info(self, topic: str, version: bytes) -> SchemaInfo:
+        """A topic's schema of a version, or its latest."""
+        return self.call(self._engine.schema_info(topic, version))
+
+    # ---- Entries -------------------------------------------------------------
+
+    def entries(self, topic: str, start: At, end: At | None, *, timeout_s: float = 60.0) -> Entries:
+        """The entries from `start` on, up to `end`, which is not included."""
+        return Entries(self, self.call(self._open(topic, start, end)), timeout_s)
+
+    async def _open(self, topic: str, start: At, end: At | None) -> EngineEntries:
+        self._engine.bind()
+        entries = EngineEntries(self._engine, topic, start, end)
+        await entries.start()
+        return entries
+
+    def last_ids(self, topics: list[str]) -> dict[str, "tuple[int, int, int, int] | None"]:
+        """Of each topic ledger, entry, batch index and batch size of the last message.
+
+        None is for a topic that does not exist any more.
+        """
+        return self.call(self._last_ids(topics))
+
+    async def _last_ids(self, topics: list[str]) -> dict[str, "tuple[int, int, int, int] | None"]:
+        self._engine.bind()
+        found = await asyncio.gather(*(self._last_id(topic) for topic in topics))
+        return dict(zip(topics, found, strict=True))
+
+    async def _last_id(self, topic: str) -> "tuple[int, int, int, int] | None":
+        watch = self._watches.get(topic)
+        try:
+            if watch is None or watch.failure is not None:
+                watch = EngineEntries(
+                    self._engine, topic, (-1, -1), None, reads=False, name="watch"
+                )
+                await watch.start()
+                self._watches[topic] = watch
+            return await watch.last_id()
+        except TopicNotFound:
+            self._watches.pop(topic, None)
+            return None
+
+    def close(self) -> None:
+        if not self._closed:
+            self.call(self._close())
+            self._closed = True
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(watch.close() for watch in self._watches.values()))
+        await self._engine.close()
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

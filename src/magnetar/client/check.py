@@ -1,0 +1,72 @@
+"""Checks of what users say, each by the name of the option that it is for.
+
+A value is taken as `object` and comes back with its type, or SettingsError is raised: the
+same one whether this file is compiled or not.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from magnetar.errors import SettingsError
+
+INT_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+# 139 years: added to the time of day it stays far from the end of 64 bits.
+MS_MAX: Final = 1 << 42
+
+
+def wrong_type(name: str, value: object, wanted: str) -> SettingsError:
+    return SettingsError(name, f"expected {wanted}, not {type(value).__name__} ({value!r:.40})")
+
+
+def number(name: str, value: object, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise wrong_type(name, value, "a whole number")
+    number = int(value)
+    if number < low:
+        raise SettingsError(name, f"{number} is too little: give {low} or more")
+    if number > high:
+        raise SettingsError(name, f"{number} is too much: give {high} or less")
+    return number
+
+
+def number_or_none(name: str, value: object, low: int, high: int) -> int | None:
+    return None if value is None else number(name, value, low, high)
+
+
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise wrong_type(name, value, "True or False")
+    return value
+
+
+def text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise wrong_type(name, value, "a text")
+    if not value:
+        raise SettingsError(name, "the text is empty: give one")
+    return value
+
+
+def text_or_none(name: str, value: object) -> str | None:
+    return None if value is None else text(name, value)
+
+
+def choice(name: str, value: object, choices: type[IntEnum]) -> int:
+    if isinstance(value, choices):
+        return value.value
+    names = ", ".join(f"{choices.__name__}.{choice.name}" for choice in choices)
+    raise SettingsError(name, f"{value!r:.40} is not one of {names}")
+
+
+def properties(name: str, value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise wrong_type(name, value, "a dict of texts")
+    properties: dict[str, str] = {}
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise SettingsError(name, f"{key!r:.40}: {text!r:.40} is not a text with a text")
+        properties[key] = text
+    return properties

@@ -1,0 +1,127 @@
+"""What lies between the chunks of a message, for those who ack cumulatively.
+
+A chunked message stands where its last chunk does. Others may stand between its chunks: they
+are delivered before it, and may be acked before it. To ack such a one cumulatively must not
+ack the chunks in front of it, or the message behind it could never be delivered again:
+
+    topic      A0  B  A1  C           B is delivered, then A, then C
+    ack B      everything before A0 cumulatively, then B, and not A0
+
+The same holds for a message that came late, since it was not whole in its time and came again:
+until somebody has taken it, no ack of others reaches it.
+
+So while a message spans others, the entries received since it began are remembered, and are
+acked one by one where a cumulative ack would reach into it. It spans others from the arrival
+of its first chunk until it is acked. There is a limit to what is remembered; beyond it entries
+stay unacked, and may be delivered again, but are not lost.
+"""
+
+from typing import Final, final
+
+from magnetar.client.chunk_assembler import ChunkAssembler
+
+__all__ = ["ChunkSpans", "Split"]
+
+# Entries that are remembered, and messages whose chunks are.
+ENTRIES_MAX: Final = 100_000
+MESSAGES_MAX: Final = 10_000
+
+
+@final
+class Split:
+    """A cumulative ack in two parts: everything through `before`, and each of `keys`.
+
+    A `before` of -1 is nothing: no entry came before.
+    """
+
+    def __init__(self, before: int, keys: list[int]) -> None:
+        self.before: Final = before
+        self.keys: Final = keys
+
+
+@final
+class ChunkSpans:
+    """See the module. `chunks` has the chunks of messages that are whole and not acked, by
+    the last of them; others read it too, and take out what is acked."""
+
+    def __init__(self, assembler: ChunkAssembler, chunks: dict[int, list[int]]) -> None:
+        self._assembler: Final = assembler
+        self._chunks: Final = chunks
+        self._before: Final[dict[int, int]] = {}
+        # Those that somebody took; they may come again.
+        self._taken: Final[set[int]] = set()
+        # In the order in which they came.
+        self._received: dict[int, None] = {}
+
+    @property
+    def active(self) -> bool:
+        return len(self._chunks) > 0 or self._assembler.active
+
+    def whole(self, keys: list[int], before: int) -> None:
+        """A message became whole."""
+        self._chunks[keys[-1]] = keys
+        self._before[keys[-1]] = before
+        if len(self._chunks) > MESSAGES_MAX:
+            del self._chunks[next(iter(self._chunks))]
+        if len(self._before) > 2 * MESSAGES_MAX:
+            for key in [key for key in self._before if key not in self._chunks]:
+                del self._before[key]
+                self._taken.discard(key)
+
+    def taken(self, key: int) -> None:
+        """Somebody took the message whose last chunk this is."""
+        if key in self._chunks:
+            self._taken.add(key)
+
+    def received(self, keys: list[int]) -> None:
+        """An entry came while something spans others; of a whole message, all its chunks."""
+        if len(self._received) < ENTRIES_MAX:
+            for key in keys:
+                self._received[key] = None
+
+    def rest(self) -> None:
+        """Nothing spans anything."""
+        if self._received or self._before:
+            self._received.clear()
+            self._before.clear()
+            self._taken.clear()
+
+    def split(self, key: int) -> Split | None:
+        """How to ack everything through an entry; None: simply so."""
+        before = self._assembler.before(key)
+        spared = set(self._assembler.pending_keys(key)) if before is not None else set()
+        for last, keys in self._chunks.items():
+            if self._spared(key, last, keys):
+                first = self._before.get(last, -1)
+                before = first if before is None else min(before, first)
+                spared.update(keys)
+        if before is None:
+            return None
+        between = [other for other in self._received if before < other <= key]
+        return Split(before, [other for other in between if other not in spared])
+
+    def _spared(self, key: int, last: int, keys: list[int]) -> bool:
+        return keys[0] < key and (key < last or last not in self._taken) and key != last
+
+    def acked_through(self, key: int) -> None:
+        """Everything through an entry is acked, but what `split` spared."""
+        for last, keys in list(self._chunks.items()):
+            if last <= key and not self._spared(key, last, keys):
+                del self._chunks[last]
+                self._before.pop(last, None)
+                self._taken.discard(last)
+
+    def first_pending(self, key: int, queued: list[list[int]]) -> int:
+        """The first chunk in front of an entry of all messages that nobody took, or -1.
+
+        `queued` has the chunks of those that are whole.
+        """
+        first = -1
+        for keys in [*queued, self._assembler.pending_keys(key)]:
+            if keys and keys[0] < key and (first < 0 or min(keys) < first):
+                first = min(keys)
+        return first
+
+    def clear(self) -> None:
+        self._chunks.clear()
+        self.rest()

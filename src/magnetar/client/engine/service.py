@@ -1,0 +1,84 @@
+"""Where the client connects to now, and how it is known there.
+
+Everything that connects asks here each time, so what is said here holds for the next
+connection; those that are open are the pool's to end.
+"""
+
+import base64
+import ssl
+
+from magnetar.client.authentication import Authentication
+from magnetar.client.options import ClientOptions
+from magnetar.client.service_info import ServiceInfo
+from magnetar.client.service_url import ServiceUrl, parse_service_url
+from magnetar.errors import SettingsError
+
+__all__ = ["Service"]
+
+
+class Service:
+    """See the module. Made with files that cannot be read, it raises SettingsError."""
+
+    def __init__(self, info: ServiceInfo, options: ClientOptions) -> None:
+        self._options = options
+        self.use(info)
+
+    def use(self, info: ServiceInfo) -> None:
+        """From now on it is this one; unless this raises, then it stays as it was."""
+        url = parse_service_url(info.service_url)
+        tls = self._make_tls(info) if url.tls else None
+        self.info: ServiceInfo = info
+        self.url: ServiceUrl = url
+        self.tls: ssl.SSLContext | None = tls
+
+    def tls_context(self) -> ssl.SSLContext:
+        """For a broker that wants TLS, though the service URL may not say so."""
+        if self.tls is None:
+            self.tls = self._make_tls(self.info)
+        return self.tls
+
+    @property
+    def auth_method(self) -> str:
+        auth = self.info.authentication
+        return "" if auth is None else auth.method
+
+    def auth_data(self) -> bytes:
+        """Asked for each time: tokens may be new ones."""
+        auth = self.info.authentication
+        return b"" if auth is None else auth.data()
+
+    def http_headers(self) -> dict[str, str]:
+        """How lookups over HTTP say who asks."""
+        auth = self.info.authentication
+        if auth is None or auth.method not in ("token", "basic"):
+            return {}
+        if auth.method == "token":
+            return {"Authorization": f"Bearer {auth.data().decode()}"}
+        return {"Authorization": f"Basic {base64.b64encode(auth.data()).decode()}"}
+
+    def _make_tls(self, info: ServiceInfo) -> ssl.SSLContext:
+        options = self._options
+        trusted = info.tls_trust_certs_file_path
+        try:
+            context = ssl.create_default_context(cafile=trusted)
+        except OSError as error:
+            raise SettingsError("tls_trust_certs_file_path", f"{trusted}: {error}") from error
+        if options.tls_allow_insecure_connection:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif not options.tls_validate_hostname:
+            context.check_hostname = False
+        certificate, key = self._certificate(info.authentication)
+        if certificate is not None:
+            try:
+                context.load_cert_chain(certificate, key)
+            except OSError as error:
+                raise SettingsError(
+                    "tls_certificate_file_path", f"{certificate} with {key}: {error}"
+                ) from error
+        return context
+
+    def _certificate(self, auth: Authentication | None) -> tuple[str | None, str | None]:
+        if auth is not None and auth.certificate_path is not None:
+            return auth.certificate_path, auth.private_key_path
+        return self._options.tls_certificate_file_path, self._options.tls_private_key_file_path

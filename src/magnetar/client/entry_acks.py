@@ -1,0 +1,190 @@
+"""What was acked here of one entry, or through one message, and who waits for it.
+
+An `EntryAcks` says which messages of an entry are unacked; an entry that is no batch has one
+of them. `known` is what the broker was last known to hold for unacked, so what is in `known`
+and not in `unacked()` was acked here and is not confirmed. A `Cumulative` is an ack of
+everything through one message. Both only add up: an index that was acked never becomes
+unacked again in the same record. When they are sent, and sent again, the tracker decides.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, final
+
+from mypy_extensions import i64
+
+__all__ = ["Cumulative", "Done", "EntryAcks", "Waiter", "entry_key", "key_entry", "key_ledger"]
+
+Done: TypeAlias = Callable[[Exception | None], None]
+
+_NO_BITS: Final = bytearray()
+ENTRY_BITS: Final = 64
+ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
+
+
+def entry_key(ledger_id: int, entry_id: int) -> int:
+    """A position as a number that sorts like it.
+
+    >>> entry_key(1, 9) < entry_key(2, 0), key_ledger(entry_key(2, 5)), key_entry(entry_key(2, 5))
+    (True, 2, 5)
+    """
+    return (ledger_id << ENTRY_BITS) + entry_id
+
+
+def key_ledger(key: int) -> int:
+    return key >> ENTRY_BITS
+
+
+def key_entry(key: int) -> int:
+    return key & ENTRY_MASK
+
+
+@final
+class Waiter:
+    """Who waits for `count` acks; told once, when the last of them has ended."""
+
+    def __init__(self, done: Done, count: i64) -> None:
+        self._done: Final = done
+        self._left: i64 = count
+        self._error: Exception | None = None
+
+    def settle(self, error: Exception | None) -> bool:
+        """One of them ended. Says whether it was the last."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        if error is not None and self._error is None:
+            self._error = error
+        if self._left == 0:
+            self._done(self._error)
+        return self._left == 0
+
+    def fail(self, error: Exception) -> None:
+        """All of them ended with this."""
+        if self._left > 0:
+            self._left = 0
+            self._done(error)
+
+
+@final
+class EntryAcks:
+    """Which messages of one entry are unacked, and where the acks of the others are.
+
+    `live` says that the tracker still has this record. One that is not is only a memory.
+    """
+
+    def __init__(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> None:
+        self.ledger_id: Final[i64] = ledger_id
+        self.entry_id: Final[i64] = entry_id
+        self.key: Final[int] = entry_key(ledger_id, entry_id)
+        self.batch_size: Final[i64] = batch_size
+        # A byte is cheaper to change than a long int. What is no batch needs none: the one
+        # message of it is unacked if one is left.
+        self._bits: bytearray = _NO_BITS
+        if batch_size > 0:
+            self._bits = bytearray(unacked.to_bytes((batch_size >> 3) + 1, "little"))
+        self.left: i64 = unacked.bit_count()
+        self.known: int = unacked
+        self.pending: bool = False
+        self.in_flight: i64 = 0
+        # It failed, and waits for its time to be sent again.
+        self.waiting: bool = False
+        # More of it was acked while it was in flight or waiting.
+        self.more: bool = False
+        # A message of it came again and was dropped: if the ack fails it must come once more.
+        self.held_back: bool = False
+        self.live: bool = True
+        self.waiters: list[Waiter] | None = None
+        # The tracker that has it: a message can be acked by another consumer than its own.
+        self.owner: object = None
+
+    def clear(self, index: i64) -> None:
+        """Index `index` is acked."""
+        at = index >> 3
+        bit: i64 = 1 << (index & 7)
+        byte: i64 = self._bits[at]
+        if byte & bit:
+            self._bits[at] = byte ^ bit
+            self.left -= 1
+
+    def clear_all(self) -> None:
+        if self.left > 0:
+            self.left = 0
+            if self.batch_size > 0:
+                self._bits = bytearray(len(self._bits))
+
+    def keep(self, unacked: int) -> None:
+        """What is not in `unacked` is acked."""
+        if self.batch_size == 0:
+            if unacked & 1 == 0:
+                self.left = 0
+            return
+        left = self.unacked() & unacked
+        self._bits = bytearray(left.to_bytes((self.batch_size >> 3) + 1, "little"))
+        self.left = left.bit_count()
+
+    def is_acked(self, index: i64) -> bool:
+        if index < 0 or self.batch_size == 0:
+            return self.left == 0
+        byte: i64 = self._bits[index >> 3]
+        return byte >> (index & 7) & 1 == 0
+
+    def unacked(self) -> int:
+        return self.left if self.batch_size == 0 else int.from_bytes(self._bits, "little")
+
+    def contradicts(self, batch_size: i64) -> bool:
+        """Whether this is the record of an id that told a wrong size, seen by the right one.
+
+        A record of the whole entry (size 0) fits any.
+        """
+        return self.batch_size != batch_size and self.batch_size > 0 and batch_size > 0
+
+    @property
+    def idle(self) -> bool:
+        return not self.pending and self.in_flight == 0 and not self.waiting
+
+    def wait(self, waiters: list[Waiter] | None) -> None:
+        """These wait for what is sent of it next."""
+        if waiters is not None:
+            self.waiters = waiters if self.waiters is None else waiters + self.waiters
+
+
+@final
+class Cumulative:
+    """An ack of everything through one message. Index -1 is the whole entry."""
+
+    def __init__(self, ledger_id: i64, entry_id: i64, index: i64, batch_size: i64) -> None:
+        self.ledger_id: Final[i64] = ledger_id
+        self.entry_id: Final[i64] = entry_id
+        self.key: Final[int] = entry_key(ledger_id, entry_id)
+        self.index: Final[i64] = -1 if index == batch_size - 1 else index
+        self.batch_size: Final[i64] = batch_size
+        self.held_back: bool = False
+        self.waiters: list[Waiter] = []
+
+    def reaches(self, other: "Cumulative") -> bool:
+        """Whether this one acks all that the other does."""
+        if self.key != other.key:
+            return self.key > other.key
+        return self.index < 0 or 0 <= other.index <= self.index
+
+    def take_over(self, other: "Cumulative") -> None:
+        """It stands for the other too."""
+        self.held_back = self.held_back or other.held_back
+        self.waiters = other.waiters + self.waiters
+        other.waiters = []
+
+    def unacked(self, key: int, unacked: int) -> int:
+        """What it leaves of the `unacked` messages of an entry."""
+        if key != self.key:
+            return 0 if key < self.key else unacked
+        if self.index < 0:
+            return 0
+        following = int(self.index) + 1  # an i64 would make one of the long int, too
+        return unacked >> following << following
+
+    def hold_back(self, key: int, unacked: int) -> int:
+        """As `unacked`, of an entry that came again."""
+        left = self.unacked(key, unacked)
+        if left != unacked:
+            self.held_back = True
+        return left

@@ -1,0 +1,82 @@
+"""A table view: the latest value of every key of a topic, kept up to date by a thread."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from magnetar.client.closing import Closing
+from magnetar.client.message import Message
+from magnetar.client.schema import Schema
+from magnetar.model import MessageId
+
+if TYPE_CHECKING:
+    from magnetar.client.blocking import Client
+
+__all__ = ["TableView"]
+
+
+class TableView(Closing):
+    """The latest value of every key of a topic, kept up to date by a thread."""
+
+    def __init__(
+        self, client: "Client", topic: str, subscription_name: str | None, schema: Schema
+    ) -> None:
+        self._data: dict[str, Any] = {}
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[str, Any], None]] = []
+        self._reader = client.create_reader(
+            topic,
+            MessageId.earliest,
+            schema=schema,
+            subscription_role_prefix=subscription_name,
+        )
+        try:
+            while self._reader.has_message_available():
+                self._take(self._reader.read_next())
+        except BaseException:
+            self._reader.close()
+            raise
+        self._reader._listen(lambda reader, message: self._take(message), alone=True)
+
+    def _take(self, message: Message) -> None:
+        key = message.partition_key()
+        if not key:
+            return
+        with self._lock:
+            if message.has_null_value() or not message.data():
+                self._data.pop(key, None)
+                return
+            value = message.value()
+            self._data[key] = value
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(key, value)
+
+    def get(self, key: str) -> Any | None:
+        with self._lock:
+            return self._data.get(key)
+
+    def for_each(self, callback: Callable[[str, Any], None]) -> None:
+        with self._lock:
+            items = list(self._data.items())
+        for key, value in items:
+            callback(key, value)
+
+    def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
+        with self._lock:
+            self.for_each(callback)
+            self._listeners.append(callback)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._data)
+
+    def __str__(self) -> str:
+        with self._lock:
+            return str(self._data)
+
+    def __repr__(self) -> str:
+        return f"<TableView of {self._reader.topic()}, {len(self)} keys>"
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,277 @@
+"""The blocking door's consumer and reader: what is there is taken by the caller's thread."""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.client import aio
+from magnetar.client.closing import Closing
+from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.observer import Tracing
+from magnetar.client.engine.stats import ConsumerStats
+from magnetar.client.errors import Result
+from magnetar.client.message import Message
+from magnetar.client.schema import Schema
+from magnetar.client.threads.listener import Listener
+from magnetar.errors import Timeout
+from magnetar.model import MessageId
+
+if TYPE_CHECKING:
+    from magnetar.client.blocking import Client
+
+__all__ = ["Consumer", "Reader"]
+
+
+class Consumer(Closing):
+    """Receives from a subscription."""
+
+    def __init__(self, client: "Client", consumer: EngineConsumer, schema: Schema) -> None:
+        self._client = client
+        self._consumer = consumer
+        self._schema = schema
+        self._lock = client._lock
+        self._arrived = threading.Condition(client._lock)
+        self._waiting = 0
+        self._listener: Listener | None = None
+        # Whether the listener waits for a message.
+        self._asks = False
+        self._receipts = consumer.options.ack_receipt_enabled
+        self._tracing = consumer.tracing
+        consumer.on_wake = self._awake
+        consumer.call_back = self._call_back
+
+    def receive(self, timeout_millis: int | None = None) -> Message:
+        """The next message. Raises Timeout."""
+        began_ns = 0 if self._tracing is None else self._tracing.now_ns()
+        with self._lock:
+            message = self._consumer.take()
+            if message is None:
+                message = self._wait(timeout_millis)
+        if self._tracing is not None:
+            self._tracing.received(message, self.subscription_name(), began_ns)
+        return message
+
+    def _wait(self, timeout_millis: int | None) -> Message:
+        """With the lock."""
+        self._client._loop.refuse_here()
+        found: Message | None = None
+
+        def here() -> bool:
+            nonlocal found
+            self._consumer.check()
+            found = self._consumer.take()
+            return found is not None
+
+        self._waiting += 1
+        self._consumer.wait(1)
+        try:
+            seconds = None if timeout_millis is None else timeout_millis / 1000
+            self._arrived.wait_for(here, seconds)
+        finally:
+            self._waiting -= 1
+            self._consumer.wait(-1)
+        if found is None:
+            raise Timeout(f"no message within {timeout_millis} ms")
+        return found
+
+    def _awake(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._arrived.notify_all()
+        if self._listener is not None:
+            self._listener.wake()
+
+    def _call_back(self, function: Callable[[], object]) -> None:
+        """Calls a function of the application's where it may call us."""
+        self._client._callbacks.put([lambda result, id: function()], Result.Ok, [None])
+
+    def batch_receive(self) -> list[Message]:
+        """Some messages, as the batch receive policy says."""
+        policy = self._consumer.options.batch_receive_policy
+        door = aio.Consumer(self._consumer, self._schema)
+        return self._client._call(door.batch_receive(policy))
+
+    def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
+        """Acks a message, or several in one request."""
+        if type(message) is Message and not self._receipts:
+            with self._lock:
+                self._consumer.acknowledge_message(message)
+            return
+        ids = aio.ids_of(message)
+        if self._receipts:
+            self._ack_and_wait(lambda done: self._consumer.acknowledge(ids, done))
+        else:
+            with self._lock:
+                self._consumer.check_open()
+                self._consumer.acknowledge(ids, None)
+
+    def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+        """Acks a message and all before it."""
+        id = aio.id_of(message)
+        if self._consumer.options.ack_receipt_enabled:
+            self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(id, done))
+        else:
+            with self._lock:
+                self._consumer.check_open()
+                self._consumer.acknowledge_cumulative(id, None)
+
+    def _ack_and_wait(self, ack: Callable[[Callable[[Exception | None], None]], None]) -> None:
+        kept: Future[None] = Future()
+
+        def settle(error: Exception | None) -> None:
+            if error is not None:
+                kept.set_exception(error)
+            else:
+                kept.set_result(None)
+
+        self._client._loop.refuse_here()
+        with self._lock:
+            self._consumer.check_open()
+            ack(settle)
+        kept.result()
+
+    def negative_acknowledge(self, message: "Message | MessageId") -> None:
+        """Asks for it again, after a while."""
+        with self._lock:
+            self._consumer.check_open()
+            self._consumer.negative_acknowledge(message)
+
+    def reconsume_later(
+        self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
+    ) -> None:
+        """Publishes it to the retry topic, to come again after a delay, and acks it.
+
+        The consumer was made with `retry_enabled=True`. After as many rounds as the dead
+        letter policy says, 16 without one, the message is a dead letter.
+        """
+        self._client._call(aio.reconsume(self._consumer, message, delay, properties))
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        with self._lock:
+            self._consumer.check_open()
+            self._consumer.redeliver()
+
+    def pause_message_listener(self) -> None:
+        if self._listener is not None:
+            self._listener.pause()
+
+    def resume_message_listener(self) -> None:
+        if self._listener is not None:
+            self._listener.resume()
+
+    def seek(self, messageid: "MessageId | int") -> None:
+        """Moves the subscription to a message, or to a time in ms."""
+        if isinstance(messageid, MessageId):
+            self._client._call(self._consumer.seek(messageid, None))
+        else:
+            self._client._call(self._consumer.seek(None, messageid))
+
+    def get_last_message_id(self) -> MessageId:
+        return max(last for last, _ in self._client._call(self._consumer.last_message_ids()))
+
+    def unsubscribe(self) -> None:
+        self._stop_listening()
+        self._client._call(self._consumer.unsubscribe())
+
+    def close(self, timeout: float | None = None) -> None:
+        """Closes it. Acks that are not confirmed yet are waited for, `timeout` seconds long.
+
+        Without a time that is as long as an operation may take if acks are retried, else
+        not at all. Acks that are left then fail, and `on_acknowledgement_failed` is told.
+        """
+        self._stop_listening()
+        self._client._call(self._consumer.close(timeout))
+
+    def topic(self) -> str:
+        return ",".join(self._consumer.topics)
+
+    def subscription_name(self) -> str:
+        return self._consumer.options.subscription_name
+
+    def consumer_name(self) -> str:
+        return self._consumer.name
+
+    def is_connected(self) -> bool:
+        return self._consumer.connected
+
+    def stats(self) -> ConsumerStats:
+        """What it did so far."""
+        return self._consumer.stats()
+
+    # ---- For a listener ------------------------------------------------------
+
+    def take_held(self) -> Message | None:
+        """The next message, whose permit stays with it until it is given back."""
+        with self._lock:
+            self._consumer.check()
+            message = self._consumer.take(held=True)
+            asks = message is None
+            if asks != self._asks:
+                self._asks = asks
+                self._consumer.wait(1 if asks else -1)
+            return message
+
+    def give_back(self, message: Message) -> None:
+        with self._lock:
+            self._consumer.give_back(message)
+
+    def _listen(self, call: Callable[[Message], object], *, alone: bool = False) -> None:
+        tracing = self._tracing
+        if tracing is not None:
+            call = partial(_process, tracing, self.subscription_name(), call)
+        self._listener = self._client._listeners.add(self, call, alone=alone)
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._client._loop.refuse_here()
+            self._client._listeners.remove(self._listener)
+
+
+def _process(
+    tracing: Tracing, subscription: str, call: Callable[[Message], object], message: Message
+) -> None:
+    with tracing.process(message, subscription):
+        call(message)
+
+
+class Reader(Closing):
+    """Reads a topic from a message on, without a subscription that stays."""
+
+    def __init__(self, client: "Client", consumer: EngineConsumer, schema: Schema) -> None:
+        self._client = client
+        self._engine = consumer
+        self._consumer = Consumer(client, consumer, schema)
+
+    def read_next(self, timeout_millis: int | None = None) -> Message:
+        message = self._consumer.receive(timeout_millis)
+        with self._client._lock:
+            self._engine.acknowledge_cumulative(message.message_id(), None)
+        return message
+
+    def has_message_available(self) -> bool:
+        return self._client._call(aio.has_message(self._engine))
+
+    def seek(self, messageid: "MessageId | int") -> None:
+        self._consumer.seek(messageid)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def topic(self) -> str:
+        return self._consumer.topic()
+
+    def is_connected(self) -> bool:
+        return self._consumer.is_connected()
+
+    def _listen(self, call: Callable[["Reader", Message], object], *, alone: bool = False) -> None:
+        def called(message: Message) -> None:
+            try:
+                call(self, message)
+            finally:
+                with self._client._lock:
+                    self._engine.acknowledge_cumulative(message.message_id(), None)
+
+        self._consumer._listen(called, alone=alone)

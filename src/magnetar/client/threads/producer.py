@@ -1,0 +1,232 @@
+"""The blocking door's producer: work on the core is done by the caller's thread."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from magnetar.client import aio
+from magnetar.client.closing import Closing
+from magnetar.client.engine.observer import Tracing
+from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.engine.stats import ProducerStats
+from magnetar.client.errors import Result
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.threads.settlement import Sending, Settlement
+from magnetar.errors import ProducerQueueIsFull
+from magnetar.model import MessageId
+
+if TYPE_CHECKING:
+    from magnetar.client.blocking import Client
+
+__all__ = ["Producer"]
+
+# What most messages are sent with, besides their bytes.
+NO_FIELDS = (None,) * 5
+NO_TIMES = (None,) * 3
+
+
+class Producer(Closing):
+    """Publishes to a topic."""
+
+    def __init__(
+        self, client: "Client", producer: EngineProducer, schema: Schema, settlement: Settlement
+    ) -> None:
+        self._client = client
+        self._producer = producer
+        self._schema = schema
+        self._tracing = producer.tracing
+        self._plain = type(schema) is BytesSchema and self._tracing is None
+        self._lock = client._lock
+        self._settlement = settlement
+        self._room = threading.Condition(client._lock)
+        producer.on_room = self._have_room
+        self._waiting = 0
+
+    def send(
+        self,
+        content: Any,
+        properties: dict[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: str | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: list[str] | None = None,
+        disable_replication: bool = False,
+        event_timestamp: int | None = None,
+        deliver_at: int | None = None,
+        deliver_after: Any = None,
+    ) -> MessageId:
+        """Sends a message; returns its id when it is stored."""
+        self._client._loop.refuse_here()
+        sending = Sending()
+        given = (properties, partition_key, ordering_key, sequence_id, replication_clusters)
+        times = (event_timestamp, deliver_at, deliver_after)
+        if (
+            self._plain
+            and type(content) is bytes
+            and not disable_replication
+            and given == NO_FIELDS
+            and times == NO_TIMES
+        ):
+            return self._send(Outgoing(content, sending), sending)  # type: ignore[arg-type]
+        message = aio.make_outgoing(
+            self._schema,
+            content,
+            sending,
+            self._producer.day_ms,
+            properties=properties,
+            partition_key=partition_key,
+            ordering_key=ordering_key,
+            sequence_id=sequence_id,
+            replication_clusters=replication_clusters,
+            disable_replication=disable_replication,
+            event_timestamp=event_timestamp,
+            deliver_at=deliver_at,
+            deliver_after=deliver_after,
+        )
+        if self._tracing is None:
+            return self._send(message, sending)
+        trace = self._tracing.follow(self._producer.topic, message)
+        try:
+            id = self._send(message, sending)
+        except BaseException as error:
+            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            raise
+        trace.settle(None, id)
+        return id
+
+    def _send(self, message: Outgoing, sending: Sending) -> MessageId:
+        engine = self._client._engine
+        with self._lock:
+            self._settlement.sending += 1
+            engine.hurried = True
+            try:
+                try:
+                    self._put(message)
+                except BaseException:
+                    self._settlement.sending -= 1
+                    raise
+                self._producer.hurry()
+            finally:
+                engine.hurried = False
+        return sending.wait()
+
+    def send_async(
+        self,
+        content: Any,
+        callback: Callable[[Result, MessageId], Any] | None,
+        properties: dict[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: str | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: list[str] | None = None,
+        disable_replication: bool = False,
+        event_timestamp: int | None = None,
+        deliver_at: int | None = None,
+        deliver_after: Any = None,
+    ) -> None:
+        """Sends a message; `callback(result, message_id)` is called when it is stored."""
+        if (
+            self._plain
+            and type(content) is bytes
+            and properties is None
+            and partition_key is None
+            and ordering_key is None
+            and sequence_id is None
+            and replication_clusters is None
+            and not disable_replication
+            and event_timestamp is None
+            and deliver_at is None
+            and deliver_after is None
+        ):
+            message = Outgoing(content, callback)  # type: ignore[arg-type]
+        else:
+            message = aio.make_outgoing(
+                self._schema,
+                content,
+                callback,
+                self._producer.day_ms,
+                properties=properties,
+                partition_key=partition_key,
+                ordering_key=ordering_key,
+                sequence_id=sequence_id,
+                replication_clusters=replication_clusters,
+                disable_replication=disable_replication,
+                event_timestamp=event_timestamp,
+                deliver_at=deliver_at,
+                deliver_after=deliver_after,
+            )
+            if self._tracing is not None:
+                self._send_traced(self._tracing, message, callback)
+                return
+        with self._lock:
+            try:
+                self._producer.send(message)
+            except ProducerQueueIsFull:
+                self._put(message)
+
+    def _send_traced(
+        self,
+        tracing: Tracing,
+        message: Outgoing,
+        callback: Callable[[Result, MessageId], Any] | None,
+    ) -> None:
+        trace = tracing.follow(self._producer.topic, message)
+
+        def settled(result: Result, id: MessageId) -> None:
+            trace.settle(result, id)
+            if callback is not None:
+                callback(result, id)
+
+        message.done = settled  # type: ignore[assignment]
+        try:
+            with self._lock:
+                self._put(message)
+        except BaseException as error:
+            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            raise
+
+    def _put(self, message: Outgoing) -> None:
+        """As the producer's `send`, but waits for room if it may. With the lock."""
+        while True:
+            try:
+                self._producer.send(message)
+                return
+            except ProducerQueueIsFull:
+                if not self._producer.options.block_if_queue_full:
+                    raise
+                self._client._loop.refuse_here()
+            self._waiting += 1
+            try:
+                self._room.wait()
+            finally:
+                self._waiting -= 1
+
+    def _have_room(self) -> None:
+        self._producer.let_waiters_on()
+        if self._waiting:
+            with self._lock:
+                self._room.notify_all()
+
+    def flush(self) -> None:
+        """Returns when everything sent so far is stored."""
+        self._client._call(self._producer.flush())
+
+    def close(self) -> None:
+        self._client._call(self._producer.close())
+
+    def topic(self) -> str:
+        return self._producer.topic
+
+    def producer_name(self) -> str:
+        return self._producer.name
+
+    def stats(self) -> ProducerStats:
+        """What it did so far."""
+        return self._producer.stats()
+
+    def last_sequence_id(self) -> int:
+        return self._producer.last_sequence_id
+
+    def is_connected(self) -> bool:
+        return self._producer.connected

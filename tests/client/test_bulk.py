@@ -1,0 +1,69 @@
+"""The bulk door against a broker: entries as they are, exactly once, through lost connections."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess
+
+import magnetar
+from magnetar.client.bulk import BulkClient
+from magnetar.client.entry_range import RawEntry
+from magnetar.errors import AlreadyClosed, TopicNotFound
+
+TOPIC = "persistent://public/default/bulk"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data") as process:
+        yield process
+
+
+def publish(broker: BrokerProcess, entries: int, size: int = 100) -> None:
+    client = magnetar.Client(broker.url)
+    producer = client.create_producer(TOPIC, max_pending_messages=10_000)
+    for i in range(entries):
+        producer.send_async(b"%08d" % i + bytes(size), lambda result, id: None)
+    producer.flush()
+    client.close()
+
+
+def payloads(raws: list[RawEntry]) -> list[bytes]:
+    return [raw.entry.payload()[:8] for raw in raws if raw.entry is not None]
+
+
+def test_entries_come_once_though_the_broker_is_killed(broker: BrokerProcess) -> None:
+    publish(broker, 300, size=100_000)
+    client = BulkClient(broker.url)
+    (ledger, last, _, _) = client.last_ids([TOPIC])[TOPIC] or (0, 0, 0, 0)
+    assert last == 299
+    found: list[bytes] = []
+    with client.entries(TOPIC, (-1, -1), (ledger, last + 1)) as entries:
+        found += payloads(entries.next(1 << 19))
+        assert 0 < len(found) < 300
+        broker.kill()
+        broker.restart()
+        while chunk := entries.next():
+            found += payloads(chunk)
+        assert entries.take_gaps() == []
+    assert found == [b"%08d" % i for i in range(300)]
+    # Nor does a broker that came back lose those who ask about ends.
+    assert client.last_ids([TOPIC])[TOPIC] == (ledger, last, -1, 0)
+    client.close()
+    client.close()
+    with pytest.raises(AlreadyClosed):
+        client.partitions(TOPIC)
+
+
+def test_topics_are_found_and_missed(broker: BrokerProcess) -> None:
+    publish(broker, 1)
+    client = BulkClient(broker.url)
+    assert client.partitions("bulk") == [TOPIC]
+    assert client.topics("bul.*") == [TOPIC]
+    assert client.topics("x.*") == []
+    missing = "persistent://public/default/missing"
+    assert client.last_ids([missing]) == {missing: None}
+    with pytest.raises(TopicNotFound):
+        client.entries(missing, (-1, -1), None)
+    client.close()

@@ -1,0 +1,705 @@
+"""A consumer of messages in chunks: permits, acks, redelivery, seeks, and what is refused."""
+
+import random
+
+import pytest
+from client.consumer_model import LEDGER, Rig, plain_entry
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from magnetar.client.ack_tracker import entry_key
+from magnetar.client.chunk_spans import ENTRIES_MAX, MESSAGES_MAX, ChunkSpans
+from magnetar.client.dead_letter import dead_letter_properties
+from magnetar.client.message import Message
+from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions, ReaderOptions
+from magnetar.errors import SettingsError
+from magnetar.model import ChunkMessageId, ConsumerType, MessageId
+from magnetar.model.enums import CompressionType, ValidationError
+from magnetar.protocol import (
+    CommandAck,
+    CommandFlow,
+    MessageMetadata,
+    compress,
+    encode_entry,
+)
+from magnetar.protocol import pulsar_pb2 as pb
+
+SINGLE = ConsumerType.Exclusive
+SHARED = ConsumerType.Shared
+EXPIRE_MS = 60_000
+
+
+def chunk_entries(
+    payload: bytes, size: int, *, sequence_id: int = 0, name: str = "maker", kind: int = 0
+) -> list[bytes]:
+    """A message as the entries that a producer makes of it."""
+    metadata = MessageMetadata(name, sequence_id, 1_000)
+    metadata.uuid = f"{name}-{sequence_id}"
+    metadata.uncompressed_size = len(payload)
+    metadata.compression = kind
+    payload = compress(kind, payload)
+    parts = [payload[first : first + size] for first in range(0, len(payload), size)]
+    metadata.num_chunks_from_msg = len(parts)
+    metadata.total_chunk_msg_size = len(payload)
+    entries = []
+    for number, part in enumerate(parts):
+        metadata.chunk_id = number
+        entries.append(encode_entry(metadata.encode(), part))
+    return entries
+
+
+def publish(rig: Rig, *entries: bytes) -> list[int]:
+    return [rig.broker.publish_entry(entry) for entry in entries]
+
+
+def rig_of(kind: ConsumerType, **options: object) -> Rig:
+    rig = Rig(kind, acknowledgement_group_time_ms=0, **options)
+    rig.connect()
+    return rig
+
+
+def datas(messages: list[Message]) -> list[bytes]:
+    return [message.data() for message in messages]
+
+
+def unacked(rig: Rig) -> list[int]:
+    return sorted(entry_id for entry_id, _ in rig.broker.left())
+
+
+def redelivered(rig: Rig) -> list[list[int]]:
+    return [
+        [id.entryId for id in command.message_ids]
+        for command in rig.broker.log
+        if isinstance(command, pb.CommandRedeliverUnacknowledgedMessages)
+    ]
+
+
+KINDS = pytest.mark.parametrize("kind", [SINGLE, SHARED], ids=["exclusive", "shared"])
+
+
+# ---- Whole, and acked whole --------------------------------------------------
+
+
+@KINDS
+@pytest.mark.parametrize("queue", [0, 1, 2, 3, 1000])
+def test_a_message_with_more_chunks_than_permits_comes_whole(
+    kind: ConsumerType, queue: int
+) -> None:
+    """testSingleConsumer: chunks give their permits back at once."""
+    rig = rig_of(kind, receiver_queue_size=queue)
+    publish(rig, *chunk_entries(b"0123456789" * 3, 3), plain_entry(b"behind"))
+    got = []
+    for _ in range(2):
+        if queue == 0:
+            rig.core.request(1)
+        rig.pump()
+        message = rig.core.take()
+        assert message is not None
+        got.append(message)
+        rig.pump()
+    assert datas(got) == [b"0123456789" * 3, b"behind"]
+    id = got[0].message_id()
+    assert isinstance(id, ChunkMessageId)
+    assert str(id) == f"({LEDGER},0,-1,-1);({LEDGER},9,-1,-1)"
+    assert rig.core.stats.messages_dropped == 0
+    assert rig.core.stats.chunks_received == 10
+
+
+@KINDS
+@pytest.mark.parametrize("by", ["message", "id", "bytes", "last chunk"])
+def test_an_ack_names_every_chunk_at_once(kind: ConsumerType, by: str) -> None:
+    rig = rig_of(kind)
+    publish(rig, plain_entry(b"a"), *chunk_entries(b"abcdef", 2), plain_entry(b"b"))
+    message = rig.take_all()[1]
+    id = message.message_id()
+    assert isinstance(id, ChunkMessageId)
+    if by == "message":
+        rig.core.acknowledge_message(message)
+    elif by == "id":
+        rig.core.acknowledge([id])
+    elif by == "bytes":
+        rig.core.acknowledge([MessageId.deserialize(id.serialize())])
+    else:
+        rig.core.acknowledge([id.last_chunk_message_id()])
+    rig.pump()
+    assert unacked(rig) == [0, 4]
+    assert [[id.entry_id for id in ack.message_ids] for ack in rig.sent()] == [[1, 2, 3]]
+    assert rig.core.acks.chunks == {}
+    assert rig.core.stats.messages_acked == 1
+
+
+def test_an_id_from_elsewhere_acks_what_it_names() -> None:
+    rig = rig_of(SHARED)
+    publish(rig, *chunk_entries(b"abcdef", 2))
+    rig.core.acknowledge([ChunkMessageId(MessageId(-1, LEDGER, 0), MessageId(-1, LEDGER, 2))])
+    assert rig.take_all() == []
+    assert unacked(rig) == [1]
+    # The rest is an orphan now, and goes when its time is up.
+    rig.pass_time(EXPIRE_MS)
+    assert unacked(rig) == []
+
+
+@KINDS
+def test_messages_of_several_producers_interleave(kind: ConsumerType) -> None:
+    """testInterleavedChunks."""
+    rig = rig_of(kind)
+    first, second = chunk_entries(b"aaaa", 2, name="a"), chunk_entries(b"bbbb", 2, name="b")
+    publish(rig, first[0], second[0], second[1], first[1])
+    messages = rig.take_all()
+    assert datas(messages) == [b"bbbb", b"aaaa"]
+    rig.core.acknowledge_message(messages[1])
+    rig.pump()
+    assert unacked(rig) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [CompressionType.LZ4, CompressionType.ZSTD])
+def test_a_compressed_message_is_put_together_first(kind: CompressionType) -> None:
+    rig = rig_of(SINGLE)
+    payload = b"".join(b"%d," % number for number in range(3000))
+    publish(rig, *chunk_entries(payload, 100, kind=kind))
+    assert datas(rig.take_all()) == [payload]
+
+
+# ---- Cumulative --------------------------------------------------------------
+
+
+def test_a_cumulative_ack_covers_all_chunks() -> None:
+    rig = rig_of(SINGLE)
+    publish(rig, plain_entry(b"a"), *chunk_entries(b"abcdef", 2), plain_entry(b"b"))
+    rig.core.acknowledge_cumulative(rig.take_all()[1])
+    rig.pump()
+    assert unacked(rig) == [4]
+    assert len(rig.sent()) == 1
+    assert rig.core.acks.chunks == {}
+
+
+@pytest.mark.parametrize("receipts", [False, True])
+def test_a_cumulative_ack_spares_a_message_that_is_not_whole(receipts: bool) -> None:
+    """What was not delivered must not be acked, though its first chunks stand before."""
+    rig = rig_of(SINGLE, ack_receipt_enabled=receipts)
+    large = chunk_entries(b"abcdef", 2)
+    publish(rig, plain_entry(b"0"), plain_entry(b"1"), large[0], plain_entry(b"3"), large[1])
+    rig.broker.publish(3)  # a batch, entry 5
+    publish(rig, plain_entry(b"6"))
+    messages = rig.take_all()
+    assert datas(messages) == [b"0", b"1", b"3", b"5:0", b"5:1", b"5:2", b"6"]
+    rig.core.acknowledge_cumulative(messages[4], rig.done)
+    rig.pump()
+    assert rig.results == [None]
+    assert rig.broker.left() == {(2, -1), (4, -1), (5, 2), (6, -1)}
+    # Even if everything begins anew now, nothing is lost and nothing comes twice.
+    rig.reconnect()
+    publish(rig, large[2])
+    assert datas(rig.take_all()) == [b"5:2", b"6", b"abcdef"]
+
+
+def test_a_cumulative_ack_spares_a_message_that_ends_behind_it() -> None:
+    rig = rig_of(SINGLE)
+    large, small = chunk_entries(b"abcdef", 2), chunk_entries(b"1234", 2, name="other")
+    publish(rig, large[0], small[0], plain_entry(b"2"), large[1], small[1], large[2])
+    messages = rig.take_all()
+    assert datas(messages) == [b"2", b"1234", b"abcdef"]
+    rig.core.acknowledge_cumulative(messages[0])
+    rig.pump()
+    assert unacked(rig) == [0, 1, 3, 4, 5]
+    rig.core.acknowledge_cumulative(messages[1])
+    rig.pump()
+    assert unacked(rig) == [0, 3, 5]
+    rig.core.acknowledge_cumulative(messages[2])
+    rig.pump()
+    assert unacked(rig) == []
+    publish(rig, plain_entry(b"6"))
+    rig.core.acknowledge_cumulative(rig.take_all()[0])
+    rig.pump()
+    assert unacked(rig) == []
+
+
+def test_without_chunks_a_cumulative_ack_is_one_ack() -> None:
+    rig = rig_of(SINGLE)
+    publish(rig, *chunk_entries(b"abcd", 2), plain_entry(b"2"), plain_entry(b"3"))
+    messages = rig.take_all()
+    for message in messages:
+        rig.core.acknowledge_cumulative(message)
+        rig.pump()
+    assert [len(ack.message_ids) for ack in rig.sent()] == [1, 1, 1]
+    assert {ack.ack_type for ack in rig.sent()} == {1}
+
+
+def test_spans_remember_no_more_than_they_may() -> None:
+    rig = rig_of(SINGLE)
+    spans = ChunkSpans(rig.core._assembler, rig.core.acks.chunks)
+    for number in range(2 * MESSAGES_MAX + 5):
+        spans.whole([3 * number, 3 * number + 1], 3 * number - 1)
+        rig.core.acks.chunks.pop(3 * number - 2, None)
+    assert len(rig.core.acks.chunks) <= MESSAGES_MAX
+    for number in range(MESSAGES_MAX + 5):
+        spans.whole([3 * number, 3 * number + 1], 3 * number - 1)
+    assert len(rig.core.acks.chunks) == MESSAGES_MAX
+    assert len(spans._before) <= 2 * MESSAGES_MAX
+    spans.taken(10**9)
+    assert 10**9 not in spans._taken
+    spans.received(list(range(ENTRIES_MAX)))
+    spans.received([ENTRIES_MAX])
+    assert len(spans._received) == ENTRIES_MAX
+    spans.clear()
+    assert not spans.active
+
+
+# ---- Redelivery --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["message", "id"])
+def test_a_refused_message_comes_again_whole(by: str) -> None:
+    """#25220, #25229: all its positions are redelivered."""
+    rig = rig_of(SHARED, negative_ack_redelivery_delay_ms=100)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"x"))
+    message = rig.take_all()[0]
+    rig.core.negative_acknowledge(message if by == "message" else message.message_id())
+    rig.pass_time(100)
+    assert redelivered(rig) == [[0, 1, 2]]
+    again = rig.take_all()
+    assert datas(again) == [b"abcdef"]
+    assert again[0].redelivery_count() == 1
+    rig.core.acknowledge_message(again[0])
+    rig.pump()
+    assert unacked(rig) == [3]
+
+
+@KINDS
+def test_the_ack_timeout_covers_all_chunks(kind: ConsumerType) -> None:
+    """testLargeMessageAckTimeOut, testTrackChunkedMessageId."""
+    rig = rig_of(kind, unacked_messages_timeout_ms=1000)
+    publish(rig, *chunk_entries(b"abcdef", 2), *chunk_entries(b"123", 2, sequence_id=1))
+    assert datas(rig.take_all()) == [b"abcdef", b"123"]
+    rig.pass_time(3000)
+    messages = rig.take_all()
+    assert datas(messages) == [b"abcdef", b"123"]
+    if kind == SINGLE:
+        rig.core.acknowledge_cumulative(messages[1])
+    else:
+        rig.core.acknowledge(messages)
+    rig.pump()
+    assert unacked(rig) == []
+    rig.pass_time(10_000)
+    assert rig.take_all() == []
+
+
+def test_a_dead_message_is_published_and_all_its_chunks_acked() -> None:
+    policy = ConsumerDeadLetterPolicy(1)
+    rig = rig_of(SHARED, negative_ack_redelivery_delay_ms=100, dead_letter_policy=policy)
+    publish(rig, *chunk_entries(b"abcdef", 2))
+    for _ in range(2):
+        (message,) = rig.take_all()
+        rig.core.negative_acknowledge(message)
+        rig.pass_time(100)
+    (dead,) = rig.core.take_dead()
+    assert dead.data() == b"abcdef"
+    origin = dead_letter_properties(dead, "billing")["ORIGIN_MESSAGE_ID"]
+    assert origin == f"{LEDGER}:0:-1;{LEDGER}:2:-1"
+    # It comes again meanwhile, after a lost connection, and is not handed out.
+    rig.reconnect()
+    assert rig.take_all() == []
+    rig.core.dead_published(dead)
+    rig.pump()
+    assert unacked(rig) == []
+    rig.reconnect()
+    assert rig.take_all() == []
+    assert len(rig.core._assembler) == 0
+
+
+def test_a_dead_message_that_could_not_be_published_comes_again() -> None:
+    policy = ConsumerDeadLetterPolicy(1)
+    rig = rig_of(SHARED, negative_ack_redelivery_delay_ms=100, dead_letter_policy=policy)
+    publish(rig, *chunk_entries(b"abcdef", 2))
+    for _ in range(2):
+        rig.core.negative_acknowledge(rig.take_all()[0])
+        rig.pass_time(100)
+    rig.core.dead_failed(rig.core.take_dead()[0])
+    rig.pass_time(100)
+    (dead,) = rig.core.take_dead()
+    rig.core.dead_published(dead)
+    rig.pump()
+    assert unacked(rig) == []
+
+
+@KINDS
+def test_after_a_lost_connection_chunks_are_gathered_anew(kind: ConsumerType) -> None:
+    rig = rig_of(kind)
+    entries = chunk_entries(b"abcdef", 2)
+    publish(rig, entries[0], entries[1])
+    assert rig.take_all() == []
+    rig.reconnect()
+    publish(rig, entries[2])
+    assert datas(rig.take_all()) == [b"abcdef"]
+    assert len(rig.core._assembler) == 0
+
+
+@KINDS
+def test_an_ack_of_a_message_that_is_on_its_way_again_drops_it(kind: ConsumerType) -> None:
+    rig = rig_of(kind)
+    publish(rig, *chunk_entries(b"abcdef", 2))
+    (message,) = rig.take_all()
+    rig.disconnect()
+    rig.connect()
+    rig.broker_handles()
+    for _ in range(2):  # two of three chunks are here again
+        rig.broker_delivers()
+        rig.client_receives()
+    rig.core.acknowledge_message(message)
+    assert len(rig.core._assembler) == 0
+    assert rig.take_all() == []
+    assert unacked(rig) == []
+
+
+# ---- Incomplete --------------------------------------------------------------
+
+
+@KINDS
+def test_orphans_are_acked_when_their_time_is_up(kind: ConsumerType) -> None:
+    rig = rig_of(kind)
+    entries = chunk_entries(b"abcdef", 2)
+    publish(rig, entries[0], entries[1], plain_entry(b"x"))
+    messages = rig.take_all()
+    assert datas(messages) == [b"x"]
+    rig.core.acknowledge_message(messages[0])
+    rig.pump()
+    rig.pass_time(EXPIRE_MS - 1)
+    assert unacked(rig) == [0, 1]
+    rig.pass_time(EXPIRE_MS)
+    assert unacked(rig) == []
+    assert rig.core.stats.chunks_given_up == 2
+    rig.check_permits()
+
+
+@KINDS
+def test_a_missing_chunk_stalls_nothing(kind: ConsumerType) -> None:
+    rig = rig_of(kind, receiver_queue_size=2)
+    entries = chunk_entries(b"abcdef", 2)
+    publish(rig, entries[0], entries[2], *[plain_entry(b"%d" % n) for n in range(10)])
+    messages = rig.take_all()
+    assert len(messages) == 10
+    rig.core.acknowledge(messages)
+    rig.pass_time(2 * EXPIRE_MS)
+    assert unacked(rig) == []
+    rig.check_permits()
+
+
+@pytest.mark.parametrize("kind", [SINGLE, SHARED])
+def test_too_many_incomplete_messages_come_again(kind: ConsumerType) -> None:
+    rig = rig_of(kind, max_pending_chunked_message=1)
+    first, second = chunk_entries(b"aaaa", 2, name="a"), chunk_entries(b"bbbb", 2, name="b")
+    publish(rig, first[0], second[0], first[1], second[1])
+    (message,) = rig.take_all()
+    assert message.data() == b"bbbb"
+    rig.core.acknowledge_message(message)
+    rig.pass_time(EXPIRE_MS)
+    (message,) = rig.take_all()
+    assert message.data() == b"aaaa"
+    rig.core.acknowledge_message(message)
+    rig.pump()
+    assert unacked(rig) == []
+
+
+def test_or_are_acked_if_that_is_wanted() -> None:
+    """testMaxPendingChunkMessages."""
+    rig = rig_of(
+        SINGLE,
+        max_pending_chunked_message=1,
+        auto_ack_oldest_chunked_message_on_queue_full=True,
+    )
+    first, second = chunk_entries(b"aaaa", 2, name="a"), chunk_entries(b"bbbb", 2, name="b")
+    publish(rig, first[0], second[0], first[1], second[1])
+    (message,) = rig.take_all()
+    assert message.data() == b"bbbb"
+    assert unacked(rig) == [1, 3]
+    rig.core.acknowledge_message(message)
+    rig.pump()
+    assert unacked(rig) == []
+    rig.reconnect()
+    assert rig.take_all() == []
+
+
+# ---- What is refused ---------------------------------------------------------
+
+
+def damaged(**fields: object) -> bytes:
+    metadata = MessageMetadata("maker", 0, 1_000)
+    metadata.uuid = "maker-0"
+    metadata.num_chunks_from_msg, metadata.chunk_id = 3, 1
+    metadata.total_chunk_msg_size = 6
+    for name, value in fields.items():
+        setattr(metadata, name, value)
+    return encode_entry(metadata.encode(), b"bb")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"chunk_id": 3}, "chunk 3 of maker-0, which has 3"),
+        ({"chunk_id": None}, "chunk -1 of maker-0"),
+        ({"num_chunks_from_msg": 4}, "others said 3 of 6"),
+        ({"total_chunk_msg_size": 7}, "others said 3 of 6"),
+        ({"total_chunk_msg_size": 2**31 - 1}, "raise max_message_size_total"),
+        ({"uuid": None}, "does not say of which message"),
+        ({"num_chunks_from_msg": 0, "chunk_id": 0}, "which has 0"),
+    ],
+)
+def test_bad_chunks_are_refused_and_others_are_not_harmed(
+    fields: dict[str, object], says: str
+) -> None:
+    rig = rig_of(SHARED, max_message_size_total=1000, receiver_queue_size=2)
+    warnings: list[str] = []
+    rig.core.warn = warnings.append
+    entries = chunk_entries(b"aabbcc", 2)
+    publish(rig, entries[0], damaged(**fields), entries[1], entries[2])
+    messages = rig.take_all()
+    assert datas(messages) == [b"aabbcc"]
+    assert len(warnings) == 1
+    assert says in warnings[0]
+    assert unacked(rig) == [0, 2, 3]
+    (refusal,) = rig.sent()
+    assert refusal.validation_error == ValidationError.UncompressedSizeCorruption
+    assert rig.core.stats.entries_refused == 1
+    rig.check_permits()
+
+
+def test_a_message_that_cannot_be_decompressed_is_refused_whole() -> None:
+    rig = rig_of(SINGLE)
+    warnings: list[str] = []
+    rig.core.warn = warnings.append
+    metadata = MessageMetadata("maker", 0, 1_000)
+    metadata.uuid, metadata.num_chunks_from_msg = "maker-0", 2
+    metadata.total_chunk_msg_size, metadata.uncompressed_size = 4, 100
+    metadata.compression = CompressionType.ZSTD
+    for number in range(2):
+        metadata.chunk_id = number
+        publish(rig, encode_entry(metadata.encode(), b"xx"))
+    publish(rig, plain_entry(b"next"))
+    assert datas(rig.take_all()) == [b"next"]
+    assert unacked(rig) == [2]
+    assert warnings == [
+        f"a message of {rig.core.topic} is refused: maker-0 in 2 chunks cannot be decompressed"
+    ]
+    rig.check_permits()
+
+
+def test_a_bomb_is_refused_before_it_takes_memory() -> None:
+    """Few bytes that say that they become many."""
+    rig = rig_of(SINGLE, max_message_size_total=10_000)
+    payload = bytes(1_000_000)
+    publish(rig, *chunk_entries(payload, 10, kind=CompressionType.ZSTD))
+    assert rig.take_all() == []
+    assert unacked(rig) == []
+    assert rig.core.stats.entries_refused == 1
+
+
+def test_options_are_checked_and_reach_the_consumer_of_a_reader() -> None:
+    """testReaderChunkingConfiguration."""
+    with pytest.raises(SettingsError, match="max_message_size_total"):
+        ConsumerOptions("s", max_message_size_total=0)
+    with pytest.raises(SettingsError, match="max_pending_chunked_message"):
+        ReaderOptions(MessageId.earliest, max_pending_chunked_message=-1)
+    options = ReaderOptions(
+        MessageId.earliest,
+        max_pending_chunked_message=3,
+        auto_ack_oldest_chunked_message_on_queue_full=True,
+        expire_time_of_incomplete_chunked_message_ms=5,
+        max_message_size_total=1000,
+    ).consumer_options("r")
+    assert options.max_pending_chunked_message == 3
+    assert options.auto_ack_oldest_chunked_message_on_queue_full
+    assert options.expire_time_of_incomplete_chunked_message_ms == 5
+    assert options.max_message_size_total == 1000
+
+
+# ---- Where to begin ----------------------------------------------------------
+
+
+def reader(rig: Rig) -> None:
+    """The broker begins with the entry that SUBSCRIBE names, or with all that it has."""
+    start = rig.core.subscribe_from()
+    rig.broker.read_next = 0
+    if start is not None and start.ledger_id >= 0:
+        rig.broker.read_next = start.entry_id
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_a_reader_begins_at_a_message_in_chunks_or_behind_it(inclusive: bool) -> None:
+    """#23713."""
+    start = ChunkMessageId(MessageId(-1, LEDGER, 1), MessageId(-1, LEDGER, 3))
+    rig = Rig(SINGLE, durable=False, start_message_id=start, start_message_id_inclusive=inclusive)
+    publish(rig, plain_entry(b"0"), *chunk_entries(b"abcdef", 2), plain_entry(b"4"))
+    rig.connect()
+    reader(rig)
+    assert datas(rig.take_all()) == ([b"abcdef", b"4"] if inclusive else [b"4"])
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_seek_lands_on_the_whole_message(inclusive: bool, closes: bool) -> None:
+    rig = rig_of(SINGLE)
+    large = chunk_entries(b"abcdef", 2)
+    publish(rig, plain_entry(b"0"), *large, plain_entry(b"4"))
+    messages = rig.take_all()
+    rig.core.prepare_seek()
+    rig.pump()
+    rig.broker.read_next = 1
+    rig.core.sought(messages[1].message_id(), inclusive)
+    if closes:
+        rig.disconnect()
+        rig.online = True
+        rig.broker.permits = 0
+        rig.core.connected()
+    assert datas(rig.take_all()) == ([b"abcdef", b"4"] if inclusive else [b"4"])
+    assert len(rig.core._assembler) == 0
+
+
+def test_an_id_of_an_old_version_seeks_as_before() -> None:
+    rig = rig_of(SINGLE)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"3"))
+    (message, _) = rig.take_all()
+    id = message.message_id()
+    assert isinstance(id, ChunkMessageId)
+    old = id.last_chunk_message_id()
+    rig.broker.read_next = 2
+    rig.core.sought(MessageId.deserialize(old.serialize()), False)
+    assert datas(rig.take_all()) == [b"3"]
+
+
+def test_a_reader_that_connects_again_misses_no_chunk_of_what_it_did_not_take() -> None:
+    rig = Rig(SINGLE, durable=False, start_message_id=MessageId.earliest)
+    rig.connect()
+    reader(rig)
+    large, small = chunk_entries(b"abcdef", 2), chunk_entries(b"1234", 2, name="other")
+    publish(rig, plain_entry(b"0"), large[0], small[0], plain_entry(b"3"), small[1], large[1])
+    rig.pump()
+    taken = [rig.core.take(), rig.core.take()]
+    assert [m.data() for m in taken if m is not None] == [b"0", b"3"]
+    for _ in range(2):  # the second time before anything has come
+        rig.disconnect()
+        start = rig.core.subscribe_from()
+        assert start is not None
+        assert start.entry_id == 1
+        rig.connect()
+    rig.broker.read_next = 1
+    rig.pump()
+    message = rig.core.take()
+    assert message is not None
+    assert message.data() == b"1234"
+    rig.disconnect()
+    rig.connect()
+    reader(rig)
+    publish(rig, large[2], plain_entry(b"end"))
+    assert datas(rig.take_all()) == [b"abcdef", b"end"]
+    rig.disconnect()
+    start = rig.core.subscribe_from()
+    assert start is not None
+    assert start.entry_id == 7
+
+
+# ---- Everything at once ------------------------------------------------------
+
+
+def topic_of(rng: random.Random) -> tuple[list[bytes], list[bytes]]:
+    """Entries of producers that interleave, connect again and die; the messages in them."""
+    entries: list[bytes] = []
+    complete: list[bytes] = []
+    running: list[tuple[list[bytes], int, bytes]] = []
+    for number in range(rng.randint(1, 7)):
+        size = rng.choice([1, 2, rng.randint(2, 50), rng.randint(50, 5000)])
+        content = bytes([number + 1]) * size
+        part = rng.randint(max(1, size // 6), size)
+        if part == size:
+            running.append(([plain_entry(content)], 0, content))
+        else:
+            made = chunk_entries(content, part, name=f"p{number}")
+            running.append((made, 0, content))
+    while running:
+        at = rng.randrange(len(running))
+        made, sent, content = running[at]
+        step = rng.random()
+        if step < 0.06:
+            del running[at]
+            continue
+        if step < 0.12:
+            sent = 0
+        elif step < 0.18 and sent > 0:
+            sent -= 1
+        entries.append(made[sent])
+        if sent + 1 == len(made):
+            complete.append(content)
+            del running[at]
+        else:
+            running[at] = (made, sent + 1, content)
+    return entries, complete
+
+
+@given(st.integers(0, 2**32), st.sampled_from([SINGLE, SHARED]), st.sampled_from([1, 2, 5, 1000]))
+@settings(max_examples=400, deadline=None)
+def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
+    seed: int, kind: ConsumerType, queue: int
+) -> None:
+    """I6. The model is the list of messages that are whole in the topic."""
+    rng = random.Random(seed)
+    entries, complete = topic_of(rng)
+    rig = Rig(
+        kind,
+        receiver_queue_size=queue,
+        ack_receipt_enabled=rng.random() < 0.5,
+        negative_ack_redelivery_delay_ms=500,
+        max_pending_chunked_message=rng.choice([0, 2, 10]),
+    )
+    rig.connect()
+    got: list[bytes] = []
+    acked: list[bytes] = []
+    held: list[Message] = []
+    while entries or rig.broker.left():
+        step = rng.randrange(12)
+        if step < 3 and entries:
+            publish(rig, entries.pop(0))
+        elif step == 3:
+            rig.broker_delivers()
+        elif step == 4:
+            rig.client_receives()
+        elif step == 5:
+            rig.broker_handles()
+        elif step < 8:
+            message = rig.core.take()
+            if message is not None:
+                got.append(message.data())
+                held.append(message)
+        elif step == 8 and held:
+            rig.core.negative_acknowledge(held.pop(rng.randrange(len(held))))
+        elif step == 9 and rng.random() < 0.2:
+            rig.reconnect()
+        elif step == 10 and kind == SINGLE and held:
+            held.sort(key=lambda message: message.delivery.key)
+            last = held[rng.randrange(len(held))]
+            rig.core.acknowledge_cumulative(last)
+            held = [m for m in held if m.delivery.key > last.delivery.key]
+            acked.append(last.data())
+        elif step == 11 and held:
+            message = held.pop(rng.randrange(len(held)))
+            rig.core.acknowledge([message.message_id()])
+            acked.append(message.data())
+        elif not entries:
+            rig.pump()
+            rig.pass_time(rng.choice([1, 1000, 100_000]))
+        rig.check_permits()
+    assert set(got) == set(complete)
+    assert set(acked) <= set(complete)
+    assert rig.core.queue_length() + rig.core.available_permits >= 0
+    assert entry_key(LEDGER, 0) not in rig.core.acks.chunks
+
+
+def test_a_message_of_many_chunks_is_acked_in_commands_of_a_bounded_size() -> None:
+    rig = rig_of(SHARED, receiver_queue_size=4)
+    publish(rig, *chunk_entries(bytes(25_000), 1))
+    (message,) = rig.take_all()
+    rig.core.acknowledge_message(message)
+    rig.pump()
+    assert unacked(rig) == []
+    assert max(len(ack.message_ids) for ack in rig.sent()) <= 10_000
+    flows = [command for command in rig.broker.log if isinstance(command, CommandFlow)]
+    assert sum(flow.message_permits for flow in flows) >= 25_000
+    assert all(isinstance(ack, CommandAck) for ack in rig.sent())

@@ -1,0 +1,87 @@
+"""Topics as tables without Spark: what Spark would call, called in this process.
+
+Planned by a reader, then read split by split: everything but the JVM is as it will be. And
+entries that no client would send.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+
+from magnetar.client.connection import ClientConnection
+from magnetar.protocol import CommandSend, encode, encode_entry
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.protocol.metadata import MessageMetadata
+from magnetar.spark.source import BatchReader, MagnetarDataSource
+from magnetar.spark.stream import StreamReader
+
+# How many entries a ledger of the tests' broker has: few, so that reads go over several.
+SMALL_LEDGER = 60
+
+
+class Tables:
+    """Reads of one set of options."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    def splits(self, **more: str) -> list[Any]:
+        return self._reader(None, more).partitions()
+
+    def read(self, schema: str | None = None, **more: str) -> list[dict[str, Any]]:
+        reader = self._reader(schema, more)
+        return [row for split in reader.partitions() for row in rows_of(reader.read(split))]
+
+    def values(self, **more: str) -> list[str]:
+        return [row["value"].decode() for row in self.read("value binary", **more)]
+
+    def _reader(self, schema: str | None, more: dict[str, str]) -> BatchReader:
+        source = MagnetarDataSource({**self._options, **more})
+        return source.reader(source.schema() if schema is None else struct_of(schema))
+
+    def stream(self, schema: str = "value binary", **more: str) -> StreamReader:
+        source = MagnetarDataSource({**self._options, **more})
+        reader: StreamReader = source.streamReader(struct_of(schema))
+        return reader
+
+
+def struct_of(text: str) -> StructType:
+    """A schema from `name type, ...` of plain types, which needs no Spark."""
+    kinds = {"binary": BinaryType, "string": StringType, "int": IntegerType, "long": LongType}
+    schema = StructType()
+    for field in text.split(","):
+        name, kind = field.split()
+        schema = schema.add(name, kinds[kind]())
+    return schema
+
+
+def rows_of(batches: Iterator[Any]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def path_of(topic: str) -> str:
+    return f"/{topic.replace('://', '/')}"
+
+
+async def publish_raw(
+    url: str, topic: str, payload: bytes, *, count: int | None = None, **fields: Any
+) -> None:
+    """Publishes an entry whatever its payload; `count` says how many messages it claims."""
+    host, port = url.removeprefix("pulsar://").split(":")
+    connection = await ClientConnection.open(
+        host, int(port), timeout_s=30, connect_timeout_s=30, client_version="test"
+    )
+    command = pb.CommandProducer(topic=topic, producer_id=1, request_id=1)
+    made = await connection.request(command, pb.CommandProducerSuccess)
+    metadata = MessageMetadata(made.producer_name, 0, 1)
+    metadata.num_messages_in_batch = count
+    for name, value in fields.items():
+        setattr(metadata, name, value)
+    entry = encode_entry(metadata.encode(), payload)
+    connection.write([encode(CommandSend(1, 0, entry, count or 1))])
+    # Answered after what was sent before it.
+    close = pb.CommandCloseProducer(producer_id=1, request_id=2)
+    await connection.request(close, pb.CommandSuccess)
+    connection.close()
+    await connection.wait_closed()
