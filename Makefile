@@ -7,13 +7,13 @@ READY := .venv/.ready
 COMPILED := .build/compiled
 # What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/admin tests/sim tests/cli tests/test_architecture.py \
+  tests/client tests/admin tests/sim tests/cli tests/spark/plan tests/test_architecture.py \
   tests/test_front_door.py tests/test_examples.py tests/peer/test_official_client.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test check bench build clean test-long compiled sweep format proto lock
+.PHONY: help demo test check bench build clean test-long sim compiled sweep format proto lock
 
 help:
 	@echo 'make demo       a tour of what is here'
@@ -21,6 +21,7 @@ help:
 	@echo 'make check      format, lint, types, generated files'
 	@echo 'make bench      benchmarks, compiled'
 	@echo 'make test-long  the long forms: more examples, fuzzing'
+	@echo 'make sim        broker and clients simulated: SEED=n repeats a run, N=1000 searches'
 	@echo 'make build      compiled and pure wheels, in dist/'
 	@echo 'make format     let ruff rewrite what it can'
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
@@ -31,13 +32,15 @@ demo: $(READY) sweep
 	@$(BIN)/python examples/wire_tour.py
 
 test: check compiled
+	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
+	@$(BIN)/python tools/find_java.py --install > /dev/null || true
 	@if [ -d $(COMPILED) ]; then \
 	  echo '== tests, compiled'; \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
 	fi
 	@echo '== tests of the pure rooms, interpreted, with coverage'
 	@[ -d $(COMPILED) ] && paths="$(INTERPRETED)" || paths="tests src"; \
-	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 $(BIN)/python -m coverage run -m pytest -q \
+	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 MAGNETAR_SIM_SEEDS=15 $(BIN)/python -m coverage run -m pytest -q \
 	    --hypothesis-profile=brief --doctest-modules $$paths
 	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
 	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*'
@@ -60,11 +63,23 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: more examples, compiled'
 	@if [ -d $(COMPILED) ]; then \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
-	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_APACHE_LONG=1 \
+	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
+	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: fuzzing'
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/fuzz_protocol.py
+
+# One seed runs interpreted, for breakpoints; a search runs compiled. Traces are the same.
+N ?= 1000
+FIRST ?= 0
+sim: $(READY) $(if $(SEED),,compiled)
+ifdef SEED
+	@PYTHONPATH=src:tests $(BIN)/python tests/sim/search.py --seed $(SEED) $(if $(TRACE),--trace)
+else
+	@[ -d $(COMPILED) ] && path=$(COMPILED) || path=src; \
+	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N)
+endif
 
 build: $(READY)
 	@rm -rf dist

@@ -1,5 +1,6 @@
 """`magnetar serve`: beyond this machine only for those who are known, and not in the clear."""
 
+import contextlib
 import json
 import re
 import ssl
@@ -10,6 +11,8 @@ import httpx
 import pytest
 from cli.test_serve import clean_environment, end, refused, started, unserved
 from support.tokens import SECRET, SECRET_SETTING, Issuer, token
+
+import magnetar
 
 __all__ = ["refused", "unserved"]  # fixtures
 
@@ -126,6 +129,45 @@ def test_with_a_certificate_only_tls_is_served(
     assert SECRET.hex() not in err
     assert SECRET_SETTING[-40:] not in err
     assert token("anybody") not in err
+
+
+def test_client_certificates_and_the_name_that_clients_are_told(tmp_path: Path) -> None:
+    """As it is served, on uvloop where there is one: the role is the certificate's name."""
+    issuer = Issuer(tmp_path)
+    certificate, key = issuer.issue("broker")
+    settings = (
+        "authentication=true",
+        "super_user_roles=root",
+        f"tls_certificate_file={certificate}",
+        f"tls_key_file={key}",
+        f"tls_trust_certs_file={issuer.certificate}",
+        "tls_require_client_certificate=true",
+    )
+    options = [word for setting in settings for word in ("--set", setting)]
+    options += ["--tls-port", "0", "--https-port", "0", "--advertised-host", "localhost"]
+    with started("--memory", *options, cwd=tmp_path) as (process, line):
+        ready, url, http_url = line.split()
+        assert ready == "ready"
+        assert re.fullmatch(r"pulsar\+ssl://localhost:\d+", url)
+        for role, status in (("root", 200), ("stranger", 403)):
+            context = ssl.create_default_context(cafile=str(issuer.certificate))
+            context.load_cert_chain(*issuer.issue(role))
+            with httpx.Client(verify=context, timeout=30) as client:
+                assert client.get(f"{http_url}/admin/v2/tenants").status_code == status
+                looked_up = client.get(f"{http_url}/lookup/v2/topic/persistent/public/default/t")
+                if status == 200:
+                    assert looked_up.json()["brokerUrlTls"] == url
+                    assert looked_up.json()["httpUrlTls"] == http_url
+        with contextlib.closing(
+            magnetar.Client(
+                url.replace("localhost", "127.0.0.1"),
+                authentication=magnetar.AuthenticationTLS(*issuer.issue("root")),
+                tls_trust_certs_file_path=str(issuer.certificate),
+                tls_validate_hostname=True,
+            )
+        ) as client:
+            client.create_producer("t").send(b"hello")
+        assert end(process)[0] == 0
 
 
 def test_settings_may_come_from_the_environment(tmp_path: Path) -> None:

@@ -7,22 +7,26 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sim import broker_life, store_life
+from sim import broker_life, life, store_life
 
 import magnetar
-from magnetar.testing import SimLoop, Trace, fingerprint
+from magnetar.testing import SimLoop, Simulation, Trace, fingerprint
 
 SEED = 0
-LIVES = [store_life, broker_life]
+LIVES = [store_life, broker_life, life]
 
 
 def run(life: ModuleType, seed: int = SEED) -> SimLoop:
-    loop: SimLoop = life.run_seed(seed)[0]
+    found = life.run_seed(seed)
+    loop: SimLoop = found.loop if isinstance(found, Simulation) else found[0]
     return loop
 
 
 def digest_elsewhere(life: ModuleType, **environment: str) -> str:
     """Of the same seed in a process of its own."""
+    path = os.environ.get("PYTHONPATH", "")
+    environment = {"PYTHONPATH": path, **environment}
+    environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parents[1])
     ran = subprocess.run(
         [sys.executable, str(life.__file__), str(SEED)],
         env={**os.environ, **environment},

@@ -63,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--https-port", metavar="PORT", help="for REST over TLS (default: 8443 with a certificate)")
     add(
+        "--advertised-host",
+        metavar="NAME",
+        help="what clients are told to connect to: the name in the certificate",
+    )
+    add(
         "--insecure",
         action="store_true",
         help="serve other machines without TLS: who listens on the way reads tokens and messages",
@@ -87,7 +92,8 @@ def _options(given: argparse.Namespace) -> dict[str, str]:
         if not equals:
             raise SettingsError("--set", f"{item!r} is no setting: write it as NAME=VALUE")
         options[name] = value
-    for name in ("data", "host", "port", "http_port", "tls_port", "https_port"):
+    ours = ("data", "host", "port", "http_port", "tls_port", "https_port", "advertised_host")
+    for name in ours:
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
     if given.memory:
@@ -125,6 +131,7 @@ class _Plan:
         self.data = Path(values.get("data", "magnetar-data"))
         self.memory = _flag("memory", values.get("memory", "false"))
         self.host = values.get("host", "127.0.0.1")
+        self.advertised_host = values.get("advertised_host", "")
         tls = bool(self.settings.tls_certificate_file)
         # With a certificate plain ports are opened only if somebody asks for them.
         self.port = _port("port", values.get("port", "" if tls else "6650"))
@@ -229,6 +236,7 @@ async def _serve(plan: _Plan) -> int:
             host=plan.host,
             port=plan.port,
             tls_port=plan.tls_port,
+            advertised_host=plan.advertised_host,
             version=f"Magnetar {magnetar.__version__}",
         )
         await broker.start()

@@ -296,7 +296,7 @@ class SimTransport(asyncio.Transport):
         """The process of this end is dead."""
         if self.is_lost or self.is_silent:
             return
-        self._is_closing = True
+        self._begin_to_close()
         if silent:
             self.is_silent = True
             self.outgoing.sever()
@@ -314,7 +314,7 @@ class SimTransport(asyncio.Transport):
         if self.is_lost:
             return
         self.is_lost = True
-        self._is_closing = True
+        self._begin_to_close()
         self._error = error
         if self._protocol is None:
             self.connection.end_lost(self)
@@ -341,6 +341,8 @@ class SimTransport(asyncio.Transport):
             self._notice()
 
     def receive(self, data: bytes) -> None:
+        if self._network.tap is not None and self is self.connection.server:
+            self._network.tap.heard(self.connection, data)
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             while data:
@@ -368,6 +370,8 @@ class SimTransport(asyncio.Transport):
             raise RuntimeError("Cannot call write() after write_eof()")
         if self._is_closing or not data:
             return
+        if self._network.tap is not None and self is self.connection.server:
+            self._network.tap.said(self.connection, bytes(data))
         self._notice()
         self.outgoing.send(data)
         if len(self.outgoing.buffer) > self._high and not self._writing_is_paused:
@@ -417,11 +421,18 @@ class SimTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
+    def _begin_to_close(self) -> None:
+        """Nothing more is taken from whoever has this end, and nothing given to him."""
+        if not self._is_closing:
+            self._is_closing = True
+            if self._network.tap is not None and self is self.connection.server:
+                self._network.tap.ended(self.connection)
+
     def close(self) -> None:
         # Whoever holds it may be collected, and close it, after the run.
         if self._is_closing or self._network.loop.is_closed():
             return
-        self._is_closing = True
+        self._begin_to_close()
         self.incoming.go_on()
         if not self.outgoing.buffer:
             self._flushed()
@@ -433,7 +444,7 @@ class SimTransport(asyncio.Transport):
     def abort(self) -> None:
         if self.is_lost or self._network.loop.is_closed():
             return
-        self._is_closing = True
+        self._begin_to_close()
         self.outgoing.end(RESET, lose=self._network.random.random() < 0.5)
         self._lose(None)
 

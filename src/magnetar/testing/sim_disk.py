@@ -133,6 +133,10 @@ class SimDisk(MemoryDisk):
         assert operations > 0
         self._power_until = self.operations + operations
 
+    def keep_power(self) -> None:
+        """Nothing comes of the power cut that was to be."""
+        self._power_until = -1
+
     def stall_s(self) -> float:
         """How long the next job is held up, in seconds; mostly not at all."""
         if self.faults.stall_share and self._random.random() < self.faults.stall_share:

@@ -89,6 +89,9 @@ PAUSE_NS_MAX: Final = 20 * MS_NS
 TASKS_KEPT: Final = 1024
 
 
+NOTHING_LEFT: Final = "nothing is ready, no timer runs, and these tasks still wait:\n"
+
+
 class SimulationError(AssertionError):
     """The simulated program did what no program may do."""
 
@@ -209,7 +212,11 @@ class SimLoop(Loop):
 
     def clock_ms(self) -> int:
         """The wall clock, which may jump; `time` does not."""
-        return START_MS + (self.now_ns - START_NS) // MS_NS + self._clock_offset_ms
+        return self.steady_ms() + self._clock_offset_ms
+
+    def steady_ms(self) -> int:
+        """What the wall clock would be if it had never jumped."""
+        return START_MS + (self.now_ns - START_NS) // MS_NS
 
     def jump_clock(self, milliseconds: int) -> None:
         """Sets the wall clock forward, or back."""
@@ -385,14 +392,15 @@ class SimLoop(Loop):
             heapq.heappop(self._asides)
         times = [entry[0] for entry in (*self._events[:1], *self._asides[:1])]
         if not times:
-            raise self._with_place(DeadlockError(self._who_waits()))
+            raise self._with_place(DeadlockError(NOTHING_LEFT + self.who_waits()))
         self.now_ns = max(self.now_ns, min(times))
         if self.now_ns > self._end_ns:
             seconds = (self._end_ns - START_NS) // SECOND_NS
             raise self._with_place(StepLimitError(f"more than {seconds} s of virtual time"))
 
-    def _who_waits(self) -> str:
-        lines = ["nothing is ready, no timer runs, and these tasks still wait:"]
+    def who_waits(self) -> str:
+        """Every task and where it waits, for a person to read."""
+        lines = []
         for task in self.tasks():
             frames = task.get_stack()
             where = f"{frames[-1].f_code.co_qualname}:{frames[-1].f_lineno}" if frames else "?"
@@ -534,7 +542,7 @@ class SimLoop(Loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             try:
                 coroutine.close()
-            except (Exception, ProcessKilled):
+            except (Exception, ProcessKilled, BaseExceptionGroup):
                 # Its process is dead or the run is over: what its `finally` met is of no
                 # consequence, and there is nobody left to tell.
                 continue

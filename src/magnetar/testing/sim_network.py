@@ -20,7 +20,7 @@ import errno
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from magnetar.testing.sim_connection import SimConnection, SimTransport
 from magnetar.testing.sim_process import SimProcess, process_of
@@ -28,7 +28,7 @@ from magnetar.testing.sim_process import SimProcess, process_of
 if TYPE_CHECKING:
     from magnetar.testing.sim_loop import SimLoop
 
-__all__ = ["NetworkConditions", "SimNetwork", "SimServer"]
+__all__ = ["NetworkConditions", "SimNetwork", "SimServer", "Tap"]
 
 # Linux repeats its SYN after 1, 2, 4 ... seconds, and gives up after 127.
 CONNECT_TRIES: Final = 7
@@ -52,6 +52,19 @@ class NetworkConditions:
     share_cut: float = 0.35
 
 
+class Tap(Protocol):
+    """Who listens in on connections, at the ends of those who accepted them."""
+
+    def heard(self, connection: SimConnection, data: bytes) -> None:
+        """The server is about to be given these bytes."""
+
+    def said(self, connection: SimConnection, data: bytes) -> None:
+        """The server has written these bytes."""
+
+    def ended(self, connection: SimConnection) -> None:
+        """The server's end is lost."""
+
+
 class SimNetwork:
     """All listeners and connections of a loop; made by `SimLoop`."""
 
@@ -62,6 +75,7 @@ class SimNetwork:
         self.context: Final = copy_context()
         # Connections of which at least one end is not lost yet, by number.
         self.connections: dict[int, SimConnection] = {}
+        self.tap: Tap | None = None
         self._servers: dict[int, list[SimServer]] = {}
         self._number = 0
         self._port_next = PORT_FIRST

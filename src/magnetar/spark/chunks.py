@@ -1,0 +1,85 @@
+"""Chunked messages of a split: put together, wherever their chunks lie.
+
+A message belongs to the split that has its last chunk. Its other chunks may lie before the
+split, in another one or in an earlier micro-batch: then the split looks back for them, in
+ranges that grow. Chunks whose last one lies behind the split are the business of another.
+So every message is read once, and no task needs to know of another.
+"""
+
+from magnetar.client.bulk import BulkClient
+from magnetar.client.entry_range import RawEntry
+from magnetar.errors import InvalidMessage
+from magnetar.protocol.compression import decompress
+from magnetar.protocol.metadata import MessageMetadata
+
+__all__ = ["Chunks", "is_chunk"]
+
+LOOK_BACK_FIRST = 64
+WHOLE_SIZE_MAX = 1 << 30
+
+
+def is_chunk(metadata: MessageMetadata) -> bool:
+    return metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg > 1
+
+
+class Chunks:
+    """The chunks that one split has met, by message."""
+
+    def __init__(self, client: BulkClient, topic: str, timeout_s: float) -> None:
+        self._client = client
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._met: dict[str, dict[int, bytes]] = {}
+
+    def add(self, raw: RawEntry) -> bytes | None:
+        """The whole payload, uncompressed, if this is the last chunk of a message.
+
+        Raises InvalidMessage if the message cannot be put together.
+        """
+        metadata, entry = raw.metadata, raw.entry
+        assert metadata is not None
+        assert entry is not None
+        uuid, count = metadata.uuid or "", metadata.num_chunks_from_msg or 0
+        number = metadata.chunk_id or 0
+        parts = self._met.setdefault(uuid, {})
+        if number == 0:
+            # A producer that sends again begins again.
+            parts.clear()
+        parts[number] = entry.payload()
+        if number != count - 1:
+            return None
+        del self._met[uuid]
+        if len(parts) < count:
+            self._look_back(raw, uuid, count, parts)
+        whole = b"".join(parts[i] for i in range(count) if i in parts)
+        if len(parts) < count or len(whole) != metadata.total_chunk_msg_size:
+            raise InvalidMessage(
+                f"{self._topic}: the message in chunks that ends with {raw.ledger_id}:"
+                f"{raw.entry_id} has {len(parts)} of its {count} chunks"
+            )
+        return decompress(
+            int(metadata.compression), whole, int(metadata.uncompressed_size), WHOLE_SIZE_MAX
+        )
+
+    def _look_back(self, last: RawEntry, uuid: str, count: int, parts: dict[int, bytes]) -> None:
+        """Looks for the chunks before this one, further and further back."""
+        ledger, end = int(last.ledger_id), int(last.entry_id)
+        reach = LOOK_BACK_FIRST
+        while len(parts) < count:
+            first = end - reach
+            start = (ledger, first) if first >= 0 else (-1, -1)
+            self._collect(start, (ledger, end), uuid, parts)
+            if first < 0:
+                return
+            reach *= 4
+
+    def _collect(
+        self, start: tuple[int, int], end: tuple[int, int], uuid: str, parts: dict[int, bytes]
+    ) -> None:
+        with self._client.entries(self._topic, start, end, timeout_s=self._timeout_s) as entries:
+            while chunk := entries.next():
+                for raw in chunk:
+                    metadata, entry = raw.metadata, raw.entry
+                    if metadata is None or entry is None or metadata.uuid != uuid:
+                        continue
+                    parts[metadata.chunk_id or 0] = entry.payload()

@@ -1,0 +1,75 @@
+"""Digests of what tasks have sent, kept beside the checkpoint.
+
+    <checkpointLocation>/magnetar-sink/<query or job>/<micro-batch>/<task>
+
+A task writes its digest before it sends anything. A task that finds one is a second run: with
+the same digest it goes on where the first stopped, with another it fails and sends nothing.
+Whatever file system holds the checkpoint holds them, if Arrow can reach it.
+"""
+
+from pyarrow import fs
+
+from magnetar.errors import MagnetarError, SettingsError
+
+__all__ = ["DigestMismatchError", "Digests"]
+
+
+class DigestMismatchError(MagnetarError):
+    """A task that is run again has other rows than the first time."""
+
+
+class Digests:
+    """The digests of one query or job."""
+
+    def __init__(self, checkpoint: str, owner: str) -> None:
+        location = checkpoint if "://" in checkpoint or checkpoint[:5] == "file:" else None
+        try:
+            if location is None:
+                self._fs, root = fs.LocalFileSystem(), checkpoint
+            else:
+                # Hadoop writes file:/path, Arrow wants an empty host.
+                if location.startswith("file:/") and not location.startswith("file://"):
+                    location = "file://" + location.removeprefix("file:")
+                self._fs, root = fs.FileSystem.from_uri(location)
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                "checkpointLocation",
+                f"{checkpoint}: the digests of an exactly-once sink cannot be kept there "
+                f"({error}): use delivery=atLeastOnce",
+            ) from error
+        self._root = f"{root.rstrip('/')}/magnetar-sink/{owner}"
+
+    def claim(self, batch_id: int, task: int, digest: str) -> bool:
+        """Keeps the digest; says whether it was there before. Raises DigestMismatchError."""
+        folder = f"{self._root}/{batch_id}"
+        path = f"{folder}/{task}"
+        if self._fs.get_file_info(path).type != fs.FileType.NotFound:
+            with self._fs.open_input_stream(path) as file:
+                before = file.read().decode()
+            if before != digest:
+                raise DigestMismatchError(
+                    f"task {task} of micro-batch {batch_id} is run again with other rows than "
+                    f"the first time ({digest[:12]}, not {before[:12]}), so deduplication would "
+                    "drop some of them: make the plan deterministic, or use "
+                    "delivery=atLeastOnce"
+                )
+            return True
+        self._fs.create_dir(folder, recursive=True)
+        # Under another name first: a file that is there is whole.
+        with self._fs.open_output_stream(f"{path}.new") as file:
+            file.write(digest.encode())
+        self._fs.move(f"{path}.new", path)
+        return False
+
+    def tasks(self, batch_id: int) -> set[int]:
+        """The tasks that have claimed anything in a micro-batch."""
+        selector = fs.FileSelector(f"{self._root}/{batch_id}", allow_not_found=True)
+        names = [info.base_name for info in self._fs.get_file_info(selector)]
+        return {int(name) for name in names if name.isdigit()}
+
+    def forget_before(self, batch_id: int) -> None:
+        """Removes what no run can ask for any more."""
+        selector = fs.FileSelector(self._root, allow_not_found=True)
+        for info in self._fs.get_file_info(selector):
+            if info.base_name.isdigit() and int(info.base_name) < batch_id:
+                self._fs.delete_dir(info.path)

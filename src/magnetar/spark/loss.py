@@ -1,0 +1,76 @@
+"""What is gone from a topic before it was read, and what becomes of a read that finds out.
+
+A broker that was told to begin at an entry which is not there any more begins with the next
+one. That is a loss, unless a ledger just ended there: an entry is missing for certain if its
+neighbours in the same ledger are there, or the first entries of a ledger are not. Where a
+read goes over to another ledger, the one before it ended, if it is still there at all: if not,
+nobody can tell what it had. A subscription that nothing was acknowledged on beyond the read
+keeps ledgers, so there it counts as read.
+"""
+
+import logging
+
+from magnetar.client.bulk import BulkClient
+from magnetar.client.entry_range import Gap
+from magnetar.errors import MagnetarError
+
+__all__ = ["DataLossError", "Losses"]
+
+log: logging.Logger = logging.getLogger("magnetar.spark")
+
+
+class DataLossError(MagnetarError):
+    """Messages that were to be read are gone. `topic`, `first` and `end` say which."""
+
+    def __init__(self, topic: str, first: str, end: str, why: str) -> None:
+        super().__init__(topic, first, end, why)
+        self.topic = topic
+        self.first = first
+        self.end = end
+        self.why = why
+
+    def __str__(self) -> str:
+        lost = "everything"
+        if self.first:
+            lost = f"its entries from {self.first} up to {self.end}, which is not included"
+        return f"{self.topic} lost {lost} ({self.why}): set onDataLoss to warn to read on without"
+
+
+class Losses:
+    """Looks at the gaps of one read."""
+
+    def __init__(
+        self, client: BulkClient, topic: str, *, protected: bool, warns: bool, timeout_s: float
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._protected = protected
+        self._warns = warns
+        self._timeout_s = timeout_s
+
+    def check(self, gaps: list[Gap], ledgers_seen: set[int]) -> None:
+        """Raises DataLossError for the first gap that is a loss, or logs each."""
+        for (ledger, entry), (to_ledger, to_entry) in gaps:
+            if ledger == to_ledger:
+                why = "trimmed, expired or deleted"
+            elif to_entry > 0:
+                why = "the ledgers that had them were trimmed, or the topic was made anew"
+            elif ledger in ledgers_seen or self._protected or self._is_there(ledger, entry):
+                continue
+            else:
+                why = f"ledger {ledger} is gone, and what it had behind them is not known"
+            self._tell(f"{ledger}:{entry}", f"{to_ledger}:{to_entry}", why)
+
+    def _is_there(self, ledger: int, entry: int) -> bool:
+        """Whether the entry before is still there, and with it its ledger."""
+        if entry == 0:
+            return False
+        start, end = (ledger, entry - 1), (ledger, entry)
+        with self._client.entries(self._topic, start, end, timeout_s=self._timeout_s) as entries:
+            return bool(entries.next(1))
+
+    def _tell(self, first: str, end: str, why: str) -> None:
+        error = DataLossError(self._topic, first, end, why)
+        if not self._warns:
+            raise error
+        log.warning("%s", error)

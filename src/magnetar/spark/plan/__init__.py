@@ -1,0 +1,1 @@
+"""What the connector decides, without Spark, clock or I/O."""

@@ -1,0 +1,109 @@
+"""Offsets: how far a stream is, as the JSON that Spark keeps in its checkpoint.
+
+    {"topics": {"persistent://public/default/orders-partition-0": {"b": 0, "e": 17, "l": 4}},
+     "v": 1}
+
+One place for each topic partition: ledger, entry and batch index of the first message that
+is not read yet. `n` is there where the place is inside of a batch, and tells its size, which
+an ack of the first half needs. Keys are sorted: Spark compares offsets as text, and takes
+another order for new data.
+
+A partition that only the later of two offsets has was found meanwhile, and is read from the
+beginning. One that only the earlier has is gone.
+"""
+
+import json
+from typing import Final, TypeAlias, final
+
+from magnetar.errors import UsageError
+from magnetar.spark.plan.place import BEGINNING, Place
+
+__all__ = ["VERSION", "Offsets", "Range", "offsets_of"]
+
+VERSION: Final = 1
+# Topic partition, start, end.
+Range: TypeAlias = tuple[str, Place, Place]
+
+
+@final
+class Offsets:
+    """A place for each topic partition, and the sizes of the batches that places are in."""
+
+    def __init__(
+        self, places: dict[str, Place] | None = None, sizes: dict[str, int] | None = None
+    ) -> None:
+        self.places: Final[dict[str, Place]] = {} if places is None else places
+        self.sizes: Final[dict[str, int]] = {} if sizes is None else sizes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Offsets):
+            return NotImplemented
+        return self.places == other.places
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.places.items()))
+
+    def to_value(self) -> dict[str, object]:
+        """What Spark is given; its keys are in order."""
+        topics: dict[str, object] = {}
+        for topic in sorted(self.places):
+            ledger, entry, index = self.places[topic]
+            value: dict[str, object] = {"b": index, "e": entry, "l": ledger}
+            if index > 0 and topic in self.sizes:
+                value["n"] = self.sizes[topic]
+            topics[topic] = value
+        return {"topics": topics, "v": VERSION}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_value(), sort_keys=True)
+
+    def ranges_to(self, end: "Offsets") -> list[Range]:
+        """What is between this and a later one, without the ranges that are empty."""
+        found: list[Range] = []
+        for topic in sorted(end.places):
+            start = self.places.get(topic, BEGINNING)
+            if start < end.places[topic]:
+                found.append((topic, start, end.places[topic]))
+        return found
+
+
+def offsets_of(value: object) -> Offsets:
+    """Reads what `to_value` gave, or its JSON. Raises UsageError."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise _bad(f"no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise _bad("no JSON object")
+    if value.get("v") != VERSION:
+        raise _bad(f"version {value.get('v')!r}, this connector reads {VERSION}")
+    topics = value.get("topics")
+    if not isinstance(topics, dict):
+        raise _bad("`topics` is missing")
+    places: dict[str, Place] = {}
+    sizes: dict[str, int] = {}
+    for topic, fields in topics.items():
+        if not isinstance(topic, str) or not isinstance(fields, dict):
+            raise _bad(f"{topic!r:.80} has no place")
+        places[topic] = (
+            _number(topic, fields.get("l")),
+            _number(topic, fields.get("e")),
+            _number(topic, fields.get("b")),
+        )
+        if "n" in fields:
+            sizes[topic] = _number(topic, fields["n"])
+    return Offsets(places, sizes)
+
+
+def _number(topic: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _bad(f"{topic}: {value!r:.40} is no number")
+    return value
+
+
+def _bad(reason: str) -> UsageError:
+    return UsageError(
+        f"an offset of the checkpoint cannot be read ({reason}): "
+        "was the checkpoint made by this connector?"
+    )

@@ -1,0 +1,93 @@
+"""Skipping messages by query: `option("operation", "skip")` on a DataFrame of message ids.
+
+Tasks gather ids and change nothing; the driver skips them when all tasks are done, with one
+request for each topic, which is done as a whole or not at all. A task that is run again
+gathers the same, and what is skipped already stays so.
+
+Rows have `topic`, and `message_id` or `ledger_id`, `entry_id` and, for one message of a batch,
+`batch_index`: as a read gives them.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from magnetar.errors import SettingsError, UsageError
+from magnetar.model import MessageId, TopicName
+from magnetar.spark.plan.options import SkipOptions
+from magnetar.spark.rest import Rest, topic_path
+
+__all__ = ["SkipWriter"]
+
+log: logging.Logger = logging.getLogger("magnetar.spark")
+
+
+class Gathered(WriterCommitMessage):
+    """The ids that a task was given, by topic, as base64."""
+
+    def __init__(self, ids: dict[str, list[str]]) -> None:
+        self.ids = ids
+
+
+class SkipWriter(DataSourceArrowWriter):
+    """See the module."""
+
+    def __init__(self, options: dict[str, str], schema: StructType, overwrite: bool) -> None:
+        self._given = options
+        self._skip = SkipOptions(options)
+        if overwrite:
+            raise SettingsError("mode", "a skip is not overwritten: use append")
+        names = set(schema.names)
+        if "topic" not in names or not (
+            "message_id" in names or {"ledger_id", "entry_id"} <= names
+        ):
+            raise SettingsError(
+                "schema", "a skip needs `topic`, and `message_id` or `ledger_id` and `entry_id`"
+            )
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        found: dict[str, dict[str, None]] = {}
+        for batch in iterator:
+            for row in batch.to_pylist():
+                topic, id = _id_of(row)
+                found.setdefault(topic, {})[id] = None
+        return Gathered({topic: list(ids) for topic, ids in found.items()})
+
+    def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
+        by_topic: dict[str, dict[str, None]] = {}
+        for message in messages:
+            if isinstance(message, Gathered):
+                for topic, ids in message.ids.items():
+                    by_topic.setdefault(topic, {}).update(dict.fromkeys(ids))
+        rest = Rest(self._skip.connection)
+        for topic in sorted(by_topic):
+            ids = list(by_topic[topic])
+            what = f"{len(ids)} messages of {topic} on {self._skip.subscription}"
+            if self._skip.dry_run:
+                log.warning("dry run: %s would be skipped", what)
+                continue
+            path = f"{topic_path(topic)}/subscription/{self._skip.subscription}/skipByMessageIds"
+            rest.post(path, {"type": "byteArray", "messageIds": ids})
+            log.info("skipped %s", what)
+
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """Nothing was done."""
+
+
+def _id_of(row: "dict[str, object]") -> tuple[str, str]:
+    """The topic, without its partition, and the id in base64."""
+    topic, raw = row["topic"], row.get("message_id")
+    if not isinstance(topic, str):
+        raise UsageError("a row to skip has no topic")
+    name = TopicName.parse(topic)
+    if isinstance(raw, bytes):
+        id = MessageId.deserialize(raw)
+    else:
+        ledger, entry, index = (row.get(n) for n in ("ledger_id", "entry_id", "batch_index"))
+        if not isinstance(ledger, int) or not isinstance(entry, int):
+            raise UsageError(f"a row of {topic} to skip has no message id")
+        id = MessageId(name.partition, ledger, entry, index if isinstance(index, int) else -1)
+    return str(name.partitioned), id.to_base64()

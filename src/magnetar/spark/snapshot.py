@@ -1,0 +1,83 @@
+"""One snapshot of what a subscription has not acknowledged, from the broker's REST.
+
+A state of up to ten thousand holes is one answer, and so of one moment. A larger one comes in
+pages; if acks came between two of them, all are asked for again.
+"""
+
+from typing import Any
+
+from magnetar.errors import MagnetarError, OperationNotSupported, TopicNotFound
+from magnetar.spark.plan.backlog import Backlog, Run
+from magnetar.spark.rest import Rest, topic_path
+
+__all__ = ["backlog_of"]
+
+ATTEMPTS_MAX = 5
+PAGE = 10_000
+# What says, page by page, that it is still the same state.
+_SAME = (
+    "markDeletePosition",
+    "lastAckedPosition",
+    "ackedRanges",
+    "partiallyAckedBatches",
+    "epoch",
+)
+
+
+def backlog_of(rest: Rest, topic: str, subscription: str) -> Backlog:
+    """The backlog of a topic partition, at one moment."""
+    for _ in range(ATTEMPTS_MAX):
+        pages = _pages(rest, topic, subscription)
+        if pages is not None:
+            return _backlog(pages, rest.ledgers(topic))
+    raise MagnetarError(
+        f"the ack state of {subscription} on {topic} has more than {PAGE} holes and changes "
+        "while it is read: pause its consumers, and read again"
+    )
+
+
+def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
+    """All pages of one state; None if it changed meanwhile."""
+    path = f"{topic_path(topic)}/subscription/{subscription}/ackState?limit={PAGE}"
+    pages: list[Any] = []
+    following = ""
+    while True:
+        try:
+            page = rest.get(path + following)
+        except TopicNotFound as error:
+            raise OperationNotSupported(
+                f"{subscription} on {topic} has no ack state to read: is there such a "
+                f"subscription, and is the broker a Magnetar? ({error})"
+            ) from error
+        if pages and any(page[name] != pages[0][name] for name in _SAME):
+            return None
+        pages.append(page)
+        if page["next"] is None:
+            return pages
+        following = f"&from={page['next']}"
+
+
+def _backlog(pages: list[Any], ledgers: list[tuple[int, int]]) -> Backlog:
+    runs: list[Run] = []
+    picked: dict[tuple[int, int], int] = {}
+    for page in pages:
+        for hole in page["holes"]:
+            ledger, first = _position(hole["first"])
+            runs.append((ledger, first, _position(hole["last"])[1] + 1))
+        for batch in page["batches"]:
+            picked[_position(batch["position"])] = sum(1 << index for index in batch["remaining"])
+    acked = _position(pages[0]["lastAckedPosition"])
+    last = _position(pages[0]["lastPosition"])
+    for ledger, entries in ledgers:
+        if not acked[0] <= ledger <= last[0]:
+            continue
+        first = acked[1] + 1 if ledger == acked[0] else 0
+        end = last[1] + 1 if ledger == last[0] else entries
+        if first < end:
+            runs.append((ledger, first, end))
+    return Backlog(runs, picked)
+
+
+def _position(text: str) -> tuple[int, int]:
+    ledger, _, entry = text.partition(":")
+    return int(ledger), int(entry)

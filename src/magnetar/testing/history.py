@@ -1,0 +1,354 @@
+"""What happened in a simulation, as facts: who sent, received, acked and was told what.
+
+Workloads write facts and judge nothing; checkers (`checkers.py`) read them and simulate
+nothing. A fact is a small value without a time of its own: facts stand in the order in which
+they became known, and each adds a line with its time to the trace of the loop.
+
+| written by               | facts                                                              |
+|--------------------------|--------------------------------------------------------------------|
+| a recorded producer      | Sent, Stored, SendFailed                                           |
+| a recorded consumer      | Opened, Received, AckAsked, AckKept, AckFailed, Nacked, Sought,    |
+|                          | Left                                                               |
+| the wiretap              | Subscribed, Granted, Dispatched, AckCame, AckAnswered, SeekCame,   |
+|                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded                  |
+| whoever looks on         | Skipped, Counted, Quiet                                            |
+
+A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. Ledgers are
+numbered for the whole broker, so a place needs no topic.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from magnetar.model import MessageId
+from magnetar.testing.trace import fingerprint
+
+if TYPE_CHECKING:
+    from magnetar.testing.sim_loop import SimLoop
+
+__all__ = [
+    "AckAnswered",
+    "AckAsked",
+    "AckCame",
+    "AckFailed",
+    "AckKept",
+    "Counted",
+    "Dismissed",
+    "Dispatched",
+    "Fact",
+    "Granted",
+    "History",
+    "Left",
+    "LineEnded",
+    "Nacked",
+    "Opened",
+    "Place",
+    "Quiet",
+    "Received",
+    "RedeliverCame",
+    "SeekAnswered",
+    "SeekCame",
+    "SendFailed",
+    "Sent",
+    "Skipped",
+    "Sought",
+    "Stored",
+    "Subscribed",
+    "place_of",
+]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
+    """Where a message is stored."""
+
+    ledger: int
+    entry: int
+    index: int = -1
+
+
+def place_of(id: MessageId) -> Place:
+    return Place(id.ledger_id(), id.entry_id(), id.batch_index())
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that happened."""
+
+
+# ---- Producers ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Fact):
+    """A program gave a message to its producer, as the `number`-th."""
+
+    producer: str
+    number: int
+    topic: str
+    payload: bytes
+    key: str
+    delayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Fact):
+    """The producer was told that a message is kept, and where.
+
+    A split message may be there twice, in part, and consumers name it by the other one.
+    """
+
+    producer: str
+    number: int
+    place: Place
+    partition: int
+    split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailed(Fact):
+    producer: str
+    number: int
+    error: str
+
+
+# ---- Consumers ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Fact):
+    """A program has a consumer. `retries` says that acks are tried again until they are kept."""
+
+    consumer: str
+    subscription: str
+    type: str
+    receipts: bool
+    retries: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Fact):
+    """A program was handed a message."""
+
+    consumer: str
+    subscription: str
+    topic: str
+    place: Place
+    size: int
+    payload: bytes
+    key: str
+    redelivery_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckAsked(Fact):
+    """A program acks messages, or with `cumulative` all of a topic through one."""
+
+    consumer: str
+    subscription: str
+    number: int
+    places: tuple[Place, ...]
+    cumulative: bool
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckKept(Fact):
+    """The program was told that the ack is kept."""
+
+    consumer: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckFailed(Fact):
+    consumer: str
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nacked(Fact):
+    consumer: str
+    subscription: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sought(Fact):
+    """A program moves its subscription: `done` is False when it asks, True when it is told."""
+
+    consumer: str
+    subscription: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Fact):
+    """A program closed its consumer."""
+
+    consumer: str
+
+
+# ---- On the wire, seen from the broker ---------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed(Fact):
+    """A consumer asks to be let in; a line is one connection."""
+
+    line: int
+    consumer: int
+    topic: str
+    subscription: str
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted(Fact):
+    line: int
+    consumer: int
+    permits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched(Fact):
+    """The broker wrote an entry to a consumer; `unacked` has a bit for each message shown."""
+
+    line: int
+    consumer: int
+    ledger: int
+    entry: int
+    unacked: int
+    key: bytes
+    delayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AckCame(Fact):
+    """An ACK reached the broker: for each entry what it leaves unacked, 0 if nothing.
+
+    A `request` of -1 asks for no answer.
+    """
+
+    line: int
+    consumer: int
+    request: int
+    entries: tuple[tuple[int, int, int], ...]
+    cumulative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AckAnswered(Fact):
+    line: int
+    consumer: int
+    request: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeekCame(Fact):
+    line: int
+    consumer: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeekAnswered(Fact):
+    line: int
+    request: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedeliverCame(Fact):
+    """A consumer wants entries again; none named is all."""
+
+    line: int
+    consumer: int
+    entries: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed(Fact):
+    """A consumer of a line is no more: it left, or the broker closed it."""
+
+    line: int
+    consumer: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnded(Fact):
+    line: int
+
+
+# ---- By whoever looks on -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(Fact):
+    """An operator was told that messages are skipped on a subscription."""
+
+    topic: str
+    subscription: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Fact):
+    """What the broker counts when all is quiet, and what a plain set gives."""
+
+    topic: str
+    subscription: str
+    what: str
+    counted: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet(Fact):
+    """Nothing has been under way for a while: what is not answered now never will be."""
+
+
+F = TypeVar("F", bound=Fact)
+
+
+class History:
+    """Facts in the order in which they became known."""
+
+    def __init__(self, loop: "SimLoop | None" = None) -> None:
+        self.facts: Final[list[Fact]] = []
+        self._loop: Final = loop
+
+    def add(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        if self._loop is not None:
+            self._loop.note("fact", text_of(fact))
+
+    def of(self, kind: type[F]) -> Iterator[F]:
+        """The facts of one kind."""
+        return (fact for fact in self.facts if isinstance(fact, kind))
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+
+def text_of(fact: Fact) -> str:
+    """A fact as a line that is the same in every process."""
+    words = [type(fact).__name__]
+    for field in fields(fact):
+        value = getattr(fact, field.name)
+        words.append(f"{field.name}={_word(value)}")
+    return " ".join(words)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode() if len(value) < 32 and value.isascii() else fingerprint(value)
+    if isinstance(value, Place):
+        return f"{value.ledger}:{value.entry}:{value.index}"
+    if isinstance(value, tuple):
+        return "(" + ",".join(_word(one) for one in value) + ")"
+    return str(value)

@@ -1,0 +1,200 @@
+"""The asyncio client, with everything that a program does with it written into a history.
+
+`RecordedClient` takes the place of `magnetar.aio.Client` and behaves like it: its producers
+and consumers are the real ones, and write facts on the way in and out. A program under test
+needs no change but the client that it is given; `Simulation.client` makes one.
+
+A consumer is called after its process and a number, so one that comes back is another one.
+"""
+
+import asyncio
+import itertools
+import re
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from magnetar.client.aio import Client, Consumer, Producer, ids_of
+from magnetar.client.engine.clock import Clock
+from magnetar.client.message import Message
+from magnetar.client.schema import Schema
+from magnetar.errors import MagnetarError
+from magnetar.model import ChunkMessageId, MessageId
+from magnetar.testing.history import (
+    AckAsked,
+    AckFailed,
+    AckKept,
+    History,
+    Left,
+    Nacked,
+    Opened,
+    Place,
+    Received,
+    SendFailed,
+    Sent,
+    Sought,
+    Stored,
+    place_of,
+)
+
+__all__ = ["RecordedClient", "RecordedConsumer", "RecordedProducer"]
+
+
+class RecordedClient(Client):
+    """See the module."""
+
+    def __init__(
+        self,
+        service_url: str,
+        history: History,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        rng: Random | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(service_url, clock=clock, rng=rng, **options)
+        self._history = history
+        self._name = name
+        self._numbers = itertools.count(1)
+
+    async def create_producer(
+        self, topic: str, *, schema: Schema | None = None, **options: Any
+    ) -> "RecordedProducer":
+        plain = await super().create_producer(topic, schema=schema, **options)
+        name = f"{self._name}/{next(self._numbers)}"
+        return RecordedProducer(plain, self._history, name)
+
+    async def subscribe(
+        self,
+        topic: "str | list[str] | re.Pattern[str]",
+        subscription_name: str,
+        *,
+        schema: Schema | None = None,
+        **options: Any,
+    ) -> "RecordedConsumer":
+        plain = await super().subscribe(topic, subscription_name, schema=schema, **options)
+        name = f"{self._name}/{next(self._numbers)}"
+        return RecordedConsumer(plain, self._history, name)
+
+
+class RecordedProducer(Producer):
+    """Writes Sent, and then Stored or SendFailed."""
+
+    def __init__(self, plain: Producer, history: History, name: str) -> None:
+        super().__init__(plain._producer, plain._schema)
+        self._history = history
+        self.name: str = name
+        self._count = itertools.count()
+
+    def send(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
+        future = super().send(content, **options)
+        self._follow(content, options, future)
+        return future
+
+    async def send_when_room(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
+        future = await super().send_when_room(content, **options)
+        self._follow(content, options, future)
+        return future
+
+    def _follow(
+        self, content: Any, options: dict[str, Any], future: "asyncio.Future[MessageId]"
+    ) -> None:
+        number = next(self._count)
+        delayed = "deliver_at" in options or "deliver_after" in options
+        key = str(options.get("partition_key") or "")
+        payload = bytes(self._schema.encode(content))
+        self._history.add(Sent(self.name, number, self.topic(), payload, key, delayed))
+
+        def settled(done: "asyncio.Future[MessageId]") -> None:
+            if done.cancelled():
+                return
+            error = done.exception()
+            if error is not None:
+                self._history.add(SendFailed(self.name, number, type(error).__name__))
+            else:
+                id = done.result()
+                split = isinstance(id, ChunkMessageId)
+                self._history.add(Stored(self.name, number, place_of(id), id.partition(), split))
+
+        future.add_done_callback(settled)
+
+
+class RecordedConsumer(Consumer):
+    """Writes what a program receives, acks, refuses and seeks."""
+
+    def __init__(self, plain: Consumer, history: History, name: str) -> None:
+        super().__init__(plain._consumer, plain._schema)
+        self._history = history
+        self.name: str = name
+        self._count = itertools.count()
+        options = plain._consumer.options
+        history.add(
+            Opened(
+                name,
+                options.subscription_name,
+                options.consumer_type.name,
+                options.ack_receipt_enabled,
+                bool(getattr(options, "auto_retry_acknowledgement", False)),
+            )
+        )
+
+    async def receive(self, timeout_millis: int | None = None) -> Message:
+        message = await super().receive(timeout_millis)
+        id = message.message_id()
+        self._history.add(
+            Received(
+                self.name,
+                self.subscription_name(),
+                message.topic_name(),
+                place_of(id),
+                id.batch_size(),
+                message.data(),
+                message.partition_key(),
+                message.redelivery_count(),
+            )
+        )
+        return message
+
+    async def acknowledge(
+        self, message: "Message | MessageId | Iterable[Message | MessageId]"
+    ) -> None:
+        ids = ids_of(message)
+        places = tuple(place_of(id) for id in ids)
+        topic = (ids[0].topic_name() or "") if ids else ""
+        number = self._asked(places, topic, cumulative=False)
+        await self._told(number, super().acknowledge(ids))
+
+    async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+        id = ids_of(message)[0]
+        number = self._asked((place_of(id),), id.topic_name() or "", cumulative=True)
+        await self._told(number, super().acknowledge_cumulative(id))
+
+    def _asked(self, places: tuple[Place, ...], topic: str, *, cumulative: bool) -> int:
+        number = next(self._count)
+        fact = AckAsked(self.name, self.subscription_name(), number, places, cumulative, topic)
+        self._history.add(fact)
+        return number
+
+    async def _told(self, number: int, ack: Any) -> None:
+        try:
+            await ack
+        except MagnetarError as error:
+            self._history.add(AckFailed(self.name, number, type(error).__name__))
+            raise
+        if self._consumer.options.ack_receipt_enabled:
+            self._history.add(AckKept(self.name, number))
+
+    def negative_acknowledge(self, message: "Message | MessageId") -> None:
+        place = place_of(ids_of(message)[0])
+        self._history.add(Nacked(self.name, self.subscription_name(), place))
+        super().negative_acknowledge(message)
+
+    async def seek(self, to: "MessageId | int") -> None:
+        self._history.add(Sought(self.name, self.subscription_name(), False))
+        await super().seek(to)
+        self._history.add(Sought(self.name, self.subscription_name(), True))
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await super().close(timeout)
+        self._history.add(Left(self.name))

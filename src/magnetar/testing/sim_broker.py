@@ -1,0 +1,200 @@
+"""The real broker on a simulated machine: it is started, stopped, killed and loses power.
+
+| state   | becomes                                                                         |
+|---------|---------------------------------------------------------------------------------|
+| down    | up, by `start`                                                                  |
+| up      | down, by `stop` (in order), `crash` (at once), or a power cut inside the disk   |
+
+Everything of it is what runs in production, `BrokerServer` with its shells; the clock, the
+disk, the writer's thread and the network are the simulation's. The catalog is SQLite in
+memory: what it keeps is durable when it returns, so it outlives every crash.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from magnetar.broker.promise import Promise, kept
+from magnetar.broker.server import BrokerServer
+from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.skip import skip_messages
+from magnetar.broker.subscription import Subscription
+from magnetar.errors import ConnectError
+from magnetar.model import TopicName
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.storage import Catalog, check
+from magnetar.testing.sim_disk import DiskFaults, SimDisk
+from magnetar.testing.sim_executor import SimExecutor
+from magnetar.testing.sim_writer import SimWriter
+
+if TYPE_CHECKING:
+    from magnetar.testing.history import Place
+    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim_process import SimProcess
+
+__all__ = ["SimBroker"]
+
+T = TypeVar("T")
+
+PORT: Final = 6650
+
+
+class SimBroker:
+    """See the module."""
+
+    def __init__(
+        self,
+        loop: "SimLoop",
+        settings: BrokerSettings | None = None,
+        *,
+        port: int = PORT,
+        disk_class: type[SimDisk] = SimDisk,
+    ) -> None:
+        self.settings: Final = settings or BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0)
+        self.port: Final = port
+        self.url: Final = f"pulsar://127.0.0.1:{port}"
+        self.disk: SimDisk = disk_class(loop.random_for("disk"), note=partial(loop.note, "disk"))
+        # What goes wrong with the disk while the broker runs.
+        self.faults: DiskFaults = DiskFaults()
+        self.process: SimProcess | None = None
+        self._server: BrokerServer | None = None
+        self.lives: int = 0
+        self._loop: Final = loop
+        self._random: Final = loop.random_for("broker")
+        self._catalog: Final = _LastingCatalog()
+        self._asked: Final[dict[asyncio.Future[Any], None]] = {}
+
+    @property
+    def up(self) -> bool:
+        return self._server is not None and self.process is not None and not self.process.dead
+
+    async def start(self) -> None:
+        """Opens the store and listens; a store that is damaged fails the run."""
+        assert not self.up, "the broker runs already"
+        process = self._loop.process("broker")
+        server = BrokerServer(
+            self.disk,
+            lambda: self._catalog,
+            self.settings,
+            port=self.port,
+            clock_ms=self._loop.clock_ms,
+            writer=partial(SimWriter, loop=self._loop),
+            reads=SimExecutor(self._loop),
+        )
+        self._loop.network.reset_silent()
+        self.disk.faults = DiskFaults()
+        self.disk.on_power_lost = self._power_went
+        await process.start(server.start(), name="broker start")
+        self.lives += 1
+        self.process, self._server = process, server
+        self.disk.faults = self.faults
+
+    async def stop(self) -> None:
+        """Ends it in order, as a signal would."""
+        assert self._server is not None
+        assert self.process is not None
+        self.disk.faults = DiskFaults()
+        server, process = self._server, self.process
+        self._server = None
+        await process.start(server.stop(), name="broker stop")
+        self._loop.kill(process)
+        self._fail_asked()
+
+    def crash(self, *, power_loss: bool) -> None:
+        """Ends it between two instructions; with `power_loss` its machine goes with it.
+
+        Peers of a machine without power are told nothing until it is back, with `start`.
+        """
+        if self.process is None:
+            return
+        self._loop.kill(self.process, silent=power_loss)
+        self._server = None
+        self.disk = self.disk.crash(self._random, power_loss=power_loss)
+        self.disk.faults = DiskFaults()
+        problems = check(self.disk)
+        assert problems == [], f"the store is damaged: {problems}"
+        self._fail_asked()
+
+    def _power_went(self) -> None:
+        """In the middle of an operation of the disk; `crash` takes the machine away."""
+        if self.process is not None:
+            self._loop.kill(self.process, silent=True)
+
+    # ---- Asking it -----------------------------------------------------------
+
+    async def unload(self, topic: str) -> None:
+        """Closes a topic; clients come back to it. Raises ConnectError if the broker goes."""
+        name = TopicName.parse(topic)
+        await self.ask(lambda server: server.broker.unload(name))
+
+    async def create_partitioned(self, topic: str, partitions: int) -> None:
+        """Makes a topic with partitions, as an operator would."""
+        name = TopicName.parse(topic)
+
+        def ask(server: BrokerServer) -> Promise[None]:
+            server.broker.create_partitioned(name, partitions)
+            return kept(None)
+
+        await self.ask(ask)
+
+    async def skip(self, topics: list[str], subscription: str, places: "list[Place]") -> None:
+        """Skips single messages of a topic, or of its partitions, all or none of them.
+
+        Raises what the broker refuses with, and ConnectError if it is not known whether
+        they were skipped.
+        """
+        ids = [MessageIdData(place.ledger, place.entry, -1, place.index) for place in places]
+
+        def ask(server: BrokerServer) -> Promise[None]:
+            found = [server.broker.find(TopicName.parse(topic)) for topic in topics]
+            return skip_messages(found, subscription, ids)
+
+        await self.ask(ask)
+
+    async def ask(self, question: "Callable[[BrokerServer], Promise[T]]") -> T:
+        """Asks the broker something in its own process, and waits for the answer."""
+        if not self.up:
+            raise ConnectError("the broker is down")
+        server, process = self._server, self.process
+        assert server is not None
+        assert process is not None
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._asked[answer] = None
+
+        def keep(value: T) -> None:
+            if not answer.done():
+                answer.set_result(value)
+
+        def fail(error: Exception) -> None:
+            if not answer.done():
+                answer.set_exception(error)
+
+        try:
+            process.call(lambda: question(server).then(keep, fail))
+            return await answer
+        finally:
+            self._asked.pop(answer, None)
+
+    def is_loaded(self, topic: str) -> bool:
+        """Whether the broker runs, and somebody has come to the topic since it began."""
+        return self._server is not None and topic in self._server.broker.topics
+
+    def subscription(self, topic: str, name: str) -> Subscription:
+        """A subscription as the broker has it now, for its counters."""
+        assert self._server is not None
+        found = self._server.broker.find(TopicName.parse(topic)).subscriptions[name]
+        return found
+
+    def _fail_asked(self) -> None:
+        for answer in list(self._asked):
+            if not answer.done():
+                answer.set_exception(ConnectError("the broker died"))
+        self._asked.clear()
+
+
+class _LastingCatalog(Catalog):
+    """One that survives the brokers that close it."""
+
+    def close(self) -> None:
+        pass

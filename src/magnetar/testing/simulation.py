@@ -1,0 +1,128 @@
+"""A broker and the programs that use it, on one simulated machine room, driven by one seed.
+
+    with Simulation(seed=1) as simulation:
+        simulation.run(main(simulation))
+
+`main` is a coroutine that looks on: it starts the broker, starts programs, makes trouble and
+waits. Programs run in processes of their own and are killed like processes:
+
+| a program is | by                                                                          |
+|--------------|-----------------------------------------------------------------------------|
+| running      | `program`, `Program.restart`                                                |
+| crashed      | `Program.crash`: not even a `finally` runs                                  |
+| ended        | its coroutine returned; what it raised fails the run                        |
+
+Every client made by `client` writes what is done with it into `history`, and a wiretap
+writes what the broker hears and says. `checkers.py` judges that.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from magnetar.broker.settings import BrokerSettings
+from magnetar.client.engine.clock import Clock
+from magnetar.testing.history import History
+from magnetar.testing.recorded import RecordedClient
+from magnetar.testing.sim_broker import SimBroker
+from magnetar.testing.sim_disk import SimDisk
+from magnetar.testing.sim_loop import SimLoop
+from magnetar.testing.sim_network import NetworkConditions
+from magnetar.testing.sim_process import SimProcess, process_of
+from magnetar.testing.trace import Trace
+from magnetar.testing.wiretap import Wiretap
+
+__all__ = ["Program", "Simulation"]
+
+T = TypeVar("T")
+
+Main = Callable[[], Coroutine[Any, Any, object]]
+
+
+class Program:
+    """Something that runs in a process of its own, again and again; made by `Simulation`."""
+
+    def __init__(self, simulation: "Simulation", name: str, main: Main) -> None:
+        self.name: Final[str] = name
+        self._simulation: Final[Simulation] = simulation
+        self._main: Final[Main] = main
+        self.process: SimProcess = simulation.loop.process(name)
+        self.task: asyncio.Task[object] = self.process.start(main())
+
+    @property
+    def running(self) -> bool:
+        return not self.process.dead and not self.task.done()
+
+    def crash(self, *, silent: bool = False) -> None:
+        """Ends it as kill -9 does, or with `silent` as a power cut."""
+        self._simulation.loop.kill(self.process, silent=silent)
+
+    def restart(self) -> None:
+        """Starts it anew, in another process."""
+        if self.running:
+            self.crash()
+        self.process = self._simulation.loop.process(self.name)
+        self.task = self.process.start(self._main())
+
+
+class Simulation:
+    """See the module."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        settings: BrokerSettings | None = None,
+        conditions: NetworkConditions | None = None,
+        disk_class: type[SimDisk] = SimDisk,
+        trace: Trace | None = None,
+        **options: Any,
+    ) -> None:
+        self.seed: Final[int] = seed
+        self.loop: Final[SimLoop] = SimLoop(seed, trace=trace, conditions=conditions, **options)
+        self.history: Final[History] = History(self.loop)
+        self.broker: Final[SimBroker] = SimBroker(self.loop, settings, disk_class=disk_class)
+        self.programs: Final[dict[str, Program]] = {}
+        self.loop.network.tap = Wiretap(self.history)
+
+    def client(self, **options: Any) -> RecordedClient:
+        """A client of the broker, with the simulation's time and chance."""
+        process = process_of(None, self.loop.main)
+        name = f"{process.name}.{process.serial}"
+        return RecordedClient(
+            self.broker.url,
+            self.history,
+            name,
+            clock=Clock(self.loop.clock_ms, self.loop.steady_ms),
+            rng=self.loop.random_for(f"client {name} {self.loop.next_serial()}"),
+            **options,
+        )
+
+    def program(self, name: str, main: Main) -> Program:
+        """Starts a program in a process of its own."""
+        assert name not in self.programs, f"there is a program {name!r} already"
+        program = self.programs[name] = Program(self, name, main)
+        return program
+
+    def check_programs(self) -> None:
+        """Raises what a program ended with."""
+        for program in self.programs.values():
+            if program.task.done() and not program.process.dead:
+                program.task.result()
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Runs the one who looks on to his end; what is left then is cancelled."""
+        return self.loop.run(main)
+
+    def __enter__(self) -> "Simulation":
+        self.loop.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.loop.__exit__(kind, error, traceback)

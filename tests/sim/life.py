@@ -1,0 +1,284 @@
+"""One run of everything under a seed: the real broker, the real client, trouble, then peace.
+
+While there is trouble, programs publish and consume. Then trouble ends and nobody publishes
+any more, so that everything can be counted: first with some messages kept unacked, once more
+after a power cut, and at last when nothing is left. Checkers judge the history.
+
+As a program:
+
+    python tests/sim/life.py SEED           runs a seed and prints the digest of its trace
+    python tests/sim/life.py SEED --trace   prints the whole trace
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw
+from sim.workload import CLIENT, Book, Publisher, Worker, skip_some, vandalise
+
+from magnetar.broker.settings import BrokerSettings
+from magnetar.model import ConsumerType, InitialPosition
+from magnetar.testing.checkers import CHECKERS, check, stored_once, undelivered, unreturned
+from magnetar.testing.history import Counted, Quiet
+from magnetar.testing.sim_disk import SimDisk
+from magnetar.testing.simulation import Simulation
+from magnetar.testing.trouble import Trouble
+
+# What the time of peace has for each thing that must happen, in virtual seconds.
+PATIENCE_S = 400
+# How long nothing must have changed before it is counted.
+QUIET_S = 3
+# Where the broker knows which consumer holds what.
+HOLDING = ("Shared", "KeyShared")
+
+
+class Stuck(AssertionError):
+    """I3: something that must happen did not, with all the time of the world."""
+
+
+async def live(simulation: Simulation, scenario: Scenario) -> None:
+    broker, book = simulation.broker, Book()
+    await broker.start()
+    await _prepare(simulation, scenario)
+    victims = _start(simulation, scenario, book)
+    trouble = Trouble(simulation, kinds=scenario.kinds, topics=scenario.topics, victims=victims)
+    if scenario.kinds:
+        await trouble.make(scenario.seconds, gap_s=scenario.gap_s)
+    else:
+        await asyncio.sleep(scenario.seconds)
+    await trouble.end()
+    book.publishing = False
+    await _until(simulation, lambda: _publishers_ended(simulation), "publishers to end")
+    await _first_peace(simulation, scenario, book)
+    # Acks without a receipt may have been lost where nobody saw it; this brings them back.
+    await broker.stop()
+    await broker.start()
+    await _count(simulation, scenario, book)
+    broker.crash(power_loss=True)
+    await broker.start()
+    await _count(simulation, scenario, book)
+    book.released = True
+    for plan in scenario.subscriptions:
+        book.withheld[plan.name] = {}
+    await _count(simulation, scenario, book)
+    book.ending = True
+    await _until(simulation, lambda: _all_ended(simulation), "programs to end")
+    await broker.stop()
+
+
+async def _first_peace(simulation: Simulation, scenario: Scenario, book: Book) -> None:
+    """I3: everything is delivered once and no permit is lost, without anybody coming anew."""
+    # A key waits for an ack of an earlier message, and may wait for ever for one that was
+    # lost where nobody asked for an answer.
+    waits = [
+        plan.name
+        for plan in scenario.subscriptions
+        if plan.type == "KeyShared" and not plan.receipts and not plan.retries
+    ]
+
+    def is_delivered() -> bool:
+        return all(name in waits for name, _ in undelivered(simulation.history))
+
+    def is_returned() -> bool:
+        return all(fact.subscription in waits for fact in unreturned(simulation.history))
+
+    def has_permits() -> bool:
+        return not any(_lost_permits(simulation, scenario, book))
+
+    await _until(simulation, is_delivered, "what has a receipt to arrive")
+    await _until(simulation, is_returned, "what was refused to come again")
+    await _until(simulation, has_permits, "permits to be even")
+    for plan in scenario.subscriptions:
+        # Who asks for answers, or has acks retried, need not come anew for anything.
+        reliable = plan.receipts or plan.retries
+        if reliable and not plan.seek_share and not scenario.skips:
+            await _rest(simulation, scenario, book, plan)
+    await _quiet(simulation)
+
+
+async def _quiet(simulation: Simulation) -> None:
+    """Waits until nothing has happened for a while."""
+    for _ in range(PATIENCE_S // QUIET_S):
+        known = len(simulation.history)
+        await asyncio.sleep(QUIET_S)
+        if len(simulation.history) == known:
+            simulation.history.add(Quiet())
+            return
+    raise Stuck(f"I3: waited {PATIENCE_S} s in vain for quiet")
+
+
+def _lost_permits(simulation: Simulation, scenario: Scenario, book: Book) -> Iterator[str]:
+    """Consumers whose broker counts other permits than they do."""
+    for plan in scenario.subscriptions:
+        for topic in scenario.topics:
+            if not simulation.broker.is_loaded(topic):
+                yield topic
+                continue
+            for consumer in simulation.broker.subscription(topic, plan.name).consumers:
+                core = book.consumers[consumer.name]._consumer.parts[topic].core
+                if int(consumer.permits) != core.available_permits:
+                    yield consumer.name
+
+
+async def _prepare(simulation: Simulation, scenario: Scenario) -> None:
+    """The topic and its subscriptions are there before the first message."""
+    if scenario.partitions:
+        await simulation.broker.create_partitioned(TOPIC, scenario.partitions)
+    client = simulation.client(**CLIENT)
+    for plan in scenario.subscriptions:
+        consumer = await client.subscribe(
+            TOPIC,
+            plan.name,
+            consumer_type=ConsumerType[plan.type],
+            initial_position=InitialPosition.Earliest,
+        )
+        await consumer.close()
+    await client.close()
+
+
+def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
+    """Starts all programs; returns those that may be killed."""
+    victims: list[str] = []
+    for producer in scenario.producers:
+        publisher = Publisher(simulation, book, producer)
+        victims.append(simulation.program(producer.name, publisher.main).name)
+    for plan in scenario.subscriptions:
+        for number in range(plan.consumers):
+            name = f"{plan.name}-c{number}"
+            worker = Worker(simulation, book, plan, name)
+            victims.append(simulation.program(name, worker.main).name)
+    if scenario.skips:
+        simulation.program("operator", lambda: skip_some(simulation, book, scenario))
+    if scenario.vandal:
+        simulation.program("vandal", lambda: vandalise(simulation, book))
+    return victims
+
+
+def _publishers_ended(simulation: Simulation) -> bool:
+    others = [p for p in simulation.programs.values() if "-c" not in p.name]
+    return all(not program.running for program in others)
+
+
+def _all_ended(simulation: Simulation) -> bool:
+    return all(not program.running for program in simulation.programs.values())
+
+
+async def _until(simulation: Simulation, done: Callable[[], bool], what: str) -> None:
+    for _ in range(PATIENCE_S * 2):
+        simulation.check_programs()
+        if done():
+            return
+        await asyncio.sleep(0.5)
+    waits = simulation.loop.who_waits()
+    raise Stuck(f"I3: waited {PATIENCE_S} s in vain for {what}; tasks:\n{waits}\n")
+
+
+# ---- Counting ----------------------------------------------------------------
+
+
+async def _count(simulation: Simulation, scenario: Scenario, book: Book) -> None:
+    """I3, I7: waits until only what is kept unacked is left, then counts everything."""
+    for plan in scenario.subscriptions:
+        await _rest(simulation, scenario, book, plan)
+    await _quiet(simulation)
+    for plan in scenario.subscriptions:
+        for topic in scenario.topics:
+            _count_one(simulation, book, plan, topic)
+
+
+async def _rest(
+    simulation: Simulation, scenario: Scenario, book: Book, plan: SubscriptionPlan
+) -> None:
+    for topic in scenario.topics:
+        at_rest = partial(_is_at_rest, simulation, book, plan, topic)
+        try:
+            await _until(simulation, at_rest, f"{plan.name} of {topic}")
+        except Stuck as stuck:
+            raise Stuck(f"{stuck}{_state(simulation, book, plan, topic)}") from None
+
+
+def _is_at_rest(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str) -> bool:
+    if not simulation.broker.is_loaded(topic):
+        return False
+    subscription = simulation.broker.subscription(topic, plan.name)
+    if len(subscription.consumers) != plan.consumers:
+        return False
+    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    if subscription.cursor.unacked_messages() != len(withheld):
+        return False
+    # What is unacked is with consumers, all of it.
+    dispatcher = subscription.dispatcher
+    assert dispatcher is not None
+    return plan.type not in HOLDING or dispatcher.unacked_count() == len(withheld)
+
+
+def _count_one(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str) -> None:
+    subscription = simulation.broker.subscription(topic, plan.name)
+    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    entries = {(place.ledger, place.entry) for place in withheld}
+    cursor, dispatcher = subscription.cursor, subscription.dispatcher
+    assert dispatcher is not None
+    found = {
+        "msgBacklogMessages": (cursor.unacked_messages(), len(withheld)),
+        "msgBacklog": (cursor.unacked_entries(), len(entries)),
+        "msgDelayed": (dispatcher.delayed_count(), 0),
+        "msgInReplay": (dispatcher.replay_count(), 0),
+    }
+    if plan.type in HOLDING:
+        found["unackedMessages"] = (dispatcher.unacked_count(), len(withheld))
+    for consumer in subscription.consumers:
+        core = book.consumers[consumer.name]._consumer.parts[topic].core
+        found[f"permits of {consumer.name}"] = (int(consumer.permits), core.available_permits)
+        if core.has_queue:
+            whole = core.available_permits + core.queue_length() + core.unreturned_permits
+            found[f"permits in {consumer.name}"] = (whole, plan.queue_size)
+    for what, (counted, expected) in found.items():
+        simulation.history.add(Counted(topic, plan.name, what, counted, expected))
+
+
+def _state(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str) -> str:
+    """Why it does not go on, as far as that can be seen."""
+    if not simulation.broker.is_loaded(topic):
+        return "the topic is not loaded"
+    subscription = simulation.broker.subscription(topic, plan.name)
+    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    consumers = [(c.name, int(c.permits), int(c.unacked)) for c in subscription.consumers]
+    run = subscription.cursor.next_run(subscription.cursor.mark_delete, 1)
+    return (
+        f"{subscription.cursor.unacked_messages()} messages left, {len(withheld)} withheld, "
+        f"consumers (name, permits, unacked) {consumers} of {plan.consumers}, first left "
+        f"{None if run is None else (run.ledger_id, run.first)}"
+    )
+
+
+# ---- A seed ------------------------------------------------------------------
+
+
+def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
+    """Runs a seed and judges it. Raises what went wrong."""
+    with Simulation(seed, settings=None) as probe:
+        scenario = draw(probe.loop.random_for("scenario"))
+    settings = BrokerSettings(
+        segment_bytes=1 << 20,
+        watermark_bytes=0,
+        ledger_entries_max=scenario.ledger_entries_max,
+        deduplication=scenario.deduplication,
+        keep_alive_ms=5000,
+        delayed_delivery_tick_ms=100,
+    )
+    with Simulation(seed, settings=settings, disk_class=disk_class) as simulation:
+        simulation.loop.note("scenario", repr(scenario))
+        simulation.run(live(simulation, scenario))
+    check(simulation.history, CHECKERS)
+    if scenario.deduplication:
+        check(simulation.history, [stored_once])
+    return simulation
+
+
+if __name__ == "__main__":
+    finished = run_seed(int(sys.argv[1]))
+    if "--trace" in sys.argv:
+        print(finished.loop.trace.text())
+    print(finished.loop.trace.digest())

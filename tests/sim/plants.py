@@ -1,0 +1,257 @@
+"""Bugs that are planted to see that the simulation finds them; docs/simulation.md lists them.
+
+A plant replaces one method or function while a run lasts, and counts how often it was
+called: a plant that never ran would prove nothing. `seed` is one that is known to find it.
+Compiled code cannot be changed like this, so plants are for the interpreted build.
+"""
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# Gives what takes the place of the original, which it is handed.
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A bug: where it is, what is wrong there, and a seed that finds it."""
+
+    name: str
+    where: str  # module:attribute or module:class.method
+    make: Make
+    seed: int
+    # A second place where the same is wrong, if one of them covers for the other.
+    also: "tuple[str, Make] | None" = None
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[list[int]]:
+        """Plants it; the list has one item for each call."""
+        with contextlib.ExitStack() as stack:
+            if self.also is not None:
+                stack.enter_context(self._plant(*self.also))
+            yield stack.enter_context(self._plant(self.where, self.make))
+
+    @contextlib.contextmanager
+    def _plant(self, where: str, make: Make) -> Iterator[list[int]]:
+        module_name, _, path = where.partition(":")
+        owner: Any = importlib.import_module(module_name)
+        *outer, name = path.split(".")
+        for part in outer:
+            owner = getattr(owner, part)
+        original = getattr(owner, name)
+        wrong = make(original)
+        calls: list[int] = []
+
+        def counted(*args: Any, **options: Any) -> Any:
+            calls.append(1)
+            return wrong(*args, **options)
+
+        setattr(owner, name, counted)
+        try:
+            yield calls
+        finally:
+            setattr(owner, name, original)
+
+
+def nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """It is simply not done."""
+    return lambda *args, **options: None
+
+
+def returns(value: Any) -> Make:
+    return lambda original: lambda *args, **options: value
+
+
+# ---- The broker --------------------------------------------------------------
+
+
+def _unsynced(original: Callable[..., Any]) -> Callable[..., Any]:
+    def write(self: Any, path: str, offset: int, data: bytes, *, sync: bool) -> None:
+        original(self, path, offset, data, sync=False)
+
+    return write
+
+
+def _answers_first(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.broker.subscription import answer_ack
+
+    def ack(self: Any, consumer: Any, command: Any) -> None:
+        request_id, command.request_id = command.request_id, None
+        answer_ack(consumer, request_id)
+        original(self, consumer, command)
+
+    return ack
+
+
+def _forgets_record(original: Callable[..., Any]) -> Callable[..., Any]:
+    def ack_indexes(self: Any, entry_id: int, record: int, size: int) -> None:
+        if entry_id in self.records:
+            self.messages -= size - self._forget(entry_id, size)
+        original(self, entry_id, record, size)
+
+    return ack_indexes
+
+
+def _used_ids(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.storage.ids import BLOCK
+
+    return lambda disk, salt, id_highest: max(original(disk, salt, id_highest) - BLOCK, 1)
+
+
+def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
+    def first_of(self: Any, slot: int, n: int) -> list[int]:
+        found: list[int] = original(self, slot, 1 << 30)
+        return found[::-1][:n]
+
+    return first_of
+
+
+def _fastest(original: Callable[..., Any]) -> Callable[..., Any]:
+    def slowest(self: Any) -> Any:
+        marks = [s.cursor.mark_delete for s in self.subscriptions.values()]
+        return max(marks) if marks else original(self)
+
+    return slowest
+
+
+def _not_written(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, deltas: self.ticket_last
+
+
+def _charges_twice(original: Callable[..., Any]) -> Callable[..., Any]:
+    def deliver(self: Any, *args: Any, **options: Any) -> int:
+        messages: int = original(self, *args, **options)
+        if options["redelivery_count"] > 0:
+            self.permits -= messages
+        return messages
+
+    return deliver
+
+
+def _whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
+    def settle(self: Any, key: int, left: int) -> int:
+        slot: int = original(self, key, left if left == 0 else self.pending[key] >> 17)
+        return slot
+
+    return settle
+
+
+# ---- The client --------------------------------------------------------------
+
+
+def _leaks(original: Callable[..., Any]) -> Callable[..., Any]:
+    def give_back(self: Any, permits: int) -> None:
+        original(self, permits - 1 if permits > 0 else permits)
+
+    return give_back
+
+
+def _acks_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, acks, index: original(self, acks, -1)
+
+
+def _drops_neighbours(original: Callable[..., Any]) -> Callable[..., Any]:
+    def drop_queued(self: Any, keys: set[int]) -> int:
+        return int(self._clear_queue())
+
+    return drop_queued
+
+
+def _shows_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, ledger_id, entry_id, batch_size, unacked: unacked
+
+
+BROKER = "magnetar.broker"
+CLIENT = "magnetar.client"
+
+PLANTS = [
+    Plant("data are not synced", "magnetar.testing.sim_disk:SimDisk.write", _unsynced, 1),
+    Plant(
+        "an ack is answered before it is durable",
+        f"{BROKER}.subscription:Subscription.ack",
+        _answers_first,
+        1,
+    ),
+    Plant(
+        "acks of one batch replace each other: no AND",
+        "magnetar.ack.ledger_acks:LedgerAcks.ack_indexes",
+        _forgets_record,
+        0,
+    ),
+    Plant("ids are given again after a crash", "magnetar.storage.store:read_ids", _used_ids, 1),
+    Plant(
+        "redelivery loses the order of a key",
+        f"{BROKER}.dispatch.replay:KeyReplay.first_of",
+        _last_first,
+        6,
+    ),
+    Plant(
+        "a key is with two consumers at once",
+        f"{BROKER}.dispatch.draining:HeldSlots.blocked",
+        returns(False),
+        18,
+    ),
+    Plant("a refused ack gets no answer", f"{BROKER}.subscription:refuse_ack", nothing, 13),
+    Plant(
+        "what is sent again is stored again, in spite of deduplication",
+        f"{BROKER}.deduplication:Deduplication.judge",
+        returns(0),
+        8,
+        (f"{BROKER}.deduplication:Deduplication.highest", returns(-1)),
+    ),
+    Plant("a skip is not written", "magnetar.storage.store:Store.append_deltas", _not_written, 12),
+    Plant("a topic is trimmed too far", f"{BROKER}.topic:Topic.slowest", _fastest, 1),
+    Plant(
+        "a redelivery costs permits twice",
+        f"{BROKER}.consumer:Consumer.deliver",
+        _charges_twice,
+        13,
+    ),
+    Plant(
+        "partial acks do not lower unackedMessages",
+        f"{BROKER}.consumer:Consumer.settle",
+        _whole_entries,
+        23,
+    ),
+    Plant("a permit leaks", f"{CLIENT}.consumer_core:ConsumerCore._give_back", _leaks, 1),
+    Plant(
+        "an ack of one message acks its whole batch",
+        f"{CLIENT}.ack_outbox:AckOutbox.acknowledge",
+        _acks_all,
+        0,
+    ),
+    Plant(
+        "a cumulative ack that was lost is not sent again",
+        f"{CLIENT}.ack_tracker:AckTracker._merge",
+        nothing,
+        45,
+    ),
+    Plant(
+        "acks that were lost are not retried",
+        f"{CLIENT}.ack_tracker:AckTracker._lost",
+        nothing,
+        4,
+    ),
+    Plant(
+        "a message comes again while its ack is pending",
+        f"{CLIENT}.ack_outbox:AckOutbox.unacked_of",
+        _shows_all,
+        15,
+    ),
+    Plant(
+        "a redelivery drops neighbours from the queue",
+        f"{CLIENT}.consumer_core:ConsumerCore._drop_queued",
+        _drops_neighbours,
+        42,
+    ),
+    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 0),
+    Plant(
+        "what is under way is not sent again",
+        f"{CLIENT}.send_queue:SendQueue.rewind",
+        nothing,
+        0,
+    ),
+]

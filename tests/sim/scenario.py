@@ -1,0 +1,120 @@
+"""What a seed draws: a topic, who publishes how, who consumes how, and what goes wrong."""
+
+from dataclasses import dataclass
+from random import Random
+
+from magnetar.client.options import ConsumerOptions
+from magnetar.testing.trouble import KINDS
+
+TOPIC = "persistent://public/default/t"
+TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
+# Whether this client tries acks again by itself (PIP-377).
+HAS_RETRIES = hasattr(ConsumerOptions("s"), "auto_retry_acknowledgement")
+
+
+@dataclass(frozen=True)
+class ProducerPlan:
+    name: str
+    batching: str  # "none", "default" or "key"; "chunks" splits large messages
+    keys: int
+    burst: int
+    delayed_share: float
+    pause_s: float
+
+
+@dataclass(frozen=True)
+class SubscriptionPlan:
+    name: str
+    type: str
+    consumers: int
+    acks: str  # "single", "list" or "cumulative"
+    receipts: bool
+    retries: bool
+    group_ms: int
+    queue_size: int
+    think_s: float
+    nack_share: float
+    seek_share: float
+    withhold: bool
+
+
+@dataclass(frozen=True)
+class Scenario:
+    partitions: int
+    deduplication: bool
+    ledger_entries_max: int
+    producers: tuple[ProducerPlan, ...]
+    subscriptions: tuple[SubscriptionPlan, ...]
+    skips: bool
+    vandal: bool
+    kinds: tuple[str, ...]
+    seconds: float
+    gap_s: float
+
+    @property
+    def topics(self) -> list[str]:
+        if self.partitions == 0:
+            return [TOPIC]
+        return [f"{TOPIC}-partition-{number}" for number in range(self.partitions)]
+
+
+def draw(random: Random) -> Scenario:
+    """One scenario; most runs have a few kinds of trouble, some have all, some none."""
+    kinds: tuple[str, ...] = KINDS
+    if random.random() < 0.8:
+        kinds = tuple(sorted(random.sample(KINDS, random.randrange(0, 5))))
+    producers = tuple(_producer(random, f"p{number}") for number in range(random.choice((1, 2))))
+    chunks = any(producer.batching == "chunks" for producer in producers)
+    subscriptions = tuple(
+        _subscription(random, f"s{number}", chunks=chunks)
+        for number in range(1 if random.random() < 0.6 else 2)
+    )
+    return Scenario(
+        partitions=random.choice((0, 0, 0, 2, 3)),
+        deduplication=random.random() < 0.4,
+        ledger_entries_max=random.choice((5, 20, 1000)),
+        producers=producers,
+        subscriptions=subscriptions,
+        skips=random.random() < 0.25,
+        vandal=random.random() < 0.15,
+        kinds=kinds,
+        seconds=random.choice((3.0, 8.0, 20.0)),
+        gap_s=random.choice((0.1, 0.5, 1.0)),
+    )
+
+
+def _producer(random: Random, name: str) -> ProducerPlan:
+    return ProducerPlan(
+        name,
+        batching=random.choice(("none", "default", "default", "key", "chunks")),
+        keys=random.choice((0, 1, 5)),
+        burst=random.choice((1, 5, 12)),
+        delayed_share=0.2 if random.random() < 0.2 else 0.0,
+        pause_s=random.choice((0.1, 0.5, 1.0)),
+    )
+
+
+def _subscription(random: Random, name: str, *, chunks: bool) -> SubscriptionPlan:
+    type = random.choice(TYPES)
+    single = type in ("Exclusive", "Failover")
+    consumers = 1 if type == "Exclusive" else random.choice((1, 2, 3))
+    acks = random.choice(("single", "list", "cumulative") if single else ("single", "list"))
+    return SubscriptionPlan(
+        name,
+        type,
+        consumers=consumers,
+        acks=acks,
+        receipts=random.random() < 0.6,
+        retries=HAS_RETRIES and random.random() < 0.6,
+        group_ms=random.choice((0, 20, 100)),
+        queue_size=random.choice((0, 1, 3, 10, 100)),
+        think_s=random.choice((0.0, 0.01, 0.2)),
+        nack_share=random.choice((0.0, 0.0, 0.1)),
+        seek_share=0.01 if random.random() < 0.15 else 0.0,
+        # What one consumer of a key keeps to itself, the others of Key_Shared wait for.
+        # Of a split message the broker counts the chunks, and nobody here knows how many.
+        withhold=acks != "cumulative"
+        and not chunks
+        and not (type == "KeyShared" and consumers > 1)
+        and random.random() < 0.5,
+    )

@@ -1,0 +1,65 @@
+"""The real broker and the real client under a seed: no invariant is violated.
+
+MAGNETAR_SIM_SEEDS says how many seeds; a failing one is repeated by `make sim SEED=n`.
+"""
+
+import os
+
+import pytest
+from sim.life import run_seed
+from sim.lying_disk import LyingDisk
+from sim.scenario import draw
+
+from magnetar.storage import CorruptionError
+from magnetar.testing import KINDS, SimLoop
+from magnetar.testing.history import AckKept, Received, Skipped, Stored
+
+SEEDS = int(os.environ.get("MAGNETAR_SIM_SEEDS", "50"))
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+# Found, and not yet mended; each is repeated by `make sim SEED=n`.
+KNOWN = {
+    25: "a cumulative ack is kept, and a copy of the message in the queue is handed out",
+    519: "a subscribe that timed out leaves a second consumer of the same id behind",
+    566: "a chunk of a message that was sent again stays unacked",
+}
+
+
+def _seed(seed: int) -> object:
+    if seed not in KNOWN:
+        return seed
+    return pytest.param(seed, marks=pytest.mark.xfail(reason=KNOWN[seed], strict=False))
+
+
+@pytest.mark.parametrize("seed", [_seed(seed) for seed in range(SEEDS)])
+def test_no_invariant_is_violated(seed: int) -> None:
+    history = run_seed(seed).history
+    assert sum(1 for _ in history.of(Stored)) > 3
+    assert sum(1 for _ in history.of(Received)) > 3
+
+
+def test_a_broker_that_answers_before_its_data_are_durable_is_found() -> None:
+    found = 0
+    for seed in range(40):
+        try:
+            run_seed(seed, disk_class=LyingDisk)
+        except (AssertionError, CorruptionError):
+            found += 1
+    assert found > 3
+
+
+def test_the_seeds_bring_every_kind_of_trouble_and_of_program() -> None:
+    scenarios = [draw(SimLoop(seed).random_for("scenario")) for seed in range(200)]
+    assert {kind for scenario in scenarios for kind in scenario.kinds} == set(KINDS)
+    plans = [plan for scenario in scenarios for plan in scenario.subscriptions]
+    assert len({(plan.type, plan.acks, plan.receipts) for plan in plans}) == 20
+    producers = [plan for scenario in scenarios for plan in scenario.producers]
+    assert {plan.batching for plan in producers} == {"none", "default", "key", "chunks"}
+    assert any(scenario.skips for scenario in scenarios)
+    assert any(scenario.vandal for scenario in scenarios)
+
+
+def test_a_run_has_something_to_judge() -> None:
+    history = run_seed(0).history
+    assert any(history.of(AckKept)) or any(history.of(Skipped)) or len(history) > 100

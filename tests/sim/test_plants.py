@@ -1,0 +1,43 @@
+"""A check that cannot fail is no check: every planted bug is found within 200 seeds.
+
+MAGNETAR_SIM_PLANT_SEEDS says how many seeds may be tried; the first is one that is known.
+"""
+
+import os
+
+import pytest
+from sim.life import run_seed
+from sim.plants import PLANTS, Plant
+
+import magnetar
+from magnetar.errors import MagnetarError
+
+SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", "200"))
+
+pytestmark = pytest.mark.skipif(magnetar.COMPILED, reason="compiled code cannot be changed")
+
+
+def find(plant: Plant, seeds: "list[int]") -> int | None:
+    """The first seed that fails with the bug in place, and only because of it."""
+    with plant.planted() as calls:
+        for seed in seeds:
+            calls.clear()
+            try:
+                run_seed(seed)
+            except (AssertionError, MagnetarError, ExceptionGroup):
+                assert calls, "the planted bug was never executed"
+                return seed
+    return None
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_planted_bug_is_found(plant: Plant) -> None:
+    known = [plant.seed] if plant.seed >= 0 else []
+    found = find(plant, [*known, *range(SEEDS_MAX)])
+    assert found is not None, f"{SEEDS_MAX} seeds did not find that {plant.name}"
+    run_seed(found)  # without the bug it does not fail
+
+
+def test_there_are_enough_plants() -> None:
+    assert len(PLANTS) >= 10
+    assert len({plant.name for plant in PLANTS}) == len(PLANTS)

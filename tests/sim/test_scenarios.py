@@ -1,0 +1,506 @@
+"""Races that Apache Pulsar lost once, or loses still, each by hand on the simulator.
+
+Numbers are of apache/pulsar's issues and pull requests. A scene says what happens in which
+order; everything else is left to the seed, so each runs under several. Real broker, real
+client. Scenes that need no time and no network are in tests/ack, tests/broker and
+tests/client.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from magnetar.broker.settings import BrokerSettings
+from magnetar.client.message import Message
+from magnetar.errors import MagnetarError, Timeout
+from magnetar.model import ConsumerType, InitialPosition, MessageId
+from magnetar.testing import CHECKERS, Place, RecordedConsumer, Simulation, check
+from magnetar.testing.history import AckAnswered, AckCame, LineEnded, Quiet, Skipped
+
+TOPIC = "persistent://public/default/t"
+SEEDS = range(4)
+SETTINGS = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, delayed_delivery_tick_ms=100)
+# How long one waits to see that nothing comes, in virtual time.
+QUIET_MS = 5000
+# Acks that are not sent unless somebody asks for it.
+NEVER_MS = 600_000
+
+
+class Scene:
+    """A broker and a topic, and the few words that scenes are told in."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.broker = simulation.broker
+        self.network = simulation.loop.network
+        self.client = simulation.client(operation_timeout_seconds=10)
+
+    async def publish(self, *batches: str, **options: Any) -> None:
+        """Each text is a batch of its letters."""
+        producer = await self.client.create_producer(
+            TOPIC,
+            batching_enabled=True,
+            batching_max_publish_delay_ms=NEVER_MS,
+            batching_max_messages=1000,
+        )
+        for batch in batches:
+            for letter in batch:
+                producer.send(letter.encode(), **options)
+            await producer.flush()
+        await producer.close()
+
+    async def subscribe(
+        self, type: ConsumerType = ConsumerType.Shared, **options: Any
+    ) -> RecordedConsumer:
+        client = options.pop("client", self.client)
+        found = await client.subscribe(
+            TOPIC,
+            "s",
+            consumer_type=type,
+            initial_position=InitialPosition.Earliest,
+            **{"acknowledgement_group_time_ms": 0, **options},
+        )
+        assert isinstance(found, RecordedConsumer)
+        return found
+
+    async def take(self, consumer: RecordedConsumer, count: int) -> dict[str, Message]:
+        """The next messages, by their letter."""
+        found: dict[str, Message] = {}
+        for _ in range(count):
+            message = await consumer.receive(timeout_millis=60_000)
+            found[message.data().decode()] = message
+        return found
+
+    async def rest(self, consumer: RecordedConsumer) -> str:
+        """The letters of all that still comes, in the order in which it does."""
+        letters = ""
+        while True:
+            try:
+                message = await consumer.receive(timeout_millis=QUIET_MS)
+            except Timeout:
+                return letters
+            letters += message.data().decode()
+
+    async def cut(self) -> None:
+        """Breaks every connection, and waits until clients are back."""
+        self.cut_now()
+        await asyncio.sleep(2)
+
+    def cut_now(self) -> None:
+        """Breaks every connection; nobody has noticed yet."""
+        for connection in list(self.network.connections.values()):
+            connection.cut()
+
+    async def crash(self, *, power_loss: bool = True) -> None:
+        self.broker.crash(power_loss=power_loss)
+        await asyncio.sleep(0.1)
+        await self.broker.start()
+
+    def counts(self) -> tuple[int, int, int]:
+        """Unacked messages and entries of the subscription, and what consumers hold."""
+        subscription = self.broker.subscription(TOPIC, "s")
+        assert subscription.dispatcher is not None
+        cursor = subscription.cursor
+        held = subscription.dispatcher.unacked_count()
+        return cursor.unacked_messages(), cursor.unacked_entries(), held
+
+
+Story = Callable[[Scene], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, seed: int, settings: BrokerSettings = SETTINGS) -> Simulation:
+    async def main() -> None:
+        await simulation.broker.start()
+        scene = Scene(simulation)
+        await story(scene)
+        simulation.history.add(Quiet())
+        await scene.client.close()
+
+    with Simulation(seed, settings=settings) as simulation:
+        simulation.run(main())
+    check(simulation.history, [checker for checker in CHECKERS if checker.__name__ != "delivered"])
+    return simulation
+
+
+def scene(story: Story) -> Callable[[int], None]:
+    """Makes a test of a story, under several seeds."""
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test(seed: int) -> None:
+        play(story, seed)
+
+    test.__doc__ = story.__doc__
+    return test
+
+
+async def _quietly(work: Awaitable[object]) -> None:
+    """An ack that may fail with its connection."""
+    try:
+        await work
+    except MagnetarError:
+        return
+
+
+# ---- Batches, and what is left of them ---------------------------------------
+
+
+@scene
+async def test_14982_20585_26475_what_is_acked_of_a_batch_stays_so_through_unload(s: Scene) -> None:
+    consumer = await s.subscribe(ack_receipt_enabled=True)
+    await s.publish("abcd")
+    got = await s.take(consumer, 4)
+    await consumer.acknowledge([got["a"], got["b"]])
+    await s.broker.unload(TOPIC)
+    assert sorted(await s.rest(consumer)) == ["c", "d"]
+    await consumer.close()
+    assert sorted(await s.rest(await s.subscribe())) == ["c", "d"]
+
+
+@scene
+async def test_26498_an_ack_behind_mark_delete_survives_kill_9(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish("x", "ab")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge(got["x"])
+    await consumer.acknowledge(got["a"])
+    await s.crash(power_loss=s.simulation.seed % 2 == 0)
+    assert await s.rest(consumer) == "b"
+
+
+@scene
+async def test_23840_ack_odd_nack_even_kill_the_consumer(s: Scene) -> None:
+    async def work() -> None:
+        client = s.simulation.client()
+        consumer = await s.subscribe(
+            client=client, ack_receipt_enabled=True, negative_ack_redelivery_delay_ms=50
+        )
+        for _ in range(6):
+            message = await consumer.receive()
+            if ord(message.data()) % 2:
+                await consumer.acknowledge(message)
+                acked.append(message.data().decode())
+            else:
+                consumer.negative_acknowledge(message)
+        await asyncio.sleep(1000)
+
+    acked: list[str] = []
+    await (await s.subscribe()).close()
+    await s.publish("abcdefgh", "ijkl")
+    program = s.simulation.program("worker", work)
+    await asyncio.sleep(s.simulation.loop.random_for("scene").random() * 0.3)
+    program.crash(silent=False)
+    rest = await s.rest(await s.subscribe())
+    assert not set(rest) & set(acked)
+    assert set(rest) | set(acked) == set("abcdefghijkl")
+    assert len(rest) == len(set(rest))
+
+
+@scene
+async def test_23436_exactly_the_refused_index_comes_back(s: Scene) -> None:
+    consumer = await s.subscribe(negative_ack_redelivery_delay_ms=100)
+    await s.publish("abc")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge(got["a"])
+    consumer.negative_acknowledge(got["b"])
+    await consumer.acknowledge(got["c"])
+    assert await s.rest(consumer) == "b"
+
+
+@scene
+async def test_23943_a_redelivery_leaves_neighbours_in_the_queue(s: Scene) -> None:
+    consumer = await s.subscribe(negative_ack_redelivery_delay_ms=50)
+    await s.publish("a", "b", "c")
+    got = await s.take(consumer, 1)
+    consumer.negative_acknowledge(got["a"])
+    await asyncio.sleep(1)
+    assert sorted(await s.rest(consumer)) == ["a", "b", "c"]
+
+
+@scene
+async def test_18454_18486_a_batch_that_comes_again_before_its_ack_was_sent(s: Scene) -> None:
+    consumer = await s.subscribe(acknowledgement_group_time_ms=NEVER_MS)
+    await s.publish("abcd")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge([got["a"], got["c"]])  # gathers
+    await s.cut()
+    assert sorted(await s.rest(consumer)) == ["b", "d"]
+
+
+# ---- Cumulative acks ---------------------------------------------------------
+
+
+@scene
+async def test_7683_a_cumulative_ack_that_the_network_lost_is_sent_again(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, acknowledgement_group_time_ms=50)
+    await s.publish(*"abcdefghij")
+    got = await s.take(consumer, 10)
+    await consumer.acknowledge_cumulative(got["j"])
+    s.cut_now()
+    assert await s.rest(consumer) == ""
+    await asyncio.sleep(1)
+    assert s.counts()[0] == 0
+
+
+@scene
+async def test_13945_10478_a_gathered_cumulative_ack_loses_nothing_in_a_reconnect(
+    s: Scene,
+) -> None:
+    consumer = await s.subscribe(ConsumerType.Failover, acknowledgement_group_time_ms=NEVER_MS)
+    await s.publish(*"abcdef")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge_cumulative(got["c"])
+    await s.cut()
+    assert await s.rest(consumer) == "def"
+
+
+@scene
+async def test_8997_4931_a_cumulative_ack_inside_a_batch_goes_on_behind_it(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish("abcd", "efgh")
+    got = await s.take(consumer, 6)
+    both = [consumer.acknowledge_cumulative(got[letter]) for letter in "bf"]
+    await asyncio.gather(*both)
+    await s.cut()
+    assert await s.rest(consumer) == "gh"
+
+
+@scene
+async def test_18042_a_late_lower_cumulative_ack_takes_nothing_back(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish("abcd")
+    got = await s.take(consumer, 4)
+    await consumer.acknowledge_cumulative(got["c"])
+    await consumer.acknowledge_cumulative(got["a"])
+    await s.crash()
+    assert await s.rest(consumer) == "d"
+
+
+# ---- Answers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_23261_every_ack_is_answered_while_the_topic_is_unloaded(seed: int) -> None:
+    async def story(s: Scene) -> None:
+        consumer = await s.subscribe(ack_receipt_enabled=True)
+        letters = "".join(chr(ord("0") + n) for n in range(60))
+        await s.publish(*letters)
+        unloading: list[asyncio.Task[None]] = []
+        async with asyncio.timeout(300), asyncio.TaskGroup() as group:
+            for number in range(60):
+                message = await consumer.receive()
+                group.create_task(_quietly(consumer.acknowledge(message)))
+                if number % 20 == 10:
+                    unloading.append(asyncio.create_task(s.broker.unload(TOPIC)))
+        await asyncio.gather(*unloading)
+
+    history = play(story, seed).history
+    ended = {fact.line for fact in history.of(LineEnded)}
+    asked = {(f.line, f.request) for f in history.of(AckCame) if f.line not in ended}
+    assert asked <= {(fact.line, fact.request) for fact in history.of(AckAnswered)}
+
+
+@scene
+async def test_21958_after_acks_and_unloads_at_a_high_rate_nothing_is_left(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Shared, auto_retry_acknowledgement=True)
+    letters = "".join(chr(ord("0") + n) for n in range(60))
+    await s.publish(*[letters[n : n + 4] for n in range(0, 60, 4)])
+    seen = 0
+    while s.counts()[0]:
+        try:
+            message = await consumer.receive(timeout_millis=1000)
+        except Timeout:
+            continue
+        await consumer.acknowledge(message)
+        seen += 1
+        if seen % 15 == 0:
+            await s.broker.unload(TOPIC)
+            await asyncio.sleep(0.2)
+            await consumer.get_last_message_id()  # it is back
+    await asyncio.sleep(1)
+    assert s.counts() == (0, 0, 0)
+
+
+@scene
+async def test_read_5_closing_while_disconnected_leaves_nobody_waiting(s: Scene) -> None:
+    consumer = await s.subscribe(ack_receipt_enabled=True)
+    await s.publish("a")
+    message = await consumer.receive()
+    s.broker.crash(power_loss=True)
+    ack = asyncio.create_task(_quietly(consumer.acknowledge(message)))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        await consumer.close()
+        await ack
+    await s.broker.start()
+
+
+# ---- Seeks -------------------------------------------------------------------
+
+
+@scene
+async def test_11825_nothing_before_the_place_comes_after_a_seek_into_a_batch(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, start_message_id_inclusive=True)
+    await s.publish("abcd", "ef")
+    got = await s.take(consumer, 3)
+    await consumer.seek(got["c"].message_id())
+    assert await s.rest(consumer) == "cdef"
+    await s.cut()
+    assert await s.rest(consumer) == "cdef"
+
+
+@scene
+async def test_26304_a_seek_is_not_lost_to_an_ack_beside_it(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish(*"abcdef")
+    got = await s.take(consumer, 6)
+    acks = [asyncio.create_task(_quietly(consumer.acknowledge(got[x]))) for x in "abc"]
+    await consumer.seek(MessageId.earliest)
+    await asyncio.gather(*acks)
+    # What was acked before the seek is not acked any more.
+    assert (await s.rest(consumer))[-6:] == "abcdef"
+
+
+@scene
+async def test_read_6_acks_from_before_a_seek_do_not_come_after_it(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, acknowledgement_group_time_ms=200)
+    await s.publish("abcd")
+    got = await s.take(consumer, 4)
+    s.cut_now()
+    await consumer.acknowledge([got["a"], got["b"]])
+    await consumer.seek(MessageId.earliest)
+    assert await s.rest(consumer) == "abcd"
+    await asyncio.sleep(1)
+    await s.cut()
+    assert await s.rest(consumer) == "abcd"
+
+
+# ---- Keys, delays, limits, skips ---------------------------------------------
+
+
+@scene
+async def test_22709_key_shared_goes_on_after_restarts_under_load(s: Scene) -> None:
+    async def work() -> None:
+        client = s.simulation.client(operation_timeout_seconds=10)
+        consumer = await s.subscribe(
+            ConsumerType.KeyShared, client=client, auto_retry_acknowledgement=True
+        )
+        async for message in consumer:
+            await asyncio.sleep(0.01)
+            await consumer.acknowledge(message)
+
+    await (await s.subscribe(ConsumerType.KeyShared)).close()
+    for number in range(3):
+        s.simulation.program(f"worker {number}", work)
+    letters = "".join(chr(ord("0") + n) for n in range(60))
+    for number in range(4):
+        await s.publish(*letters[number * 15 : number * 15 + 15], partition_key=f"k{number}")
+        await s.crash(power_loss=number % 2 == 0)
+    async with asyncio.timeout(300):
+        while not (s.broker.up and _is_loaded(s) and s.counts()[0] == 0):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+
+
+def _is_loaded(s: Scene) -> bool:
+    if not s.broker.is_loaded(TOPIC):
+        return False
+    return s.broker.subscription(TOPIC, "s").dispatcher is not None
+
+
+@scene
+async def test_20099_delayed_messages_come_once_after_an_unload(s: Scene) -> None:
+    consumer = await s.subscribe()
+    await s.publish(*"abc", deliver_after=timedelta(seconds=3))
+    await asyncio.sleep(0.5)
+    await s.broker.unload(TOPIC)
+    assert sorted(await s.rest(consumer)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_22657_a_consumer_is_not_blocked_with_nothing_unacked(seed: int) -> None:
+    async def story(s: Scene) -> None:
+        consumer = await s.subscribe(ack_receipt_enabled=True)
+        await s.publish("abc", "def", "ghi")
+        for _ in range(9):
+            message = await consumer.receive(timeout_millis=60_000)
+            await consumer.acknowledge(message)
+        await asyncio.sleep(1)
+        assert s.counts() == (0, 0, 0)
+
+    settings = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, max_unacked_per_consumer=1)
+    play(story, seed, settings)
+
+
+@scene
+async def test_13383_14288_17003_23796_unacked_is_exact_whoever_acks(s: Scene) -> None:
+    one = await s.subscribe(negative_ack_redelivery_delay_ms=100, ack_receipt_enabled=True)
+    await s.publish("abcd")
+    got = await s.take(one, 4)
+    await one.acknowledge(got["a"])
+    assert s.counts() == (3, 1, 3)
+    one.negative_acknowledge(got["b"])
+    await one.acknowledge(got["b"])
+    await asyncio.sleep(1)
+    other = await s.subscribe(ack_receipt_enabled=True)
+    await other.acknowledge([got["c"].message_id(), got["d"].message_id()])
+    await asyncio.sleep(1)
+    assert s.counts() == (0, 0, 0)
+
+
+@scene
+async def test_25581_25589_25592_a_skip_beside_a_redelivery(s: Scene) -> None:
+    consumer = await s.subscribe(negative_ack_redelivery_delay_ms=0, ack_receipt_enabled=True)
+    await s.publish("abc")
+    got = await s.take(consumer, 3)
+    id = got["b"].message_id()
+    place = Place(id.ledger_id(), id.entry_id(), id.batch_index())
+    consumer.negative_acknowledge(got["a"])
+    await s.broker.skip([TOPIC], "s", [place])
+    s.simulation.history.add(Skipped(TOPIC, "s", (place,)))
+    again = await s.rest(consumer)
+    assert set(again) >= {"a"}
+    await asyncio.sleep(1)
+    assert s.counts() == (2, 1, 2)
+
+
+@scene
+async def test_26594_a_group_of_two_is_sent_when_it_is_full(s: Scene) -> None:
+    consumer = await s.subscribe(
+        acknowledgement_group_time_ms=NEVER_MS, max_acknowledgement_group_size=2
+    )
+    await s.publish("a", "bc")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge(got["a"])
+    await consumer.acknowledge(got["b"])
+    await asyncio.sleep(1)
+    assert s.counts()[0] == 1
+
+
+# ---- PIP-377 -----------------------------------------------------------------
+
+
+@scene
+async def test_pip_377_an_ack_that_is_pending_is_not_seen_again(s: Scene) -> None:
+    """The message is in the queue a second time when its first copy is acked."""
+    consumer = await s.subscribe(auto_retry_acknowledgement=True, acknowledgement_group_time_ms=50)
+    await s.publish("ab", "c")
+    got = await s.take(consumer, 3)
+    await s.cut()  # everything is in the queue again
+    await consumer.acknowledge([got["a"], got["c"]])
+    assert await s.rest(consumer) == "b"
+
+
+@scene
+async def test_pip_377_acks_through_crashes_are_kept_and_seen_once(s: Scene) -> None:
+    consumer = await s.subscribe(auto_retry_acknowledgement=True, ack_receipt_enabled=True)
+    await s.publish("abc", "def")
+    got = await s.take(consumer, 6)
+    acks = [asyncio.create_task(consumer.acknowledge(message)) for message in got.values()]
+    await s.crash()
+    await s.crash(power_loss=False)
+    async with asyncio.timeout(120):
+        await asyncio.gather(*acks)
+    assert await s.rest(consumer) == ""
+    assert s.counts()[0] == 0

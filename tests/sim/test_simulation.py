@@ -1,0 +1,180 @@
+"""The kit itself: what docs/simulation.md shows works, and checkers find what they are for."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sim.plants import PLANTS
+
+from magnetar.testing import CHECKERS, History, Place, ViolationError, check
+from magnetar.testing import checkers as judges
+from magnetar.testing.history import (
+    AckAnswered,
+    AckAsked,
+    AckCame,
+    AckKept,
+    Counted,
+    Dispatched,
+    Fact,
+    Granted,
+    LineEnded,
+    Nacked,
+    Opened,
+    Quiet,
+    Received,
+    SeekAnswered,
+    SeekCame,
+    Sent,
+    Skipped,
+    Sought,
+    Stored,
+    Subscribed,
+)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"
+
+
+def test_the_example_of_the_documentation_works() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(program, str(DOCUMENT), "exec"), names)
+    names["test_every_order_is_booked_whatever_happens"]()
+
+
+def test_the_documentation_lists_every_planted_bug_and_every_checker() -> None:
+    text = DOCUMENT.read_text()
+    assert [plant.name for plant in PLANTS if f"| {plant.name} |" not in text] == []
+    assert [judge.__name__ for judge in CHECKERS if f"`{judge.__name__}`" not in text] == []
+
+
+# ---- Each checker, on a history by hand ----------------------------------------
+
+
+def history(*facts: Fact) -> History:
+    found = History()
+    for fact in facts:
+        found.add(fact)
+    return found
+
+
+def received(entry: int, payload: bytes = b"m", consumer: str = "c") -> Received:
+    return Received(consumer, "s", "t", Place(1, entry), 0, payload, "", 0)
+
+
+def asked(entry: int, number: int = 0, *, cumulative: bool = False) -> AckAsked:
+    return AckAsked("c", "s", number, (Place(1, entry),), cumulative, "t")
+
+
+def opened(*, retries: bool = False) -> Opened:
+    return Opened("c", "s", "Shared", True, retries)
+
+
+def subscribed(line: int, type: str = "Shared") -> Subscribed:
+    return Subscribed(line, 1, "t", "s", type, f"c{line}")
+
+
+def dispatched(line: int, entry: int, unacked: int = 1, key: bytes = b"k") -> Dispatched:
+    return Dispatched(line, 1, 1, entry, unacked, key, False)
+
+
+def came(line: int, entry: int, left: int = 0, request: int = 7) -> AckCame:
+    return AckCame(line, 1, request, ((1, entry, left),), False)
+
+
+SENT = Sent("p", 0, "t", b"m", "", False)
+STORED = Stored("p", 0, Place(1, 0), -1)
+GRANTED = Granted(1, 1, 10)
+ANSWERED = AckAnswered(1, 1, 7, "")
+
+BAD: list[tuple[str, list[Fact]]] = [
+    ("one_name", [SENT, STORED, received(0, b"other")]),
+    ("stored_once", [received(0), received(1)]),
+    ("whole", [SENT, received(0, b"m and more")]),
+    ("delivered", [opened(), SENT, STORED]),
+    ("stays_acked", [subscribed(1), came(1, 0), ANSWERED, dispatched(1, 0)]),
+    ("stays_acked", [subscribed(1), came(1, 0, 0b101), ANSWERED, dispatched(1, 0, 0b110)]),
+    ("stays_acked", [subscribed(1), Skipped("t", "s", (Place(1, 0, 2),)), dispatched(1, 0, 4)]),
+    ("acked_once", [opened(), received(0), asked(0), AckKept("c", 0), received(0)]),
+    ("acked_once", [opened(), asked(5, cumulative=True), AckKept("c", 0), received(3)]),
+    ("settled", [opened(retries=True), received(0), asked(0), received(0)]),
+    ("permitted", [subscribed(1), Granted(1, 1, 1), dispatched(1, 0, 3), dispatched(1, 1)]),
+    ("answered", [subscribed(1), came(1, 0), Quiet()]),
+    ("in_order", [subscribed(1, "Exclusive"), dispatched(1, 1), dispatched(1, 0)]),
+    ("in_order", [subscribed(1, "KeyShared"), dispatched(1, 1), dispatched(1, 0)]),
+    (
+        "one_holder",
+        [
+            subscribed(1, "KeyShared"),
+            subscribed(2, "KeyShared"),
+            dispatched(1, 0),
+            dispatched(2, 1),
+        ],
+    ),
+    (
+        "published_order",
+        [SENT, Sent("p", 1, "t", b"n", "", False), STORED, Stored("p", 1, Place(0, 9), -1)],
+    ),
+    ("counted", [Counted("t", "s", "msgBacklog", 1, 2)]),
+]
+
+GOOD: list[tuple[str, list[Fact]]] = [
+    ("one_name", [SENT, STORED, received(0), received(0)]),
+    ("delivered", [opened(), SENT, STORED, received(0)]),
+    ("delivered", [opened(), SENT, STORED, Skipped("t", "s", (Place(1, 0),))]),
+    ("stays_acked", [subscribed(1), came(1, 0), dispatched(1, 0)]),
+    ("stays_acked", [subscribed(1), came(1, 0), AckAnswered(1, 1, 7, "no"), dispatched(1, 0)]),
+    (
+        "stays_acked",
+        [
+            subscribed(1),
+            came(1, 0),
+            ANSWERED,
+            SeekCame(1, 1, 8),
+            SeekAnswered(1, 8, ""),
+            dispatched(1, 0),
+        ],
+    ),
+    ("acked_once", [opened(), asked(0), received(0)]),
+    (
+        "acked_once",
+        [opened(), asked(0), AckKept("c", 0), Sought("c", "s", False), received(0)],
+    ),
+    ("settled", [opened(), asked(0), received(0)]),
+    ("answered", [subscribed(1), came(1, 0), LineEnded(1), Quiet()]),
+    ("in_order", [subscribed(1), dispatched(1, 1), dispatched(1, 0)]),
+    (
+        "one_holder",
+        [
+            subscribed(1, "KeyShared"),
+            subscribed(2, "KeyShared"),
+            dispatched(1, 0),
+            came(1, 0),
+            dispatched(2, 1),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "facts"), BAD)
+def test_a_checker_finds_what_it_is_for(name: str, facts: list[Fact]) -> None:
+    with pytest.raises(ViolationError) as caught:
+        check(history(*facts), [getattr(judges, name)])
+    assert len(caught.value.violations) == 1
+    assert str(caught.value.violations[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "facts"), GOOD)
+def test_a_checker_lets_pass_what_may_be(name: str, facts: list[Fact]) -> None:
+    check(history(*facts), [getattr(judges, name)])
+
+
+def test_every_checker_has_a_history_that_it_finds_fault_with() -> None:
+    assert {name for name, _ in BAD} >= {judge.__name__ for judge in CHECKERS}
+
+
+def test_what_was_refused_is_waited_for_until_it_comes_or_is_acked() -> None:
+    nack = Nacked("c", "s", Place(1, 3))
+    assert list(judges.unreturned(history(received(3), nack))) == [nack]
+    for end in (received(3), asked(3), asked(4, cumulative=True), Sought("c", "s", False)):
+        assert list(judges.unreturned(history(received(3), nack, end))) == []

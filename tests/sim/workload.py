@@ -1,0 +1,291 @@
+"""The programs of a run: producers, consumers, an operator who skips, and a vandal.
+
+They behave as programs of users do, and know nothing of checks. What outlives them is in
+the `Book`, which stands for the users' own database: whether to go on publishing, and which
+messages are kept unacked for now (so that counters have something to count).
+"""
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+from sim.scenario import TOPIC, ProducerPlan, Scenario, SubscriptionPlan
+
+from magnetar.client.message import Message
+from magnetar.client.options import BatchingType
+from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
+from magnetar.model import ConsumerType, InitialPosition, MessageId
+from magnetar.testing.history import Place, Skipped, place_of
+from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
+from magnetar.testing.simulation import Simulation
+
+CLIENT = {"operation_timeout_seconds": 10, "connection_timeout_ms": 3000}
+CLIENT |= {"keep_alive_interval_seconds": 5}
+# What one producer publishes in a run, about: more takes long and shows no more.
+MESSAGES_MAX = 150
+# One message of so many is kept unacked until the end.
+WITHHELD = 9
+UNACKED_LIST = 5
+# How much of a split message is in one entry.
+CHUNK_BYTES = 300
+# Each brings everything again that is still there.
+SEEKS_MAX = 2
+
+
+@dataclass
+class Book:
+    """What the programs know together, and keep when one of them dies."""
+
+    publishing: bool = True
+    released: bool = False
+    ending: bool = False
+    numbers: dict[str, int] = field(default_factory=dict)
+    # By subscription: what is kept unacked, and where it is.
+    withheld: dict[str, dict[Place, str]] = field(default_factory=dict)
+    # Skips that were asked for and may have been done.
+    doubtful: dict[str, dict[Place, None]] = field(default_factory=dict)
+    consumers: dict[str, RecordedConsumer] = field(default_factory=dict)
+
+    def withholds(self, plan: SubscriptionPlan, message: Message) -> bool:
+        if not plan.withhold or self.released:
+            return False
+        place = place_of(message.message_id())
+        chosen = zlib.crc32(message.data()) % WITHHELD == 0
+        return chosen and place not in self.doubtful.setdefault(plan.name, {})
+
+
+class Publisher:
+    """Publishes in bursts; one that was killed goes on with new messages."""
+
+    def __init__(self, simulation: Simulation, book: Book, plan: ProducerPlan) -> None:
+        self._simulation = simulation
+        self._book = book
+        self._plan = plan
+        self._random = simulation.loop.random_for(f"publisher {plan.name}")
+
+    async def main(self) -> None:
+        client = self._simulation.client(**CLIENT)
+        producer = await self._open(client.create_producer)
+        while self._book.publishing:
+            if self._book.numbers.get(self._plan.name, 0) >= MESSAGES_MAX:
+                await asyncio.sleep(0.5)
+                continue
+            for _ in range(1 + self._random.randrange(self._plan.burst)):
+                with contextlib.suppress(MagnetarError):
+                    await self._send(producer)
+            await asyncio.sleep(self._random.random() * self._plan.pause_s)
+        with contextlib.suppress(MagnetarError):
+            await producer.flush()
+        await client.close()
+
+    async def _open(self, create: Callable[..., object]) -> RecordedProducer:
+        plan = self._plan
+        by_key = plan.batching == "key"
+        while True:
+            with contextlib.suppress(MagnetarError):
+                made = await create(  # type: ignore[misc]
+                    TOPIC,
+                    producer_name=plan.name,
+                    send_timeout_millis=0,
+                    block_if_queue_full=True,
+                    max_pending_messages=50,
+                    batching_enabled=plan.batching in ("default", "key"),
+                    chunking_enabled=plan.batching == "chunks",
+                    chunk_max_message_size=CHUNK_BYTES if plan.batching == "chunks" else 0,
+                    batching_max_messages=4 + self._random.randrange(6),
+                    batching_max_publish_delay_ms=10,
+                    batching_type=BatchingType.KeyBased if by_key else BatchingType.Default,
+                )
+                assert isinstance(made, RecordedProducer)
+                return made
+            await asyncio.sleep(0.3)
+
+    async def _send(self, producer: RecordedProducer) -> None:
+        plan, random = self._plan, self._random
+        number = self._book.numbers.get(plan.name, 0)
+        self._book.numbers[plan.name] = number + 1
+        options: dict[str, object] = {}
+        if plan.keys:
+            options["partition_key"] = f"k{random.randrange(plan.keys)}"
+        if random.random() < plan.delayed_share:
+            options["deliver_after"] = timedelta(seconds=random.random() * 3)
+        content = f"{plan.name} {number}".encode()
+        if plan.batching == "chunks":
+            content = content.ljust(random.randrange(4 * CHUNK_BYTES), b".")
+        await producer.send_when_room(content, **options)
+
+
+class Worker:
+    """Consumes: acks, refuses, seeks, keeps some messages for later."""
+
+    def __init__(
+        self, simulation: Simulation, book: Book, plan: SubscriptionPlan, name: str
+    ) -> None:
+        self._simulation = simulation
+        self._book = book
+        self._plan = plan
+        self._name = name
+        self._random = simulation.loop.random_for(f"worker {name}")
+        self._seeks_left = SEEKS_MAX
+
+    async def main(self) -> None:
+        client = self._simulation.client(**CLIENT)
+        consumer = await self._subscribe(client.subscribe)
+        self._book.consumers[self._name] = consumer
+        kept: list[Message] = []
+        gathered: list[Message] = []
+        async with asyncio.TaskGroup() as tasks:
+            while not self._book.ending:
+                if self._book.released and kept:
+                    tasks.create_task(self._ack(consumer, kept))
+                    kept = []
+                try:
+                    message = await consumer.receive(timeout_millis=500)
+                except Timeout:
+                    if gathered:
+                        tasks.create_task(self._ack(consumer, gathered))
+                        gathered = []
+                    continue
+                if self._plan.think_s:
+                    await asyncio.sleep(self._random.random() * self._plan.think_s)
+                gathered = await self._handle(consumer, message, kept, gathered, tasks)
+        await client.close()
+
+    async def _subscribe(self, subscribe: Callable[..., object]) -> RecordedConsumer:
+        plan = self._plan
+        options: dict[str, object] = {}
+        if plan.retries:
+            options["auto_retry_acknowledgement"] = True
+        while True:
+            with contextlib.suppress(MagnetarError):
+                made = await subscribe(  # type: ignore[misc]
+                    TOPIC,
+                    plan.name,
+                    consumer_type=ConsumerType[plan.type],
+                    consumer_name=self._name,
+                    initial_position=InitialPosition.Earliest,
+                    receiver_queue_size=plan.queue_size,
+                    ack_receipt_enabled=plan.receipts,
+                    acknowledgement_group_time_ms=plan.group_ms,
+                    negative_ack_redelivery_delay_ms=200,
+                    expire_time_of_incomplete_chunked_message_ms=60_000,
+                    **options,
+                )
+                assert isinstance(made, RecordedConsumer)
+                return made
+            await asyncio.sleep(0.3)
+
+    async def _handle(
+        self,
+        consumer: RecordedConsumer,
+        message: Message,
+        kept: list[Message],
+        gathered: list[Message],
+        tasks: asyncio.TaskGroup,
+    ) -> list[Message]:
+        """What becomes of one message; returns those that are acked together later."""
+        plan, random, book = self._plan, self._random, self._book
+        if book.publishing and self._seeks_left and random.random() < plan.seek_share:
+            self._seeks_left -= 1
+            with contextlib.suppress(MagnetarError):
+                await consumer.seek(MessageId.earliest)
+            return []
+        if book.withholds(plan, message):
+            place = place_of(message.message_id())
+            book.withheld.setdefault(plan.name, {})[place] = message.topic_name()
+            kept.append(message)
+        elif book.publishing and random.random() < plan.nack_share:
+            consumer.negative_acknowledge(message)
+        elif plan.acks == "single":
+            await self._ack_now_or_later(consumer, [message], tasks)
+        else:
+            gathered.append(message)
+            if len(gathered) >= 1 + random.randrange(UNACKED_LIST):
+                await self._ack_now_or_later(consumer, gathered, tasks)
+                return []
+        return gathered
+
+    async def _ack_now_or_later(
+        self, consumer: RecordedConsumer, messages: list[Message], tasks: asyncio.TaskGroup
+    ) -> None:
+        if self._random.random() < 0.5:
+            await self._ack(consumer, messages)
+        else:
+            tasks.create_task(self._ack(consumer, messages))
+
+    async def _ack(self, consumer: RecordedConsumer, messages: list[Message]) -> None:
+        """Acks until that has worked, or the consumer is gone."""
+        while True:
+            try:
+                if self._plan.acks == "cumulative":
+                    last = {message.topic_name(): message for message in messages}
+                    for message in last.values():
+                        await consumer.acknowledge_cumulative(message)
+                elif len(messages) == 1:
+                    await consumer.acknowledge(messages[0])
+                else:
+                    await consumer.acknowledge(messages)
+                return
+            except AlreadyClosed:
+                return
+            except MagnetarError:
+                await asyncio.sleep(0.2)
+
+
+async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> None:
+    """An operator who skips messages that consumers keep unacked."""
+    random = simulation.loop.random_for("operator")
+    while book.publishing:
+        await asyncio.sleep(random.random() * 2)
+        plan = random.choice(scenario.subscriptions)
+        withheld = book.withheld.get(plan.name, {})
+        if not withheld or not simulation.broker.up:
+            continue
+        places = random.sample(list(withheld), min(len(withheld), 1 + random.randrange(3)))
+        if random.random() < 0.2:
+            await _skip_wrongly(simulation, scenario, plan, places)
+            continue
+        topics = [withheld.pop(place) for place in places]
+        # Until we are told, it may be skipped or not; if it comes again it is acked.
+        book.doubtful.setdefault(plan.name, {}).update(dict.fromkeys(places))
+        with contextlib.suppress(MagnetarError):
+            await simulation.broker.skip(scenario.topics, plan.name, places)
+            for topic, place in zip(topics, places, strict=True):
+                simulation.history.add(Skipped(topic, plan.name, (place,)))
+
+
+async def _skip_wrongly(
+    simulation: Simulation, scenario: Scenario, plan: SubscriptionPlan, places: list[Place]
+) -> None:
+    """I5: a list with one bad id changes nothing."""
+    wrong = [*places, Place(places[0].ledger, places[0].entry, 10_000)]
+    with contextlib.suppress(MagnetarError):
+        await simulation.broker.skip(scenario.topics, plan.name, wrong)
+        raise AssertionError(f"I5: {wrong} was skipped")
+
+
+async def vandalise(simulation: Simulation, book: Book) -> None:
+    """I8: bytes that are no protocol, or nearly one, on connections of their own."""
+    random = simulation.loop.random_for("vandal")
+    while book.publishing:
+        await asyncio.sleep(random.random())
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", simulation.broker.port)
+            writer.write(_rubbish(random))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def _rubbish(random: Random) -> bytes:
+    if random.random() < 0.5:
+        return random.randbytes(random.randrange(1, 200))
+    # The right length, and a command that is none.
+    body = random.randbytes(random.randrange(4, 60))
+    return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body

@@ -1,0 +1,85 @@
+"""Offsets as Spark keeps them: the same text for the same places, whatever their order."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magnetar.errors import SettingsError, UsageError
+from magnetar.spark.plan.offsets import Offsets, offsets_of
+from magnetar.spark.plan.place import BEGINNING, behind_entry, entry_end, parse_place, place_text
+
+NUMBER = st.integers(0, 50)
+PLACES = st.tuples(NUMBER, NUMBER, st.integers(0, 5)) | st.just(BEGINNING)
+OFFSETS = st.dictionaries(st.sampled_from("abcdef"), PLACES)
+
+
+@given(OFFSETS)
+def test_the_order_of_topics_does_not_count(
+    places: dict[str, tuple[int, int, int]],
+) -> None:
+    shuffled = dict(reversed(list(places.items())))
+    assert Offsets(places).to_json() == Offsets(shuffled).to_json()
+
+
+@given(OFFSETS)
+def test_they_come_back_from_json_as_the_same_text(
+    places: dict[str, tuple[int, int, int]],
+) -> None:
+    offsets = Offsets(places, {topic: 9 for topic, place in places.items() if place[2]})
+    back = offsets_of(json.loads(offsets.to_json()))
+    assert (back, back.sizes) == (offsets, offsets.sizes)
+    assert hash(back) == hash(offsets)
+    # Spark writes what it was given with keys as they are, and compares the text.
+    assert json.dumps(back.to_value()) == json.dumps(offsets.to_value())
+
+
+@given(OFFSETS, OFFSETS)
+def test_ranges_are_what_lies_between(
+    start: dict[str, tuple[int, int, int]], end: dict[str, tuple[int, int, int]]
+) -> None:
+    ranges = Offsets(start).ranges_to(Offsets(end))
+    assert [topic for topic, _, _ in ranges] == sorted(
+        topic for topic in end if start.get(topic, BEGINNING) < end[topic]
+    )
+    for topic, first, last in ranges:
+        assert (first, last) == (start.get(topic, BEGINNING), end[topic])
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning() -> None:
+    before = Offsets({"t-partition-0": (3, 5, 0)})
+    after = Offsets({"t-partition-0": (3, 5, 0), "t-partition-1": (4, 2, 0)})
+    assert before.ranges_to(after) == [("t-partition-1", BEGINNING, (4, 2, 0))]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("[", "no JSON"),
+        (3, "no JSON object"),
+        ({"v": 2, "topics": {}}, "version 2"),
+        ({"v": 1}, "`topics` is missing"),
+        ({"v": 1, "topics": {"t": 3}}, "has no place"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": "x", "b": 0}}}, "is no number"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": True, "b": 0}}}, "is no number"),
+    ],
+)
+def test_what_is_no_offset_is_refused(value: object, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        offsets_of(value)
+
+
+def test_an_offset_is_compared_with_offsets_alone() -> None:
+    assert Offsets() != {}
+    assert offsets_of(Offsets({"t": (1, 2, 3)}).to_json()).places == {"t": (1, 2, 3)}
+
+
+def test_places_are_read_and_shown() -> None:
+    assert parse_place("o", "7:4:2") == (7, 4, 2)
+    assert place_text(BEGINNING) == "the beginning"
+    assert behind_entry(-1, -1) == BEGINNING
+    assert entry_end((7, 4, 2)) == (7, 5)
+    for text in ("", "7", "7:4:2:1", "a:b", "7:-1", "7:٣", "7:99999999999999999999"):
+        with pytest.raises(SettingsError, match="is no message id"):
+            parse_place("o", text)

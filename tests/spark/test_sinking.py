@@ -1,0 +1,200 @@
+"""What a task of a sink publishes, once, in one process and without a JVM."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+from support.broker_process import BrokerProcess
+from support.tables import Tables, path_of
+
+import magnetar
+from magnetar.errors import SettingsError
+from magnetar.spark.digests import DigestMismatchError, Digests
+from magnetar.spark.plan.options import WriteOptions
+from magnetar.spark.publish import TaskId, publish
+from magnetar.spark.sink import StreamWriter, Written, check_sink
+
+
+@pytest.fixture
+def sink(options: dict[str, str], checkpoint: str, tables: Tables) -> WriteOptions:
+    """`tables` closes the clients of this process."""
+    return WriteOptions({**options, "checkpointLocation": checkpoint})
+
+
+def batch(values: list[bytes | None], **columns: Any) -> "pa.RecordBatch":
+    return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
+
+
+def task(batch_id: int = 0, number: int = 0, attempt: int = 0) -> TaskId:
+    return TaskId("query", batch_id, number, attempt)
+
+
+VALUES: list[bytes | None] = [b"c", b"a", b"b", b"a"]
+
+
+def test_a_second_run_publishes_nothing_more(sink: WriteOptions, tables: Tables) -> None:
+    assert publish(sink, task(), iter([batch(VALUES)])) == 4
+    assert tables.values() == ["a", "a", "b", "c"], "in the order of what they hold"
+    # In another order, in other record batches: the same rows.
+    again = [batch(VALUES[2:]), batch(VALUES[:2])]
+    assert publish(sink, task(attempt=1), iter(again)) == 4
+    assert tables.values() == ["a", "a", "b", "c"]
+    publish(sink, task(batch_id=1), iter([batch(VALUES)]))
+    assert len(tables.values()) == 8
+
+
+def test_a_run_that_was_cut_short_is_completed(
+    sink: WriteOptions, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import magnetar.spark.publish as module
+
+    rows = [batch([b"%03d" % i for i in range(300)])]
+    sent = 0
+    send = module._Sending.send
+
+    async def send_some(self: Any, messages: list[Any]) -> None:
+        nonlocal sent
+        await send(self, messages[:37])
+        sent += 37
+        if sent > 100:
+            await self.flush()
+            raise ConnectionError("the executor is gone")
+        await send(self, messages[37:])
+        sent += len(messages[37:])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "TURN", 100)
+        patch.setattr(module._Sending, "send", send_some)
+        with pytest.raises(ConnectionError):
+            publish(sink, task(), iter(rows))
+    assert len(tables.values()) == 137
+    publish(sink, task(attempt=1), iter(rows))
+    assert tables.values() == [f"{i:03}" for i in range(300)]
+
+
+def test_other_rows_in_a_second_run_fail_and_send_nothing(
+    sink: WriteOptions, tables: Tables
+) -> None:
+    publish(sink, task(), iter([batch(VALUES)]))
+    with pytest.raises(DigestMismatchError, match=r"micro-batch 0 .* other rows"):
+        publish(sink, task(attempt=1), iter([batch([b"c", b"a", b"b", b"x"])]))
+    assert len(tables.values()) == 4
+
+
+def test_without_a_place_for_digests_a_second_run_is_refused(
+    options: dict[str, str], tables: Tables
+) -> None:
+    sink = WriteOptions(options)
+    publish(sink, task(), iter([batch(VALUES)]))
+    with pytest.raises(SettingsError, match="checkpointLocation: missing: this task is run again"):
+        publish(sink, task(attempt=1), iter([batch(VALUES)]))
+
+
+def test_deduplication_is_set_or_verified(
+    options: dict[str, str], topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    refuses = WriteOptions({**options, "deduplication": "verify"})
+    with pytest.raises(SettingsError, match=f"deduplication on {topic}, and it is off"):
+        publish(refuses, task(), iter([batch(VALUES)]))
+    assert tables.values() == []
+    publish(WriteOptions(options), task(), iter([batch(VALUES)]))
+    policy = rest.get(f"{path_of(topic)}/deduplicationEnabled", params={"applied": "true"})
+    assert policy.json() is True
+    publish(refuses, task(batch_id=1), iter([batch(VALUES)]))
+    assert len(tables.values()) == 8
+
+
+def test_every_column_arrives(
+    options: dict[str, str], topic: str, tables: Tables, broker: BrokerProcess
+) -> None:
+    times = pa.array([1_000_000, None], pa.timestamp("us", tz="UTC"))
+    rows = batch(
+        [b"x", None],
+        key=["k", None],
+        ordering_key=pa.array([b"o", None], pa.binary()),
+        event_time=times,
+        deliver_at=times,
+        properties=pa.array([[("b", "2"), ("a", "1")], None], pa.map_(pa.string(), pa.string())),
+        topic=[None, f"{topic}-other"],
+    )
+    publish(WriteOptions({**options, "delivery": "atLeastOnce"}), task(), iter([rows]))
+    (row,) = tables.read()
+    assert (row["value"], row["key"], row["ordering_key"]) == (b"x", b"k", b"o")
+    assert row["event_time"].timestamp() == 1.0
+    assert dict(row["properties"]) == {"a": "1", "b": "2"}
+    (other,) = tables.read(topic=f"{topic}-other")
+    assert (other["value"], other["key"], other["event_time"]) == (None, None, None)
+
+
+def test_partitions_are_chosen_by_key(
+    sink: WriteOptions, topic: str, tables: Tables, rest: httpx.Client, client: magnetar.Client
+) -> None:
+    rest.put(f"{path_of(topic)}/partitions", json=3).raise_for_status()
+    keys = [f"k{i}" for i in range(12)]
+    publish(sink, task(), iter([batch([k.encode() for k in keys], key=keys)]))
+    ours = {row["value"]: row["partition"] for row in tables.read("value binary, partition int")}
+    rest.put(f"{path_of(topic)}-peer/partitions", json=3).raise_for_status()
+    producer = client.create_producer(f"{topic}-peer")
+    for key in keys:
+        producer.send(key.encode(), partition_key=key)
+    rows = tables.read("value binary, partition int", topic=f"{topic}-peer")
+    assert ours == {row["value"]: row["partition"] for row in rows}
+
+
+def test_large_values_are_chunked(sink: WriteOptions, tables: Tables) -> None:
+    large = b"x" * (6 << 20)
+    publish(sink, task(), iter([batch([large, b"small"])]))
+    publish(sink, task(attempt=1), iter([batch([large, b"small"])]))
+    assert sorted(len(row["value"]) for row in tables.read("value binary")) == [5, 6 << 20]
+
+
+def test_digests_are_kept_and_forgotten(tmp_path: Path) -> None:
+    for location in (str(tmp_path / "a"), f"file:{tmp_path}/b", f"file://{tmp_path}/c"):
+        digests = Digests(location, "q")
+        assert not digests.claim(3, 0, "x")
+        assert digests.claim(3, 0, "x")
+        digests.claim(4, 7, "y")
+        assert (digests.tasks(3), digests.tasks(4), digests.tasks(5)) == ({0}, {7}, set())
+        digests.forget_before(4)
+        assert (digests.tasks(3), digests.tasks(4)) == (set(), {7})
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    with pytest.raises(SettingsError, match="cannot be kept there"):
+        Digests("nowhere://x", "q")
+
+
+def test_a_commit_finds_tasks_that_it_does_not_know(
+    options: dict[str, str], checkpoint: str
+) -> None:
+    schema = StructType().add("value", BinaryType())
+    given = {**options, "checkpointLocation": checkpoint}
+    writer = StreamWriter(given, schema, False)
+    digests = Digests(checkpoint, "q")
+    digests.claim(5, 0, "x")
+    digests.claim(5, 1, "y")
+    writer.commit([Written("q", 0, 1), Written("q", 1, 1), None], 5)
+    writer.abort([None], 5)
+    with pytest.raises(DigestMismatchError, match=r"other tasks than the first time \(\[1\]"):
+        writer.commit([Written("q", 0, 1)], 5)
+    writer.commit([], 5)
+    with pytest.raises(SettingsError, match="checkpointLocation: missing"):
+        StreamWriter(options, schema, False)
+
+
+def test_rows_that_cannot_be_sent(options: dict[str, str]) -> None:
+    sink = WriteOptions(options)
+    plain = StructType().add("value", BinaryType())
+    bad: list[tuple[StructType, bool, str]] = [
+        (plain, True, "cannot be overwritten"),
+        (StructType().add("value", BinaryType()).add("color", StringType()), False, "no column"),
+        (StructType().add("key", StringType()), False, "no column `value`"),
+        (StructType().add("value", IntegerType()), False, "value is int, not binary or string"),
+    ]
+    for schema, overwrite, said in bad:
+        with pytest.raises(SettingsError, match=said):
+            check_sink(sink, schema, overwrite)
+    del options["topic"]
+    with pytest.raises(SettingsError, match="topic: missing"):
+        check_sink(WriteOptions(options), plain, False)

@@ -1,0 +1,273 @@
+"""The connector in a real Spark: found by name, read, streamed, acked, written.
+
+What each part decides is tested without a JVM beside this; here is what only Spark shows.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from support.tables import Tables, path_of
+
+import magnetar
+from magnetar.spark import attach
+
+Publish = Callable[..., None]
+
+
+def texts(count: int) -> list[str]:
+    return [f"v{i}" for i in range(count)]
+
+
+def values(frame: DataFrame) -> list[str]:
+    return [row.value.decode() for row in frame.select("value").collect()]
+
+
+def unacked(rest: httpx.Client, topic: str, subscription: str) -> int:
+    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
+    found: int = stats["subscriptions"][subscription]["msgBacklog"]
+    return found
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def table(spark: SparkSession, options: dict[str, str]) -> Callable[..., DataFrame]:
+    def table(schema: str | None = None, **more: str) -> DataFrame:
+        reader = spark.read.format("magnetar").options(**{**options, **more})
+        return (reader.schema(schema) if schema else reader).load()
+
+    return table
+
+
+@pytest.fixture
+def stream(spark: SparkSession, options: dict[str, str]) -> Callable[..., DataFrame]:
+    def stream(**more: str) -> DataFrame:
+        given = {"startingOffsets": "earliest", **options, **more}
+        return spark.readStream.format("magnetar").options(**given).load()
+
+    return stream
+
+
+def drain(frame: DataFrame, path: Path, checkpoint: str) -> int:
+    """Writes all that is there to Parquet; says in how many micro-batches."""
+    query = (
+        frame.select("value", "entry_id", "batch_index")
+        .writeStream.format("parquet")
+        .option("path", str(path))
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    return len([p for p in query.recentProgress if p.numInputRows])
+
+
+def test_a_topic_is_a_table(
+    spark: SparkSession, publish: Publish, topic: str, table: Callable[..., DataFrame]
+) -> None:
+    publish(topic, texts(100), batch=7, partition_key="k", properties={"a": "b"})
+    frame = table(minPartitions="3")
+    assert frame.rdd.getNumPartitions() == 3
+    assert sorted(values(frame)) == sorted(texts(100))
+    row = frame.where("value = cast('v8' as binary)").first()
+    assert row is not None
+    assert (row.key, row.batch_index, row.properties) == (b"k", 1, {"a": "b"})
+    assert row.topic == topic
+    # The same DataFrame again is the same snapshot; a new one has what came since.
+    publish(topic, ["late"])
+    assert frame.count() == 100
+    assert table().count() == 101
+    assert table("value binary").columns == ["value"]
+
+
+def test_filters_are_right_whether_spark_pushes_them_down_or_not(
+    spark: SparkSession, publish: Publish, topic: str, table: Callable[..., DataFrame]
+) -> None:
+    publish(topic, texts(20))
+    for pushed in ("true", "false"):
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
+        frame = table()
+        assert frame.where("entry_id >= 15").count() == 5
+        assert frame.count() == 20
+        both = frame.where("entry_id < 2").union(frame.where("entry_id >= 18"))
+        assert both.count() == 4
+
+
+def test_what_is_wrong_is_said(
+    spark: SparkSession, publish: Publish, topic: str, table: Callable[..., DataFrame]
+) -> None:
+    with pytest.raises(PySparkException, match="topik: no such option"):
+        table(topik="x").count()
+    with pytest.raises(PySparkException, match="not found"):
+        table(topic=f"{topic}-missing").count()
+    publish(topic, ["no json"])
+    with pytest.raises(PySparkException, match="valueSchema"):
+        table("value struct<x:int>").count()
+
+
+def test_a_stream_goes_on_where_it_was(
+    publish: Publish,
+    topic: str,
+    stream: Callable[..., DataFrame],
+    spark: SparkSession,
+    rest: httpx.Client,
+    tmp_path: Path,
+    checkpoint: str,
+) -> None:
+    options = {"subscription": "archive", "maxRowsPerTrigger": "30"}
+    publish(topic, texts(100)[:70], batch=8)
+    assert drain(stream(**options), tmp_path / "out", checkpoint) == 3
+    # The last batch of the run is acked too, before the run ends.
+    assert unacked(rest, topic, "archive") == 0
+    publish(topic, texts(100)[70:], batch=8)
+    assert drain(stream(**options), tmp_path / "out", checkpoint) == 1
+    assert unacked(rest, topic, "archive") == 0
+    assert drain(stream(**options), tmp_path / "out", checkpoint) == 0
+    written = spark.read.parquet(str(tmp_path / "out"))
+    ordered = written.orderBy("entry_id", "batch_index")
+    assert values(ordered) == texts(100)
+
+
+def test_a_batch_that_was_not_committed_is_run_again(
+    publish: Publish,
+    topic: str,
+    stream: Callable[..., DataFrame],
+    rest: httpx.Client,
+    spark: SparkSession,
+    tmp_path: Path,
+    checkpoint: str,
+) -> None:
+    publish(topic, texts(10))
+    failing = {"fail": True}
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        frame.select("value").write.mode("append").parquet(str(tmp_path / str(batch_id)))
+        if failing["fail"]:
+            raise RuntimeError("the driver died here")
+
+    def run() -> None:
+        query = (
+            stream(subscription="again")
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+
+    with pytest.raises(PySparkException):
+        run()
+    assert unacked(rest, topic, "again") == 10, "nothing is acked before it is committed"
+    publish(topic, ["meanwhile"])
+    failing["fail"] = False
+    run()
+    assert sorted(values(spark.read.parquet(str(tmp_path / "0")))) == sorted(texts(10) * 2)
+    assert values(spark.read.parquet(str(tmp_path / "1"))) == ["meanwhile"]
+    assert unacked(rest, topic, "again") == 0
+
+
+def test_a_listener_acks_the_last_batch_of_a_query_that_is_stopped(
+    publish: Publish,
+    topic: str,
+    stream: Callable[..., DataFrame],
+    spark: SparkSession,
+    rest: httpx.Client,
+    checkpoint: str,
+) -> None:
+    publish(topic, texts(10))
+    with attach(spark) as listener:
+        query = (
+            stream(subscription="live", maxRowsPerTrigger="4")
+            .writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        query.processAllAvailable()
+        query.stop()
+        eventually(lambda: listener.wait() and unacked(rest, topic, "live") == 0)
+    # SIGTERM ended the reader's process, which said goodbye: nobody is left on the topic.
+    stats = rest.get(f"{path_of(topic)}/stats").json()["subscriptions"]
+    assert list(stats) == ["live"]
+    assert stats["live"]["consumers"] == []
+
+
+def test_a_stream_is_published_once(
+    publish: Publish,
+    topic: str,
+    stream: Callable[..., DataFrame],
+    options: dict[str, str],
+    tables: Tables,
+    spark: SparkSession,
+    checkpoint: str,
+) -> None:
+    publish(topic, texts(50), batch=5)
+    target = f"{topic}-out"
+
+    def run() -> None:
+        query = (
+            stream(maxRowsPerTrigger="20", minPartitions="2")
+            .selectExpr("value", "cast(value as string) as key", "properties", "event_time")
+            .writeStream.format("magnetar")
+            .options(**{**options, "topic": target})
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    run()
+    assert sorted(tables.values(topic=target)) == sorted(texts(50))
+    # As if the driver had died after the last batch was published and before it was committed.
+    commits = Path(checkpoint) / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    assert last == 2
+    for path in commits.glob(f"*{last}*"):
+        path.unlink()
+    run()
+    assert sorted(tables.values(topic=target)) == sorted(texts(50))
+    rows = tables.read("value binary, key binary", topic=target)
+    assert all(row["key"] == row["value"] for row in rows)
+
+
+def test_a_dataframe_is_published(
+    spark: SparkSession, topic: str, options: dict[str, str], tables: Tables
+) -> None:
+    frame = spark.range(100).selectExpr("cast(id as string) as value", "cast(id as string) as key")
+    writer = frame.repartition(2).write.format("magnetar").options(**options).mode("append")
+    writer.save()
+    expected = sorted(str(i) for i in range(100))
+    assert sorted(tables.values()) == expected
+    writer.save()
+    assert len(tables.values()) == 200, "run again it is a new write"
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        frame.write.format("magnetar").options(**options).mode("overwrite").save()
+
+
+def test_poison_is_skipped_by_query(
+    publish: Publish,
+    client: magnetar.Client,
+    topic: str,
+    table: Callable[..., DataFrame],
+    options: dict[str, str],
+) -> None:
+    kind, first = magnetar.ConsumerType.Shared, magnetar.InitialPosition.Earliest
+    client.subscribe(topic, "s", kind, initial_position=first).close()
+    publish(topic, texts(20), batch=5)
+    backlog = table(mode="backlog", subscription="s")
+    poison = backlog.where("cast(value as string) like 'v1_'").select("topic", "message_id")
+    assert poison.count() == 10
+    skip = {"operation": "skip", "subscription": "s"}
+    given = {k: v for k, v in options.items() if k != "topic"} | skip
+    poison.write.format("magnetar").options(**given).mode("append").save()
+    assert values(table(mode="backlog", subscription="s")) == texts(10)
