@@ -1,5 +1,6 @@
 """Options: what is wrong is said, with the option's name."""
 
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.errors import SettingsError
-from magnetar.spark.plan.options import ReadOptions, WriteOptions
+from magnetar.spark.plan.options import ReadOptions, SkipOptions, WriteOptions
 
 URL = {"serviceUrl": "pulsar://localhost:6650"}
 BASE = {**URL, "topic": "t"}
@@ -126,3 +127,11 @@ def test_writes() -> None:
         WriteOptions(BASE)
     with pytest.raises(SettingsError, match="startingOffsets: no such option"):
         WriteOptions({**WRITE, "startingOffsets": "earliest"})
+
+
+def test_options_of_writers_go_to_executors() -> None:
+    write = WriteOptions({"serviceUrl": "pulsar://h", "topic": "t", "delivery": "atLeastOnce"})
+    there = pickle.loads(pickle.dumps(write))
+    assert (there.topic, there.exactly_once) == ("t", False)
+    skip = SkipOptions({**URL, "adminUrl": "http://localhost:8080/", "subscription": "s"})
+    assert pickle.loads(pickle.dumps(skip)).subscription == "s"

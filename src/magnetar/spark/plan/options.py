@@ -266,6 +266,7 @@ class WriteOptions:
     """Everything that a write can be told."""
 
     def __init__(self, options: dict[str, str]) -> None:
+        self._options: Final = options
         given = _Given(options, [*_CONNECTION, *_WRITE])
         self.connection: Final = ConnectionOptions(given)
         self.topic: Final = given.text("topic")
@@ -286,6 +287,10 @@ class WriteOptions:
                 "verified there; or give delivery=atLeastOnce",
             )
 
+    def __reduce__(self) -> "tuple[type[WriteOptions], tuple[dict[str, str]]]":
+        # Writers go to executors; what is compiled does not know how by itself.
+        return (WriteOptions, (self._options,))
+
     @property
     def exactly_once(self) -> bool:
         return self.delivery == "exactlyOnce"
@@ -296,6 +301,7 @@ class SkipOptions:
     """Everything that a skip can be told."""
 
     def __init__(self, options: dict[str, str]) -> None:
+        self._options: Final = options
         given = _Given(options, [*_CONNECTION, *_SKIP])
         self.connection: Final = ConnectionOptions(given)
         self.subscription: Final = given.text("subscription")
@@ -304,6 +310,9 @@ class SkipOptions:
             raise SettingsError("subscription", "missing: whose messages are to be skipped?")
         if not self.connection.admin_url:
             raise SettingsError("adminUrl", "missing: messages are skipped there")
+
+    def __reduce__(self) -> "tuple[type[SkipOptions], tuple[dict[str, str]]]":
+        return (SkipOptions, (self._options,))
 
 
 def is_skip(options: dict[str, str]) -> bool:
