@@ -17,6 +17,7 @@ from magnetar.model import ChunkMessageId, ConsumerType, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
 from magnetar.protocol import (
     CommandAck,
+    CommandAckResponse,
     CommandFlow,
     MessageMetadata,
     compress,
@@ -126,6 +127,28 @@ def test_an_ack_names_every_chunk_at_once(kind: ConsumerType, by: str) -> None:
     assert [[id.entry_id for id in ack.message_ids] for ack in rig.sent()] == [[1, 2, 3]]
     assert rig.core.acks.chunks == {}
     assert rig.core.stats.messages_acked == 1
+
+
+@KINDS
+@pytest.mark.parametrize("again", ["id", "last chunk"])
+def test_an_ack_that_failed_names_every_chunk_when_it_is_given_again(
+    kind: ConsumerType, again: str
+) -> None:
+    rig = rig_of(kind, ack_receipt_enabled=True)
+    publish(rig, *chunk_entries(b"abcdef", 2))
+    (message,) = rig.take_all()
+    id = message.message_id()
+    assert isinstance(id, ChunkMessageId)
+    rig.core.acknowledge([id], rig.done)
+    rig.core.flush()
+    ack = next(command for command in rig.to_broker if isinstance(command, CommandAck))
+    rig.to_broker.clear()
+    rig.core.ack_response(CommandAckResponse(3, ack.request_id, 2, "the disk is full"))
+    rig.core.acknowledge([id if again == "id" else id.last_chunk_message_id()], rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert [str(result) for result in rig.results] == ["the disk is full", "None"]
+    assert unacked(rig) == []
 
 
 def test_an_id_from_elsewhere_acks_what_it_names() -> None:

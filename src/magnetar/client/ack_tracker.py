@@ -77,6 +77,8 @@ __all__ = [
 PENDING_MAX: Final = 100_000
 # How many times the limit may be exceeded by acks of what was not delivered here.
 CROWD_FACTOR: Final = 10
+# Of how many messages in chunks, acked but not confirmed, all chunks are remembered.
+ACKED_CHUNKS_MAX: Final = 10_000
 
 
 @final
@@ -128,6 +130,9 @@ class AckTracker(AckOutbox):
         self._given_up: list[GivenUp] = []
         # The keys of the chunks of a message, by the key of its last one.
         self.chunks: Final[dict[int, list[int]]] = {}
+        # The same of messages that were acked, until that is confirmed: an ack that failed
+        # may be given again by its id, and must name all chunks then too.
+        self._acked_chunks: Final[dict[int, list[int]]] = {}
 
     def acknowledge_cumulative(self, cumulative: Cumulative) -> None:
         """Acks everything through a message; an earlier one than the newest adds nothing."""
@@ -149,6 +154,21 @@ class AckTracker(AckOutbox):
             self._supersede(self._retries)
 
     # ---- Room ----------------------------------------------------------------
+
+    def ack_chunks(self, keys: list[int]) -> None:
+        """A message in chunks is acked, all of them."""
+        for key in keys:
+            self.acknowledge(self.find_id(key, -1, 0), -1)
+        self.chunks.pop(keys[-1], None)
+        if self._receipts:
+            while len(self._acked_chunks) >= ACKED_CHUNKS_MAX:
+                del self._acked_chunks[next(iter(self._acked_chunks))]
+            self._acked_chunks[keys[-1]] = keys
+
+    def chunks_of(self, key: int) -> list[int] | None:
+        """The keys of all chunks of a message, by the key of the last, if they are known."""
+        known = self.chunks.get(key)
+        return known if known is not None else self._acked_chunks.get(key)
 
     def check_room(self, count: i64) -> None:
         """Raises MemoryBufferIsFull if so many more acks would be too many to remember."""
@@ -267,6 +287,8 @@ class AckTracker(AckOutbox):
                 acks.known &= flight.ids[at].ack_set or 0
             elif acks.live and acks.idle:
                 self._drop(acks)
+            if acks.left == 0 and self._acked_chunks:
+                self._acked_chunks.pop(entry_key(acks.ledger_id, acks.entry_id), None)
         if retries is not None:
             if flight.cumulative is not None:
                 self._cumulative_busy = False
@@ -558,6 +580,7 @@ class AckTracker(AckOutbox):
             acks.live = False
         self._entries.clear()
         self.chunks.clear()
+        self._acked_chunks.clear()
         self._pending = []
         self._cumulative = None
         self._cumulative_busy = False

@@ -672,7 +672,7 @@ class ConsumerCore:
     def _acknowledge_id(self, id: MessageId) -> None:
         key = entry_key(id.ledger_id(), id.entry_id())
         index: i64 = id.batch_index()
-        if isinstance(id, ChunkMessageId) or key in self._acks.chunks:
+        if isinstance(id, ChunkMessageId) or self._acks.chunks_of(key) is not None:
             self._acknowledge_chunks(self._chunks_of(id, key))
             return
         acks = self._acks.find_id(key, index, id.batch_size())
@@ -686,10 +686,8 @@ class ConsumerCore:
     def _acknowledge_chunks(self, keys: list[int]) -> None:
         """Acks a message in chunks, all of them."""
         key = keys[-1]
-        for chunk in keys:
-            self._acks.acknowledge(self._acks.find_id(chunk, -1, 0), -1)
+        self._acks.ack_chunks(keys)
         self._acked(key, -1, True)
-        self._acks.chunks.pop(key, None)
         if self._copies:
             # It may be on its way here once more.
             for chunk in self._assembler.forget_from(keys[0]):
@@ -717,7 +715,7 @@ class ConsumerCore:
 
     def _chunks_of(self, id: MessageId, key: int) -> list[int]:
         """The keys of all chunks of a message that was split, as far as they are known."""
-        known = self._acks.chunks.get(key)
+        known = self._acks.chunks_of(key)
         if known is not None:
             return known
         assert isinstance(id, ChunkMessageId)

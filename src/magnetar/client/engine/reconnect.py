@@ -167,6 +167,11 @@ class Reconnecting:
             self._lost.set()
 
     @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped since; it may be without a connection now."""
+        return self._task is not None
+
+    @property
     def was_closed(self) -> bool:
         """Whether it was closed while it attached."""
         return self._lost.is_set()
