@@ -15,8 +15,6 @@ import inspect
 import itertools
 import os
 import re
-import ssl
-import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -24,13 +22,13 @@ from typing import Any
 
 import httpx
 import pytest
+from support.proxy import Proxy
 from support.served import Served
 
 from magnetar.broker.settings import BrokerSettings
 from magnetar.client import aio
 from magnetar.client.blocking import Client
 from magnetar.errors import Timeout
-from magnetar.protocol import pulsar_pb2 as pb
 
 # How long anything that must come may take, on a machine with other things to do.
 WAIT_S = 10.0
@@ -273,107 +271,6 @@ def new_batcher(client: aio.Client, topic: str, size: int, **options: Any) -> An
 
 
 # ---- Something between the client and the broker -----------------------------
-
-
-class Proxy:
-    """Passes connections on, breaks them, and leaves out what it is told to.
-
-    Lookups that come through it lead back to it, so everything else comes through it too.
-    `passes` is asked about each command of the broker, by its type.
-    """
-
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        host, _, port = url.removeprefix("pulsar://").partition(":")
-        self._target = (host, int(port))
-        self._tls = tls
-        self.url = ""
-        self.port = 0
-        self.passes: Callable[[pb.BaseCommand], bool] = lambda command: True
-        self.heard: list[pb.BaseCommand] = []
-        self.accepted = 0
-        self.refusing = False
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> "Proxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
-        self.port = self._server.sockets[0].getsockname()[1]
-        scheme = "pulsar" if self._tls is None else "pulsar+ssl"
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self._server.close()
-        self.cut()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def cut(self) -> None:
-        """Breaks every connection."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.accepted += 1
-        try:
-            if not self.refusing:
-                await self._pass_on(reader, writer)
-        finally:
-            writer.transport.abort()
-            self._tasks.discard(task)
-
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back_reader, back_writer = await asyncio.open_connection(*self._target)
-        self._writers |= {writer, back_writer}
-        try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                await self._both(
-                    self._copy(reader, back_writer, self.heard.append),
-                    self._copy(back_reader, writer, None),
-                )
-        finally:
-            back_writer.transport.abort()
-            self._writers -= {writer, back_writer}
-
-    async def _both(self, *ways: Coroutine[Any, Any, None]) -> None:
-        tasks = [asyncio.ensure_future(way) for way in ways]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _copy(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        hear: Callable[[pb.BaseCommand], object] | None,
-    ) -> None:
-        while True:
-            (size,) = struct.unpack(">I", await reader.readexactly(4))
-            frame = await reader.readexactly(size)
-            (command_size,) = struct.unpack_from(">I", frame)
-            command = pb.BaseCommand.FromString(frame[4 : 4 + command_size])
-            if hear is not None:
-                hear(command)
-            elif not self.passes(command):
-                continue
-            if command.HasField("lookupTopicResponse"):
-                frame = self._lead_back(command)
-            writer.write(struct.pack(">I", len(frame)) + frame)
-            await writer.drain()
-
-    def _lead_back(self, command: pb.BaseCommand) -> bytes:
-        answer = command.lookupTopicResponse
-        if self._tls is None:
-            answer.brokerServiceUrl = self.url
-        else:
-            answer.brokerServiceUrlTls = self.url
-        encoded = command.SerializeToString()
-        return struct.pack(">I", len(encoded)) + encoded
 
 
 @contextlib.asynccontextmanager

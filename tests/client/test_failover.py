@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from client.conftest import (
     Engine,
-    Proxy,
     blocking_until,
     datas,
     make_engine,
@@ -17,6 +16,7 @@ from client.conftest import (
     send_all,
     until,
 )
+from support.proxy import Proxy
 
 import magnetar
 from magnetar.client import aio

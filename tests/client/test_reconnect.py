@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from client.conftest import (
     Engine,
-    Proxy,
     datas,
     new_batcher,
     nothing_comes,
@@ -20,6 +19,7 @@ from client.conftest import (
     until,
 )
 from support.broker_process import BrokerProcess
+from support.proxy import Proxy
 
 from magnetar import (
     AuthenticationToken,
