@@ -512,9 +512,9 @@ class EngineConsumer:
         try:
             await start_all(parts)
         except BaseException:
-            # Those that did start are kept, to be closed with the rest or to go on; also
-            # those that lost their connection meanwhile, for they come back.
-            self._join([part for part in parts if part.running])
+            # Those that did start are kept, to be closed with the rest or to go on: those that
+            # a broker knows of, and those that lost their connection meanwhile and come back.
+            self._join([part for part in parts if part.connection is not None or part.running])
             raise
         self._join(parts)
 
