@@ -2,11 +2,11 @@
 
     PYTHONPATH=.build/compiled:tests .venv/bin/python tests/chaos/compare.py --messages 100000
 
-`again, same` counts messages that a worker was handed once more though it had them before,
-which is what retries are there to prevent; of cumulative acks those behind the last one come
-again in any case. `again, other` counts those that another worker had before and whose ack was
-not confirmed when its connection ended or it was killed. Without retries acks have receipts,
-and one that fails is not given again.
+`again, same` counts messages that a worker was handed once more though it had acked them, which
+is what retries are there to prevent. `again, other` counts all others that were handed out more
+than once: nobody had acked them, or another worker had, whose ack was not confirmed when its
+connection ended or it was killed. Without retries acks have receipts, and one that fails is not
+given again.
 """
 
 import argparse

@@ -4,6 +4,7 @@ All processes append lines to one file, each with a single write, so the file ha
 order in which they happened:
 
     P WORKER PLACE KEY NUMBER   a worker was handed message NUMBER of KEY
+    Q WORKER PLACE              it acks that message, or all that it had through that one
     A WORKER PLACE              its ack was confirmed
     C WORKER PLACE              its cumulative ack was confirmed
     F WORKER PLACE              its ack failed, for the last time
@@ -51,7 +52,7 @@ class Count:
 
     handed: int = 0
     distinct: int = 0
-    # Handed to a worker that had had it before, and had acked it or was about to.
+    # Handed to a worker that had acked it before, whether or not that was confirmed.
     same_worker: int = 0
     acks_failed: int = 0
     kills: int = 0
@@ -65,11 +66,13 @@ class Count:
 class Facts:
     """Reads the lines of a run."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], *, cumulative: bool = False) -> None:
         self.count = Count()
         # By message: the life of the broker in which its ack was confirmed first.
         self._acked: dict[Place, int] = {}
-        self._by_worker: dict[str, dict[Place, None]] = {}
+        # By worker: what it was handed, and whether it has acked that.
+        self._by_worker: dict[str, dict[Place, bool]] = {}
+        self._cumulative = cumulative
         self._first: dict[str, list[int]] = {}
         self._seen: dict[tuple[str, int], None] = {}
         self.verdict = Verdict()
@@ -88,6 +91,8 @@ class Facts:
             self.count.workers += 1
         elif kind == "P":
             self._handed(rest[0], _place(rest[1]), rest[2], int(rest[3]))
+        elif kind == "Q":
+            self._asked(rest[0], _place(rest[1]))
         elif kind == "A":
             self._acked.setdefault(_place(rest[1]), self.count.kills)
         elif kind == "C":
@@ -103,14 +108,26 @@ class Facts:
         if acked_in is not None and acked_in < self.count.kills:
             self.verdict.came_back.append(f"{place} of {key}, acked in life {acked_in}")
         mine = self._by_worker.setdefault(worker, {})
-        if place in mine:
+        if mine.get(place, False):
             self.count.same_worker += 1
             if acked_in is not None:
                 self.verdict.twice.append(f"{place} of {key} to {worker}")
-        mine[place] = None
+        mine.setdefault(place, False)
         if (key, number) not in self._seen:
             self._seen[(key, number)] = None
             self._first.setdefault(key, []).append(number)
+
+    def _asked(self, worker: str, place: Place) -> None:
+        mine = self._by_worker[worker]
+        if not self._cumulative:
+            mine[place] = True
+            return
+        # The newest are at the end, and what was asked for before is marked.
+        for each in reversed(mine):
+            if each <= place:
+                if mine[each]:
+                    break
+                mine[each] = True
 
     def _acked_through(self, worker: str, place: Place) -> None:
         for each in self._by_worker.get(worker, {}):

@@ -95,7 +95,8 @@ class Run:
         self.sent: list[tuple[str, int]] = []
 
     def facts(self) -> Facts:
-        return Facts(self._log.read_text().splitlines())
+        lines = self._log.read_text().splitlines()
+        return Facts(lines, cumulative=self.plan.cumulative)
 
     async def go(self) -> Facts:
         with self._broker, self._stderr:
@@ -132,6 +133,7 @@ class Run:
                 TOPIC,
                 producer_name="p",
                 send_timeout_millis=0,
+                max_pending_messages=0,  # all of them, while the broker is away
                 batching_enabled=True,
                 batching_type=BatchingType.KeyBased,
                 batching_max_publish_delay_ms=5,

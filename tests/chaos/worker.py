@@ -62,8 +62,10 @@ class Worker:
                 self._note("P", _text(id), message.partition_key(), message.data().decode())
                 count += 1
                 if not plan["cumulative"]:
+                    self._note("Q", _text(id))
                     self._later(self._ack(consumer, id))
                 elif count % STRIDE == 0 or message.properties().get("last"):
+                    self._note("Q", _text(id))
                     self._later(self._ack_through(consumer, id))
 
     def _later(self, ack: "Any") -> None:
