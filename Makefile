@@ -5,7 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
-# What runs interpreted too: the pure rooms in full, a smoke run of the rest, doctests.
+LOG := .build/interpreted.log
+# What runs interpreted too.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
   tests/client tests/admin tests/sim tests/cli tests/spark/plan tests/test_architecture.py \
   tests/test_front_door.py tests/test_examples.py tests/peer/test_official_client.py src
@@ -13,11 +14,11 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test check bench build clean test-long sim compiled sweep format proto lock
+.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto lock
 
 help:
 	@echo 'make demo       a tour of what is here'
-	@echo 'make test       set up, check, and test: compiled, then interpreted'
+	@echo 'make test       set up, check, and test: compiled, and interpreted beside it'
 	@echo 'make check      format, lint, types, generated files'
 	@echo 'make bench      benchmarks, compiled'
 	@echo 'make test-long  the long forms: more examples, fuzzing'
@@ -31,20 +32,30 @@ help:
 demo: $(READY) sweep
 	@$(BIN)/python examples/wire_tour.py
 
-test: check compiled
+# The compiler and the interpreted tests keep one core busy each, so they go side by side.
+test: check
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
+	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted
+	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
+	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*'
+	@$(BIN)/python -m coverage report --fail-under=97
+
+test-compiled: compiled
 	@if [ -d $(COMPILED) ]; then \
 	  echo '== tests, compiled'; \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
 	fi
-	@echo '== tests of the pure rooms, interpreted, with coverage'
-	@[ -d $(COMPILED) ] && paths="$(INTERPRETED)" || paths="tests src"; \
-	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 MAGNETAR_SIM_SEEDS=15 $(BIN)/python -m coverage run -m pytest -q \
-	    --hypothesis-profile=brief --doctest-modules $$paths
-	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
-	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*'
-	@$(BIN)/python -m coverage report --fail-under=97
+
+# The pure rooms in full and a smoke run of the rest; everything where nothing is compiled.
+test-interpreted: $(READY)
+	@mkdir -p .build
+	@$(BIN)/python tools/compile.py --possible && paths="$(INTERPRETED)" || paths="tests src"; \
+	  echo "== tests, interpreted, with coverage: $(LOG)"; \
+	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 MAGNETAR_SIM_SEEDS=15 \
+	    $(BIN)/python -m coverage run -m pytest -q --hypothesis-profile=brief --doctest-modules \
+	    $$paths > $(LOG) 2>&1; \
+	  code=$$?; echo '== tests, interpreted'; cat $(LOG); exit $$code
 
 check: $(READY) sweep
 	@echo '== check'

@@ -30,9 +30,13 @@ INPUTS = ("pyproject.toml", "README.md", "LICENSE", "requirements/dev.lock")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="write wheels instead")
-    wheels: Path | None = parser.parse_args().wheels
-    sweep()
+    parser.add_argument("--possible", action="store_true", help="say whether it can be done")
+    arguments = parser.parse_args()
+    wheels: Path | None = arguments.wheels
     obstacle = missing_compiler()
+    if arguments.possible:
+        return 1 if obstacle else 0
+    sweep()
     if obstacle:
         shutil.rmtree(COMPILED, ignore_errors=True)
         DIGEST.unlink(missing_ok=True)
