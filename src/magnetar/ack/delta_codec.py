@@ -91,47 +91,59 @@ def _put_ack(out: BytesWriter, delta: AckDelta) -> None:
     put_varint(out, 0 if delta.mark_delete is None else 1)
     if delta.mark_delete is not None:
         put_position(out, delta.mark_delete)
-    entries = _by_ledger(delta.entries)
-    records = _records_by_ledger(delta.records)
-    ledger_ids = sorted(entries.keys() | records.keys())
+    ledger_ids = _ledger_ids(delta)
     put_varint(out, len(ledger_ids))
     previous: i64 = -1
+    entry = record = 0
     for ledger_id in ledger_ids:
         put_gap(out, previous, ledger_id)
         previous = ledger_id
-        _put_entries(out, entries.get(ledger_id, []))
-        _put_records(out, records.get(ledger_id, []))
+        beyond = (ledger_id + 1) << ENTRY_BITS
+        entry = _put_entries(out, delta.entries, entry, beyond)
+        record = _put_records(out, delta.records, record, beyond)
 
 
-def _put_entries(out: BytesWriter, entry_ids: list[int]) -> None:
-    put_varint(out, len(entry_ids))
+def _ledger_ids(delta: AckDelta) -> list[int]:
+    """The ledgers that a delta speaks of, in order."""
+    found: list[int] = []
+    last = -1
+    for key in delta.entries:
+        if key >> ENTRY_BITS != last:
+            last = key >> ENTRY_BITS
+            found.append(last)
+    if not delta.records:
+        return found
+    return sorted({*found, *(key >> ENTRY_BITS for key, _ in delta.records)})
+
+
+def _put_entries(out: BytesWriter, keys: tuple[int, ...], first: int, beyond: int) -> int:
+    """Writes the entries from `first` on whose keys are below `beyond`; returns where they end."""
+    end = first
+    while end < len(keys) and keys[end] < beyond:
+        end += 1
+    put_varint(out, end - first)
     previous: i64 = -1
-    for entry_id in entry_ids:
+    for i in range(first, end):
+        entry_id = keys[i] & ENTRY_MASK
         put_gap(out, previous, entry_id)
         previous = entry_id
+    return end
 
 
-def _put_records(out: BytesWriter, records: list[tuple[int, int]]) -> None:
-    put_varint(out, len(records))
+def _put_records(
+    out: BytesWriter, records: tuple[tuple[int, int], ...], first: int, beyond: int
+) -> int:
+    end = first
+    while end < len(records) and records[end][0] < beyond:
+        end += 1
+    put_varint(out, end - first)
     previous: i64 = -1
-    for entry_id, record in records:
-        put_gap(out, previous, entry_id)
+    for i in range(first, end):
+        key, record = records[i]
+        put_gap(out, previous, key & ENTRY_MASK)
         put_record(out, record)
-        previous = entry_id
-
-
-def _by_ledger(keys: tuple[int, ...]) -> dict[int, list[int]]:
-    ledgers: dict[int, list[int]] = {}
-    for key in keys:
-        ledgers.setdefault(key >> ENTRY_BITS, []).append(key & ENTRY_MASK)
-    return ledgers
-
-
-def _records_by_ledger(records: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:
-    ledgers: dict[int, list[tuple[int, int]]] = {}
-    for key, record in records:
-        ledgers.setdefault(key >> ENTRY_BITS, []).append((key & ENTRY_MASK, record))
-    return ledgers
+        previous = key & ENTRY_MASK
+    return end
 
 
 def _ack_delta(decoder: AckDecoder) -> AckDelta:
