@@ -22,6 +22,10 @@ from magnetar.spark.plan.admission import Limits
 from magnetar.spark.plan.place import Place, parse_place
 
 __all__ = [
+    "CONNECTION",
+    "READ",
+    "SKIP",
+    "WRITE",
     "ConnectionOptions",
     "Position",
     "ReadOptions",
@@ -30,57 +34,65 @@ __all__ = [
     "is_skip",
 ]
 
-_CONNECTION: Final = [
-    "serviceUrl",
-    "adminUrl",
-    "authToken",
-    "authParams",
-    "authPlugin",
-    "tlsTrustCertsFilePath",
-    "tlsCertificateFilePath",
-    "tlsPrivateKeyFilePath",
-    "tlsAllowInsecureConnection",
-    "tlsValidateHostname",
-    "operationTimeoutSeconds",
-]
-_READ: Final = [
-    "mode",
-    "topic",
-    "topics",
-    "topicsPattern",
-    "startingOffsets",
-    "startingTimestamp",
-    "endingOffsets",
-    "endingTimestamp",
-    "subscription",
-    "minPartitions",
-    "maxRowsPerPartition",
-    "maxBytesPerPartition",
-    "maxRowsPerTrigger",
-    "maxBytesPerTrigger",
-    "maxEntriesPerTrigger",
-    "minRowsPerTrigger",
-    "maxTriggerDelay",
-    "valueSchema",
-    "badRecords",
-    "onDataLoss",
-    "pollTimeoutMs",
-    "discoveryIntervalMs",
-    "rowsPerBatch",
-]
-_WRITE: Final = [
-    "operation",
-    "topic",
-    "delivery",
-    "deduplication",
-    "checkpointLocation",
-    "compression",
-    "chunking",
-    "producerName",
-    "batchingMaxMessages",
-    "batchingMaxBytes",
-]
-_SKIP: Final = ["operation", "subscription", "dryRun"]
+# What there is to tell, and what it means: docs/reference/spark.md is made of it.
+CONNECTION: Final[dict[str, str]] = {
+    "serviceUrl": "required: `pulsar://` or `pulsar+ssl://`",
+    "adminUrl": "REST, as `http://localhost:8080`: tells where ledgers end, so that ranges over "
+    "several are split well; backlogs, skipping and writing exactly once need it",
+    "authToken": "a token, for both",
+    "authParams": "not there: use authToken, or TLS certificates",
+    "authPlugin": "not there, likewise",
+    "tlsTrustCertsFilePath": "issuers that are trusted, a file on every machine; as the next two",
+    "tlsCertificateFilePath": "the certificate of this client",
+    "tlsPrivateKeyFilePath": "and its key",
+    "tlsAllowInsecureConnection": "believe any certificate: false",
+    "tlsValidateHostname": "whether the name must be the certificate's: true",
+    "operationTimeoutSeconds": "how long a request to the broker may take: 30",
+}
+READ: Final[dict[str, str]] = {
+    "mode": "`topic`, or `backlog`: what a subscription has not acknowledged",
+    "topic": "one topic; or one of the next two",
+    "topics": "names with commas between",
+    "topicsPattern": "a regular expression",
+    "startingOffsets": "`earliest` (batch), `latest` (stream), `ledger:entry[:index]`, or JSON with "
+    "one for each topic partition",
+    "startingTimestamp": "ms since 1970, or `2026-01-31T12:00:00Z`",
+    "endingOffsets": "batch only; what is there is not included",
+    "endingTimestamp": "likewise",
+    "subscription": "a durable subscription, which is acked behind a stream, or whose backlog it is",
+    "minPartitions": "at least so many tasks, if there are so many entries",
+    "maxRowsPerPartition": "about so many for a task, by a sample of the first entries",
+    "maxBytesPerPartition": "likewise",
+    "maxRowsPerTrigger": "messages of a micro-batch, exactly: batches are divided",
+    "maxBytesPerTrigger": "bytes of entries; at least one comes",
+    "maxEntriesPerTrigger": "entries",
+    "minRowsPerTrigger": "wait for so many",
+    "maxTriggerDelay": "but not longer than this: `15m`",
+    "valueSchema": "`bytes`, `string` (checked UTF-8), or `topic`: by the topic's schema",
+    "badRecords": "`fail`, `null` or `column`: what becomes of values that cannot be decoded, and "
+    "of entries that are damaged or encrypted",
+    "onDataLoss": "`fail` or `warn`, with the lost range named",
+    "pollTimeoutMs": "how long a task waits for a broker that has more and sends nothing: 60000",
+    "discoveryIntervalMs": "how often partitions and topics are looked for: 1000",
+    "rowsPerBatch": "rows of an Arrow record batch: 32768",
+}
+WRITE: Final[dict[str, str]] = {
+    "operation": "`publish`, or `skip`: see below",
+    "topic": "where rows go that name none",
+    "delivery": "`exactlyOnce` or `atLeastOnce`",
+    "deduplication": "`set` switches it on for each topic, `verify` refuses where it is off",
+    "checkpointLocation": "holds digests of what was sent; a batch needs it for tasks to be retried",
+    "compression": "`none`, `lz4`, `zlib`, `zstd` or `snappy`",
+    "chunking": "whether what is too large is sent in chunks: true",
+    "producerName": "the first part of producers' names: `spark`",
+    "batchingMaxMessages": "messages of a batch: 1000",
+    "batchingMaxBytes": "and its bytes: 131072",
+}
+SKIP: Final[dict[str, str]] = {
+    "operation": "`skip`",
+    "subscription": "required: whose messages are skipped",
+    "dryRun": "count, and skip nothing: false",
+}
 # What Spark itself adds to the options of a source or sink.
 _SPARKS: Final = ["path", "checkpointLocation", "queryName"]
 
@@ -212,7 +224,7 @@ class ReadOptions:
     """Everything that a read can be told."""
 
     def __init__(self, options: dict[str, str], *, streaming: bool) -> None:
-        given = _Given(options, [*_CONNECTION, *_READ])
+        given = _Given(options, [*CONNECTION, *READ])
         self.connection: Final = ConnectionOptions(given)
         self.topics: Final[list[str]] = _topics(given)
         self.topics_pattern: Final = given.text("topicsPattern")
@@ -267,7 +279,7 @@ class WriteOptions:
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options: Final = options
-        given = _Given(options, [*_CONNECTION, *_WRITE])
+        given = _Given(options, [*CONNECTION, *WRITE])
         self.connection: Final = ConnectionOptions(given)
         self.topic: Final = given.text("topic")
         self.delivery: Final = given.choice("delivery", ["exactlyOnce", "atLeastOnce"])
@@ -302,7 +314,7 @@ class SkipOptions:
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options: Final = options
-        given = _Given(options, [*_CONNECTION, *_SKIP])
+        given = _Given(options, [*CONNECTION, *SKIP])
         self.connection: Final = ConnectionOptions(given)
         self.subscription: Final = given.text("subscription")
         self.dry_run: Final[bool] = given.flag("dryRun", False)
@@ -317,7 +329,7 @@ class SkipOptions:
 
 def is_skip(options: dict[str, str]) -> bool:
     """Whether a write is a skip. Raises SettingsError."""
-    known = [*_CONNECTION, *_WRITE, *_SKIP]
+    known = [*CONNECTION, *WRITE, *SKIP]
     return _Given(options, known).choice("operation", ["publish", "skip"]) == "skip"
 
 
