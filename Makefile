@@ -14,7 +14,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto lock
+.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto reference lock
 
 help:
 	@echo 'make demo       a tour of what is here'
@@ -26,6 +26,7 @@ help:
 	@echo 'make build      compiled and pure wheels, in dist/'
 	@echo 'make format     let ruff rewrite what it can'
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
+	@echo 'make reference  write what docs/reference says of the code'
 	@echo 'make lock       resolve the pinned requirements anew'
 	@echo 'make clean      remove everything that is built or installed here'
 
@@ -110,6 +111,9 @@ format: $(READY)
 
 proto: $(READY)
 	@$(BIN)/python tools/generate_proto.py
+
+reference: $(READY)
+	@$(BIN)/python tools/reference.py
 
 lock: $(READY)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \

@@ -1,39 +1,13 @@
-"""Writes the list of all commands in docs/reference/cli.md; `--check` only compares."""
+"""The list of all commands, as docs/reference/cli.md has it; tools/reference.py writes it."""
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
 from magnetar.cli.app import app
 
-MANUAL = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
-BEGIN = "<!-- From here on tools/cli_reference.py writes. -->\n"
 POLICIES = "Policies"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only compare")
-    check: bool = parser.parse_args().check
-    text = MANUAL.read_text()
-    wanted = completed(text)
-    if check:
-        if text != wanted:
-            print(f"{MANUAL.name} is not up to date: run tools/cli_reference.py")
-        return int(text != wanted)
-    MANUAL.write_text(wanted)
-    return 0
-
-
-def completed(text: str) -> str:
-    """The manual with the list as it should be."""
-    before, begin, _ = text.partition(BEGIN)
-    assert begin, f"{MANUAL} has no line {BEGIN!r}"
-    return before + BEGIN + "\n" + "\n".join(lines())
 
 
 def lines() -> Iterator[str]:
@@ -109,7 +83,3 @@ def cell(text: str) -> str:
 def sentence(text: str | None) -> str:
     first = (text or "").strip().partition("\n\n")[0]
     return " ".join(first.split()).replace("|", "\\|").removesuffix(".")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

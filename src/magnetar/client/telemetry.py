@@ -6,7 +6,7 @@
 Make one, and give it to all clients: it adds up what they count. Counters and gauges are read
 from the clients' statistics when a reader asks for them, so they cost a message nothing. Two
 histograms are recorded: of entries, not messages, and of lookups. Names are those of Pulsar's
-Java client where it has them (docs/metrics.md lists all).
+Java client where it has them (docs/reference/metrics.md lists all).
 """
 
 import threading

@@ -1,0 +1,220 @@
+"""Writes what docs/reference says of the code, from the code; `--check` only compares.
+
+A page has text of its own, and sections between two marks, which are written anew:
+
+    <!-- settings, by tools/reference.py -->
+    ...
+    <!-- end -->
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cli_reference
+from opentelemetry.metrics import NoOpMeterProvider
+
+from magnetar import errors
+from magnetar.admin import metrics, needs
+from magnetar.admin.routes import ROUTES
+from magnetar.broker.broker_conf import HONOURED
+from magnetar.broker.settings import (
+    BOOL,
+    COUNT,
+    NAMES,
+    SETTINGS,
+    TEXT,
+    BrokerSettings,
+)
+from magnetar.broker.settings_manual import MEANINGS
+from magnetar.cli.exit_code import EXIT_CODES, exit_code_of
+from magnetar.client.telemetry import Telemetry
+from magnetar.spark.plan import options
+
+PAGES = Path(__file__).parent.parent / "docs" / "reference"
+MARKED = re.compile(r"(<!-- ([a-z ]+), by tools/reference.py -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only compare")
+    check: bool = parser.parse_args().check
+    stale = [page for page in sorted(PAGES.glob("*.md")) if page.read_text() != completed(page)]
+    for page in stale:
+        if check:
+            print(f"docs/reference/{page.name} is not up to date: run make reference")
+        else:
+            page.write_text(completed(page))
+            print(f"wrote docs/reference/{page.name}")
+    return int(check and bool(stale))
+
+
+def completed(page: Path) -> str:
+    """The page with its sections as they should be."""
+    return MARKED.sub(_section, page.read_text())
+
+
+def _section(match: re.Match[str]) -> str:
+    lines = SECTIONS[match[2]]()
+    return match[1] + "\n" + "\n".join(lines) + "\n\n" + match[3]
+
+
+def table(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+
+
+def row(*cells: str) -> str:
+    return "| " + " | ".join([cell.replace("|", "\\|") for cell in cells]) + " |"
+
+
+# ---- Configuration ---------------------------------------------------------------------
+
+
+def settings() -> Iterator[str]:
+    for title, meanings in MEANINGS.items():
+        yield from ("", f"### {title}", "")
+        yield from table("setting", "default", "unit", "Pulsar's key", "what it says")
+        for name, meaning in meanings.items():
+            keys = [f"`{key}`" for key, (honours, _) in HONOURED.items() if honours == name]
+            default = _default(name)
+            shown = f"`{default}`" if default else ""
+            yield row(f"`{name}`", shown, _unit(name), ", ".join(keys), meaning)
+
+
+def _default(name: str) -> str:
+    value = BrokerSettings().value_of(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _unit(name: str) -> str:
+    kind = SETTINGS[name].kind
+    return "" if kind in (BOOL, COUNT, TEXT, NAMES) else kind
+
+
+# ---- REST ------------------------------------------------------------------------------
+
+
+def routes() -> Iterator[str]:
+    yield from table("method", "path", "for")
+    for method, path, _ in sorted(ROUTES, key=lambda route: (route[1], route[0])):
+        plain = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
+        yield row(method, f"`{plain}`", _need(method, path))
+
+
+def _need(method: str, path: str) -> str:
+    need = needs.NEEDS.get((method, path), needs.SUPERUSER)
+    if need.operation:
+        return f"roles that may {need.operation} the {need.kind}"
+    return ASKS[need.kind]
+
+
+ASKS = {
+    "public": "everybody",
+    "metrics": "everybody, unless `authenticate_metrics` is set",
+    "anyone": "everybody who is known",
+    "superuser": "superusers",
+    "admin": "admins of the tenant",
+}
+
+
+# ---- Errors ----------------------------------------------------------------------------
+
+
+def hierarchy() -> Iterator[str]:
+    assert errors.__doc__ is not None
+    tree = [line[4:] for line in errors.__doc__.splitlines() if line.startswith("    ")]
+    yield from ("```text", *tree, "```")
+
+
+def exceptions() -> Iterator[str]:
+    yield from table("error", "is also", "means", "exit code")
+    for name in errors.__all__:
+        kind: type[errors.MagnetarError] = getattr(errors, name)
+        bases = [base.__name__ for base in kind.__mro__[1:-2]]
+        others = [base for base in bases if base not in ("Exception", "MagnetarError")]
+        code = str(exit_code_of(kind.__new__(kind)))
+        yield row(f"`{name}`", ", ".join(others), cli_reference.sentence(kind.__doc__), code)
+
+
+def exit_codes() -> Iterator[str]:
+    yield from table("exit code", "means")
+    for code, meaning in EXIT_CODES.items():
+        yield row(str(code), meaning)
+
+
+# ---- Metrics ---------------------------------------------------------------------------
+
+LABELS = ("cluster", "cluster, namespace", "and topic", "and subscription")
+
+
+def broker_metrics() -> Iterator[str]:
+    yield from table("metric", "kind", "labels", "is")
+    for labels, level in zip(LABELS, metrics.LEVELS, strict=True):
+        for name, kind, meaning in level:
+            yield row(f"`{name}`", kind, labels, meaning.removesuffix("."))
+
+
+class _Catalogue(NoOpMeterProvider):
+    """Takes down which instruments are made."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str, str, str]] = []
+
+    def get_meter(self, *arguments: Any, **named: Any) -> Any:
+        return self
+
+    def create_histogram(self, name: str, unit: str, description: str, **more: Any) -> None:
+        self.made.append((name, "histogram", unit, description))
+
+    def create_observable_counter(self, name: str, _: Any, unit: str, description: str) -> None:
+        self.made.append((name, "counter", unit, description))
+
+    def create_observable_up_down_counter(
+        self, name: str, _: Any, unit: str, description: str
+    ) -> None:
+        self.made.append((name, "gauge", unit, description))
+
+
+def client_metrics() -> Iterator[str]:
+    catalogue = _Catalogue()
+    Telemetry(meter_provider=catalogue, traces=False)
+    yield from table("metric", "kind", "unit", "is")
+    for name, kind, unit, meaning in sorted(catalogue.made):
+        yield row(f"`{name}`", kind, unit.strip("{}"), meaning)
+
+
+# ---- Spark -----------------------------------------------------------------------------
+
+
+def spark(names: dict[str, str]) -> Callable[[], Iterator[str]]:
+    def lines() -> Iterator[str]:
+        yield from table("option", "means")
+        for name, meaning in names.items():
+            yield row(f"`{name}`", meaning)
+
+    return lines
+
+
+SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": cli_reference.lines,
+    "settings": settings,
+    "routes": routes,
+    "hierarchy": hierarchy,
+    "exceptions": exceptions,
+    "exit codes": exit_codes,
+    "broker metrics": broker_metrics,
+    "client metrics": client_metrics,
+    "connection options": spark(options.CONNECTION),
+    "read options": spark(options.READ),
+    "write options": spark(options.WRITE),
+    "skip options": spark(options.SKIP),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
