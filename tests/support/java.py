@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+from support.requirement import need
+
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "find_java.py"
 
 
@@ -14,3 +16,11 @@ def find_java() -> Path | None:
     spec.loader.exec_module(module)
     found: Path | None = module.find_java()
     return found
+
+
+def need_java() -> Path:
+    """Where Java is; without it the test is skipped, or fails where it may not be missing."""
+    home = find_java()
+    need("spark", home is not None, "Spark needs Java 17: python tools/find_java.py --install")
+    assert home is not None
+    return home

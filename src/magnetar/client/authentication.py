@@ -63,7 +63,11 @@ class Authentication:
 class AuthenticationToken(Authentication):
     """A token, or a function that returns the one that is valid now.
 
-    The function is called for each connection and whenever the broker asks again.
+    The function is called for each connection and whenever the broker asks again. Space around
+    a token, as files end with it, is no part of it.
+
+    >>> AuthenticationToken(lambda: "a.b.c\\n").data()
+    b'a.b.c'
     """
 
     def __init__(self, token: str | Callable[[], str]) -> None:
@@ -88,7 +92,7 @@ class AuthenticationToken(Authentication):
             raise ErrorGettingAuthenticationData(
                 f"the function that gives the token returned a {type(token).__name__}, not a str"
             )
-        return token.encode()
+        return token.strip().encode()
 
 
 class AuthenticationBasic(Authentication):
