@@ -14,7 +14,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto reference lock
+.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto reference lock newcomer
 
 help:
 	@echo 'make demo       a tour of what is here'
@@ -28,6 +28,7 @@ help:
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
 	@echo 'make reference  write what docs/reference says of the code'
 	@echo 'make lock       resolve the pinned requirements anew'
+	@echo 'make newcomer   a fresh clone in an empty HOME: make test, make demo'
 	@echo 'make clean      remove everything that is built or installed here'
 
 demo: $(READY) sweep
@@ -77,7 +78,7 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
 	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
 	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
-	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 \
+	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=otel,spark \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: fuzzing'
@@ -122,6 +123,10 @@ lock: $(READY)
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    pyproject.toml --group $$group -o requirements/$$group.lock; \
 	done
+
+# What somebody meets who has just cloned this: nothing installed, nothing configured.
+newcomer:
+	@$(PYTHON) tools/newcomer.py
 
 clean:
 	rm -rf .venv .build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

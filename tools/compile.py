@@ -24,6 +24,8 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / ".build"
 COMPILED = BUILD / "compiled"
 DIGEST = BUILD / "compiled.digest"
+# The wheel that the compiled package came in.
+WHEEL = BUILD / "wheel"
 INPUTS = ("pyproject.toml", "README.md", "LICENSE", "requirements/dev.lock")
 
 
@@ -86,12 +88,11 @@ def compile_package() -> None:
     if DIGEST.exists() and DIGEST.read_text() == digest and COMPILED.is_dir():
         return
     DIGEST.unlink(missing_ok=True)
-    shutil.rmtree(COMPILED, ignore_errors=True)
+    for old in (COMPILED, WHEEL):
+        shutil.rmtree(old, ignore_errors=True)
     print("compiling the pure rooms with mypyc")
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = build_wheel(Path(scratch), compiled=True)
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(COMPILED)
+    with zipfile.ZipFile(build_wheel(WHEEL, compiled=True)) as archive:
+        archive.extractall(COMPILED)
     DIGEST.write_text(digest)
 
 

@@ -1,0 +1,117 @@
+"""The wheel works where nothing else of this project is: pure, compiled, and with extras."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.requirement import need
+
+import magnetar
+
+ROOT = Path(__file__).parent.parent
+UV = Path(sys.executable).parent / "uv"
+
+# What a newcomer does: serve, send, receive, ask. Ends with what was loaded for it.
+FIRST_STEPS = """
+import subprocess, sys
+import magnetar
+
+command = [sys.argv[1], "serve", "--memory", "--port", "0", "--http-port", "0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+    url = broker.stdout.readline().split()[1]
+    with magnetar.Client(url) as client:
+        consumer = client.subscribe("orders", "billing")
+        client.create_producer("orders").send(b"hello")
+        message = consumer.receive(timeout_millis=20000)
+        consumer.acknowledge(message)
+    broker.terminate()
+late = {"pyspark", "pyarrow", "starlette", "uvicorn", "typer", "rich"}
+print(message.data().decode(), magnetar.COMPILED, sorted(late & set(sys.modules)))
+"""
+
+
+def tool() -> object:
+    path = ROOT / "tools" / "compile.py"
+    spec = importlib.util.spec_from_file_location("compile_tool", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built: Path = tool().build_wheel(  # type: ignore[attr-defined]
+        tmp_path_factory.mktemp("wheel"), compiled=False
+    )
+    return built
+
+
+def install(place: Path, wheel: Path, extras: str = "") -> Path:
+    """A clean environment with the wheel and what it asks for; where its commands are."""
+    lock = (ROOT / "requirements" / "dev.lock").read_text()
+    constraints = place / "constraints.txt"
+    constraints.write_text("\n".join(re.findall(r"^(\S+==[^\\\n]+?) \\$", lock, re.MULTILINE)))
+    venv = place / "venv"
+    commands: tuple[list[str | Path], ...] = (
+        ["venv", "--quiet", "--python", sys.executable, venv],
+        ["pip", "install", "--quiet", "--python", venv, "-c", constraints, f"{wheel}{extras}"],
+    )
+    for command in commands:
+        ran = subprocess.run([UV, *command], capture_output=True, text=True, env=environment())
+        assert ran.returncode == 0, ran.stderr
+    return venv / "bin"
+
+
+def environment() -> dict[str, str]:
+    """This one, without what leads back to the project."""
+    ours = ("MAGNETAR_", "PYTHON", "VIRTUAL_ENV", "COVERAGE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def run(place: Path, *command: str) -> str:
+    ran = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, timeout=120, env=environment()
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def first_steps(place: Path, bin: Path) -> str:
+    return run(place, str(bin / "python"), "-c", FIRST_STEPS, str(bin / "magnetar"))
+
+
+def test_the_pure_wheel_is_all_one_needs(pure_wheel: Path, tmp_path: Path) -> None:
+    bin = install(tmp_path, pure_wheel)
+    assert first_steps(tmp_path, bin) == "hello False []\n"
+    assert magnetar.__version__ in run(tmp_path, str(bin / "magnetar"), "--version")
+    # What needs an extra says which.
+    code = "import magnetar.client.telemetry"
+    ran = subprocess.run([bin / "python", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "pip install magnetar[otel]" in ran.stderr
+
+
+def test_the_compiled_wheel_works_the_same(tmp_path: Path) -> None:
+    wheels = list((ROOT / ".build" / "wheel").glob("*.whl"))
+    need("compiled", magnetar.COMPILED and len(wheels) == 1, "`make compiled` builds it")
+    assert first_steps(tmp_path, install(tmp_path, wheels[0])) == "hello True []\n"
+
+
+# Spark's takes minutes to copy: `make test-long` asks for it.
+EXTRAS = os.environ.get("MAGNETAR_WHEEL_EXTRAS", "otel")
+BROUGHT = {
+    "otel": "import magnetar.client.telemetry",
+    "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib",
+}
+
+
+def test_extras_bring_what_they_name(pure_wheel: Path, tmp_path: Path) -> None:
+    bin = install(tmp_path, pure_wheel, f"[{EXTRAS}]")
+    for extra in EXTRAS.split(","):
+        assert run(tmp_path, str(bin / "python"), "-c", BROUGHT[extra] + "; print(1)") == "1\n"
