@@ -3,6 +3,7 @@
     make bench                                          compiled
     .venv/bin/python benchmarks/bench_chunks.py         interpreted
     ... bench_chunks.py --mib 16 --messages 2           a short form
+    ... bench_chunks.py --only consume                  one of the three
 
 The broker runs with --memory, in a process of its own, and each client's run is a process of
 its own too. Clients take turns, round after round; every figure is the median of its rounds,
@@ -82,10 +83,10 @@ def run(client: str, what: str, url: str, topic: str, size: int, count: int) -> 
     return took
 
 
-def bench(url: str, size: int, count: int, rounds: int) -> bool:
+def bench(url: str, size: int, count: int, rounds: int, only: str | None) -> bool:
     topics = 0
     good = True
-    for what in WORKS:
+    for what in WORKS if only is None else (only,):
         took: dict[str, list[dict[str, float]]] = {name: [] for name in CLIENTS}
         for _ in range(rounds):
             for name in CLIENTS:
@@ -133,6 +134,7 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--messages", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=WORKS)
     parser.add_argument("--work", nargs=4, metavar=("CLIENT", "WHAT", "URL", "TOPIC"))
     given = parser.parse_args()
     size = given.mib * MIB
@@ -148,7 +150,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as directory,
         BrokerProcess(Path(directory) / "data", options=("--memory",)) as broker,
     ):
-        if not bench(broker.url, size, given.messages, given.rounds):
+        if not bench(broker.url, size, given.messages, given.rounds, given.only):
             print("\nbelow the target")
 
 

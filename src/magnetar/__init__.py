@@ -15,8 +15,15 @@ from magnetar.client.authentication import (
     AuthenticationTLS,
     AuthenticationToken,
 )
+from magnetar.client.backoff import (
+    MultiplierRedeliveryBackoff,
+)
 from magnetar.client.crypto_key_reader import (
     CryptoKeyReader,
+)
+from magnetar.client.encryption_context import (
+    EncryptionContext,
+    EncryptionKey,
 )
 from magnetar.client.errors import (
     Result,
@@ -181,6 +188,8 @@ __all__ = [
     "DirectoryInUseError",
     "DiskError",
     "DiskFullError",
+    "EncryptionContext",
+    "EncryptionKey",
     "ErrorGettingAuthenticationData",
     "FileLogger",
     "FormatVersionError",
@@ -204,6 +213,7 @@ __all__ = [
     "MessageId",
     "MessageTooBig",
     "MessageTooLargeError",
+    "MultiplierRedeliveryBackoff",
     "NoSuchEntryError",
     "NotAllowedError",
     "NotConnected",

@@ -1,6 +1,6 @@
 """A broker to talk to, coroutines as tests, and the certainty that nothing is left behind.
 
-`engine` is a broker of ours in this process, or Apache Pulsar. A test marked `both_engines`
+`engine` is the plugin's `magnetar_broker`, or Apache Pulsar. A test marked `both_engines`
 runs over both, every other one over ours alone; the runs over Apache's are marked `apache`, and
 are skipped where it cannot be had. MAGNETAR_APACHE_LONG=1 has every test run over both, and
 MAGNETAR_APACHE_TARGET=apache over Apache's alone.
@@ -23,12 +23,13 @@ from typing import Any
 import httpx
 import pytest
 from support.proxy import Proxy
-from support.served import Served
 
+from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
 from magnetar.client import aio
 from magnetar.client.blocking import Client
 from magnetar.errors import Timeout
+from magnetar.testing.embedded import EmbeddedBroker
 
 # How long anything that must come may take, on a machine with other things to do.
 WAIT_S = 10.0
@@ -44,17 +45,26 @@ _numbers = itertools.count()
 class Engine:
     """What a test may ask of a broker, whoever made it."""
 
-    def __init__(self, url: str, http_url: str, served: Served | None = None) -> None:
+    def __init__(self, url: str, http_url: str, embedded: EmbeddedBroker | None = None) -> None:
         self.url = url
         self.http_url = http_url
-        self._served = served
+        self._embedded = embedded
 
     @property
-    def served(self) -> Served:
+    def embedded(self) -> EmbeddedBroker:
         """Our broker itself, for tests that look inside."""
-        if self._served is None:
+        if self._embedded is None:
             pytest.skip("only our own broker can be looked into")
-        return self._served
+        return self._embedded
+
+    def call(self, function: Callable[[BrokerServer], None]) -> None:
+        """Calls on our broker's thread, where its state may be looked at."""
+        embedded = self.embedded
+
+        async def work() -> None:
+            function(embedded._server)
+
+        embedded._call(work())
 
     def rest(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Asks the REST, and fails unless it agrees."""
@@ -76,13 +86,12 @@ class Engine:
 
     def cut(self) -> None:
         """Breaks every connection to the broker."""
-        server = self.served.server
 
-        def cut() -> None:
+        def cut(server: BrokerServer) -> None:
             for link in list(server._links):
                 link.abort()
 
-        self.served.call(cut)
+        self.call(cut)
 
 
 def path_of(topic: str) -> str:
@@ -118,12 +127,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @contextlib.contextmanager
 def _ours(settings: BrokerSettings | None) -> Iterator[Engine]:
-    served = Served(settings)
-    served.start()
-    try:
-        yield Engine(served.url, served.http_url, served)
-    finally:
-        served.stop()
+    with EmbeddedBroker(settings) as broker:
+        yield Engine(broker.url, broker.http_url, broker)
 
 
 @contextlib.contextmanager
@@ -140,6 +145,10 @@ def _apache(settings: BrokerSettings | None) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "ours":
+        broker = request.getfixturevalue("magnetar_broker")
+        yield Engine(broker.url, broker.http_url, broker)
+        return
     with make_engine(kind=request.param) as engine:
         yield engine
 

@@ -302,7 +302,7 @@ class Rig:
         assert self.core.available_permits == self.broker.permits + flows + on_wire
         core = self.core
         total = core.available_permits + core.queue_length() + core.unreturned_permits
-        assert total == core._queue_size
+        assert total == core._permits.queue_size
 
 
 def charge(command: CommandMessage) -> int:

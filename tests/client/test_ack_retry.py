@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from magnetar.client import ack_retry
 from magnetar.client.ack_counts import TIME_BOUNDS_MS, AckCounts
 from magnetar.client.ack_retry import (
+    BREAKS_FREE,
     DONE,
     EXHAUSTED,
     IN_FLIGHT,
@@ -532,13 +533,76 @@ def test_a_lost_connection_costs_no_attempt_and_the_next_one_gets_everything() -
     bench.acks.flush()  # this one is in flight
     bench.ack(3, waits=True)  # and this one is pending
     bench.sent()
-    for _ in range(20):
+    for _ in range(BREAKS_FREE):
         bench.reconnect()
-        assert bench.sent() == [(0, [(3, None), (2, None), (1, None)])]
+        ((kind, entries),) = bench.sent()
+        assert (kind, sorted(entries)) == (0, [(1, None), (2, None), (3, None)])
     bench.answer_all()
     assert bench.results == [None, None, None]
     assert bench.at_rest()
     assert bench.acks.counts.kept_after_retry == 3
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_that_breaks_every_connection_is_given_up_and_holds_up_no_other(
+    cumulative: bool,
+) -> None:
+    bench = Bench(max_retries=3)
+    if cumulative:
+        bench.ack_through(1, waits=True)
+    else:
+        bench.ack(1, waits=True)
+    bench.acks.flush()
+    for _ in range(BREAKS_FREE):
+        bench.sent()
+        bench.reconnect()
+        assert len(bench.sent()) == 1
+    for delay_ms in (100, 200, 400):
+        bench.sent()
+        bench.reconnect()
+        assert bench.sent() == [], "it waits, and others go before it"
+        bench.ack(9)
+        bench.acks.flush()
+        bench.answer_all()
+        assert bench.acks.unconfirmed == 1
+        bench.sent()
+        bench.pass_time(delay_ms)
+        assert len(bench.sent()) == 1
+    assert bench.results == []
+    bench.reconnect()
+    (error,) = bench.results
+    assert isinstance(error, ConnectError)
+    (given_up,) = bench.given_up()
+    assert given_up.error is error
+    assert (given_up.cumulative is not None, len(given_up.entries)) == (cumulative, not cumulative)
+    assert bench.acks.counts.exhausted == 1
+    assert bench.at_rest()
+
+
+def test_an_answer_in_between_ends_a_row_of_broken_connections() -> None:
+    bench = Bench(max_retries=2)
+    bench.ack(1, waits=True)
+    bench.acks.flush()
+    for _ in range(2):
+        for _ in range(BREAKS_FREE):
+            bench.reconnect()
+        bench.answer_all(NOT_READY)
+        bench.pass_time(200)
+    assert bench.results == []
+    bench.reconnect()
+    bench.answer_all()
+    assert bench.results == [None]
+
+
+def test_no_time_without_a_connection_costs_an_attempt() -> None:
+    bench = Bench(max_retries=0)
+    bench.ack(1, waits=True)
+    for _ in range(5 * BREAKS_FREE):
+        bench.acks.disconnected()
+        bench.now += 3_600_000
+    bench.acks.connected()
+    bench.answer_all()
+    assert bench.results == [None]
 
 
 def test_nothing_is_due_while_there_is_no_connection() -> None:

@@ -23,6 +23,7 @@ from client.conftest import (
 )
 from support.broker_process import BrokerProcess
 
+from magnetar.broker.server import BrokerServer
 from magnetar.client import aio
 from magnetar.client.blocking import Client
 from magnetar.client.message import Message
@@ -53,7 +54,7 @@ def beyond(message: Message) -> MessageId:
 
 def ours(engine: Engine) -> None:
     """Skips the test elsewhere: Apache Pulsar answers such acks otherwise, late or never."""
-    assert engine.served is not None
+    assert engine.embedded is not None
 
 
 # ---- The asyncio door ------------------------------------------------------------------
@@ -317,10 +318,10 @@ async def test_a_backoff_that_raises_is_logged_and_replaced(
 def fence(engine: Engine, topic: str, fenced: bool) -> None:
     """Has the broker refuse acks for a while, as during a reset of the cursor."""
 
-    def set_it() -> None:
-        engine.served.broker.topics[topic].subscriptions["sub"].fenced = fenced
+    def set_it(server: BrokerServer) -> None:
+        server.broker.topics[topic].subscriptions["sub"].fenced = fenced
 
-    engine.served.call(set_it)
+    engine.call(set_it)
 
 
 # ---- The blocking door -----------------------------------------------------------------

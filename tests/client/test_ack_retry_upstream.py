@@ -18,7 +18,7 @@ from support.wire_client import (
 )
 
 from magnetar.client.consumer_core import ConsumerCore
-from magnetar.client.engine.consumer import seek_target
+from magnetar.client.engine.partition_consumer import seek_target
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions
 from magnetar.errors import AlreadyClosed, DiskFullError, NotAllowedError

@@ -279,6 +279,6 @@ async def test_dead_letters_under_way_are_left_to_the_next(engine: Engine, topic
             (message,) = await receive(consumer, 1)
             consumer.negative_acknowledge(message)
         part = consumer._consumer._order[0]
-        await until(lambda: part._undertaker is not None, lambda: "nothing died")
+        await until(lambda: part._burials._task is not None, lambda: "nothing died")
         await consumer.close()
     await nobody_is_left(engine, topic)

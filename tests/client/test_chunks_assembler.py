@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.client.chunk_assembler import (
+    ACKED_MAX,
     AGAIN_MS,
     CHUNK_OVERHEAD,
     COUNT_MAX,
@@ -386,6 +387,33 @@ def test_what_was_discarded_is_not_expected() -> None:
     assert rig.garbage == [0, 2]
     rig.assembler.expect_all()
     assert rig.assembler.pending_keys(100) == [1]
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_of_a_message_that_was_acked_elsewhere_nothing_is_kept(expected: bool) -> None:
+    rig = Rig()
+    rig.add(3, ABC[0])
+    rig.add(5, ABC[1])
+    if expected:
+        rig.assembler.expect_all()
+    assert rig.assembler.acked_elsewhere(3, 9) == [5]
+    assert rig.assembler.growing == rig.assembler.size == 0
+    assert rig.assembler.pending_keys(100) == []
+    rig.pass_ms(2 * EXPIRE_MS)
+    assert (rig.garbage, rig.again) == ([], [])
+    assert rig.idle()
+
+
+def test_messages_that_were_acked_elsewhere_are_remembered_up_to_a_limit() -> None:
+    rig = Rig()
+    for number in range(ACKED_MAX + 1):
+        rig.assembler.acked_elsewhere(10 * number, 10 * number + 9)
+    rig.add(5, Chunk("forgotten", 1, 3, 6, b"bb"))
+    rig.add(15, Chunk("known", 1, 3, 6, b"bb"))
+    assert rig.garbage == [15]
+    rig.assembler.clear()
+    rig.add(25, Chunk("elsewhere", 1, 3, 6, b"bb"))
+    assert rig.garbage == [15]
 
 
 def test_an_acked_message_is_not_expected() -> None:

@@ -12,7 +12,7 @@ from magnetar.client.chunk_spans import ENTRIES_MAX, MESSAGES_MAX, ChunkSpans
 from magnetar.client.dead_letter import dead_letter_properties
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions, ReaderOptions
-from magnetar.errors import SettingsError
+from magnetar.errors import ConnectError, SettingsError
 from magnetar.model import ChunkMessageId, ConsumerType, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
 from magnetar.protocol import (
@@ -151,15 +151,49 @@ def test_an_ack_that_failed_names_every_chunk_when_it_is_given_again(
     assert unacked(rig) == []
 
 
+def from_elsewhere(first: int, last: int) -> ChunkMessageId:
+    return ChunkMessageId(MessageId(-1, LEDGER, first), MessageId(-1, LEDGER, last))
+
+
 def test_an_id_from_elsewhere_acks_what_it_names() -> None:
     rig = rig_of(SHARED)
     publish(rig, *chunk_entries(b"abcdef", 2))
-    rig.core.acknowledge([ChunkMessageId(MessageId(-1, LEDGER, 0), MessageId(-1, LEDGER, 2))])
+    rig.core.acknowledge([from_elsewhere(0, 2)])
     assert rig.take_all() == []
     assert unacked(rig) == [1]
-    # The rest is an orphan now, and goes when its time is up.
+    # Whose the rest is cannot be known where consumers share: it goes when its time is up.
     rig.pass_time(EXPIRE_MS)
     assert unacked(rig) == []
+
+
+def test_one_consumer_acks_what_lies_between_the_ends_of_an_id_from_elsewhere() -> None:
+    """And nothing else: of the other message the first chunk came, so it can become whole."""
+    rig = rig_of(SINGLE)
+    mine = chunk_entries(b"abcdefgh", 2)
+    other = chunk_entries(b"1234", 2, name="other")
+    publish(rig, other[0], mine[0], plain_entry(b"x"), mine[1], other[1], mine[2], mine[3])
+    rig.core.acknowledge([from_elsewhere(1, 6)])
+    assert datas(rig.take_all()) == [b"x", b"1234"]
+    rig.pump()
+    assert unacked(rig) == [0, 2, 4]
+    assert rig.core.stats.chunks_given_up == 2
+
+
+@KINDS
+def test_an_id_from_elsewhere_acks_the_chunks_that_are_here_and_those_that_come(
+    kind: ConsumerType,
+) -> None:
+    rig = rig_of(kind)
+    publish(rig, *chunk_entries(b"abcdefgh", 2), plain_entry(b"behind"))
+    rig.broker_handles()
+    for _ in range(2):
+        assert rig.broker_delivers()
+        assert rig.client_receives()
+    assert rig.core.stats.chunks_received == 2
+    rig.core.acknowledge([from_elsewhere(0, 3)])
+    assert datas(rig.take_all()) == [b"behind"]
+    rig.pump()
+    assert unacked(rig) == [4]
 
 
 @KINDS
@@ -235,6 +269,78 @@ def test_a_cumulative_ack_spares_a_message_that_ends_behind_it() -> None:
     rig.core.acknowledge_cumulative(rig.take_all()[0])
     rig.pump()
     assert unacked(rig) == []
+
+
+def test_a_cumulative_ack_given_again_reaches_what_was_taken_before_the_first() -> None:
+    """Found by seed 25: the message in chunks was spared, for all had been forgotten of it."""
+    rig = rig_of(SINGLE, ack_receipt_enabled=True)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"x"))
+    last = rig.take_all()[1]
+    rig.core.acknowledge_cumulative(last, rig.done)
+    rig.reconnect()
+    rig.pump()  # everything is in the queue again
+    rig.core.acknowledge_cumulative(last, rig.done)
+    assert rig.take_all() == []
+    assert isinstance(rig.results[0], ConnectError)
+    assert rig.results[1:] == [None]
+    assert unacked(rig) == []
+
+
+@pytest.mark.parametrize("spanned", [False, True])
+def test_a_cumulative_ack_reaches_what_was_taken_and_came_again_in_part(spanned: bool) -> None:
+    """A chunk that is alone here is of a message that is acked, and waits for no others."""
+    rig = rig_of(SINGLE, ack_receipt_enabled=True)
+    if spanned:  # by a message that is not whole, and is spared
+        publish(rig, chunk_entries(b"123456", 2, name="other")[0])
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"x"))
+    last = rig.take_all()[1]
+    rig.core.acknowledge_cumulative(last, rig.done)
+    rig.reconnect()
+    while rig.broker_handles():
+        pass
+    for _ in range(2 + spanned):
+        assert rig.broker_delivers()
+        assert rig.client_receives()
+    rig.core.acknowledge_cumulative(last, rig.done)
+    assert rig.take_all() == []
+    assert rig.results[1:] == [None]
+    assert unacked(rig) == ([0] if spanned else [])
+
+
+def test_what_came_again_in_part_comes_whole_if_the_cumulative_ack_is_refused() -> None:
+    rig = rig_of(SINGLE, ack_receipt_enabled=True)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"x"))
+    last = rig.take_all()[1]
+    rig.reconnect()
+    while rig.broker_handles():
+        pass
+    rig.broker_delivers()
+    rig.client_receives()
+    rig.core.acknowledge_cumulative(last, rig.done)
+    command = rig.to_broker.popleft()
+    assert isinstance(command, CommandAck)
+    assert command.request_id is not None
+    rig.to_client.append(CommandAckResponse(3, command.request_id, 22, "not now"))
+    assert datas(rig.take_all()) == [b"abcdef", b"x"]
+    assert rig.results[0] is not None
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_what_another_consumer_acked_is_spared_no_more(parts: int) -> None:
+    """On Failover another one was active meanwhile, and acked a message that nobody took here."""
+    rig = rig_of(ConsumerType.Failover)
+    publish(rig, *chunk_entries(b"abcdef", 2)[:parts])
+    rig.pump()
+    rig.disconnect()
+    publish(rig, plain_entry(b"x"), plain_entry(b"y"))
+    rig.broker.unacked[:parts] = [0] * parts
+    rig.connect()
+    messages = rig.take_all()
+    assert datas(messages) == [b"x", b"y"]
+    rig.core.acknowledge_cumulative(messages[1])
+    rig.pump()
+    assert unacked(rig) == []
+    assert not rig.core.acks.chunks
 
 
 def test_without_chunks_a_cumulative_ack_is_one_ack() -> None:

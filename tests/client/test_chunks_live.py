@@ -624,7 +624,7 @@ async def test_a_message_of_the_same_sequence_id_is_stored_once(
 
 
 async def test_numbers_say_that_there_are_chunks(engine: Engine, topic: str) -> None:
-    _ = engine.served  # Apache's rates are made once a minute
+    _ = engine.embedded  # Apache's rates are made once a minute
     async with aio.Client(engine.url) as client:
         consumer = await subscribe(client, topic)
         producer = await splitter(client, topic)

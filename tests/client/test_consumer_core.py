@@ -417,6 +417,39 @@ def test_issue_7683_with_receipts_it_is_sent_again() -> None:
     assert rig.core.acks.in_flight == 0
 
 
+@pytest.mark.parametrize("how", ["single", "list", "cumulative"])
+def test_who_is_active_again_is_not_handed_what_it_acked(how: str) -> None:
+    """On Failover everything comes again to who has some of it, on the same connection."""
+    rig = connected(2, 0, 0, 0, consumer_type=ConsumerType.Failover)
+    rig.pump()
+    taken = [message for _ in range(4) if (message := rig.core.take()) is not None]
+    rig.broker.rewind()  # it was another's turn, and is its own again
+    rig.pump()
+    assert rig.core.queue_length() == 5
+    if how == "cumulative":
+        rig.core.acknowledge_cumulative(taken[-1], rig.done)
+    elif how == "list":
+        rig.core.acknowledge([message.message_id() for message in taken], rig.done)
+    else:
+        for message in taken:
+            rig.core.acknowledge_message(message, rig.done)
+    rig.core.flush()
+    assert rig.places() == [(3, -1)]
+    assert rig.broker.left() == {(3, -1)}
+
+
+@pytest.mark.parametrize("consumer_type", SINGLE)
+def test_a_cumulative_ack_drops_what_it_covers_of_the_queue(consumer_type: ConsumerType) -> None:
+    """Also what nobody was handed: it is acked."""
+    rig = connected(2, 3, 0, consumer_type=consumer_type)
+    rig.pump()
+    assert rig.core.take() is not None
+    rig.core.acknowledge_cumulative(MessageId(-1, LEDGER, 1, 1, batch_size=3))
+    rig.core.flush()
+    assert rig.places() == [(1, 2), (2, -1)]
+    assert rig.broker.left() == {(1, 2), (2, -1)}
+
+
 def test_issue_18454_a_redelivered_batch_against_an_unflushed_ack() -> None:
     rig = connected(4)
     messages = rig.take_all()
@@ -903,7 +936,8 @@ class World:
         return received
 
     def queued(self) -> set[tuple[tuple[int, int], int]]:
-        lists = [self.rig.core._current, *self.rig.core._queue]
+        queue = self.rig.core._queue
+        lists = [queue._current, *queue._entries]
         return {(place(message), id(message)) for some in lists for message in some}
 
     def take(self, count: int) -> None:

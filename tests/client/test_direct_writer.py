@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from client.conftest import WAIT_MS, Engine, payloads, until
+from client.conftest import WAIT_MS, payloads, until
 
 from magnetar.client.blocking import Client
 from magnetar.client.threads.direct_writer import SIZE_MAX, DirectWriter
@@ -110,42 +110,41 @@ async def test_closing_hangs_up() -> None:
 
 @pytest.mark.parametrize("batching", [False, True])
 def test_threads_that_send_at_once_keep_their_order(
-    engine: Engine, topic: str, batching: bool
+    magnetar_client: Client, topic: str, batching: bool
 ) -> None:
     rounds, threads = 60, 4
-    with Client(engine.url) as client:
-        producer = client.create_producer(
-            topic, batching_enabled=batching, block_if_queue_full=True
-        )
-        failures: list[BaseException] = []
+    producer = magnetar_client.create_producer(
+        topic, batching_enabled=batching, block_if_queue_full=True
+    )
+    failures: list[BaseException] = []
 
-        def work(number: int) -> None:
-            try:
-                for count in range(rounds):
-                    content = b"%d %d" % (number, count)
-                    if (count + number) % 3:
-                        producer.send(content)
-                    else:
-                        producer.send_async(content, None)
-            except BaseException as error:
-                failures.append(error)
+    def work(number: int) -> None:
+        try:
+            for count in range(rounds):
+                content = b"%d %d" % (number, count)
+                if (count + number) % 3:
+                    producer.send(content)
+                else:
+                    producer.send_async(content, None)
+        except BaseException as error:
+            failures.append(error)
 
-        workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        producer.flush()
-        assert not failures
-        reader = client.create_reader(topic, MessageId.earliest)
-        got = [reader.read_next(WAIT_MS).data().split() for _ in range(rounds * threads)]
-        for number in range(threads):
-            mine = [int(count) for who, count in got if int(who) == number]
-            assert mine == list(range(rounds))
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    producer.flush()
+    assert not failures
+    reader = magnetar_client.create_reader(topic, MessageId.earliest)
+    got = [reader.read_next(WAIT_MS).data().split() for _ in range(rounds * threads)]
+    for number in range(threads):
+        mine = [int(count) for who, count in got if int(who) == number]
+        assert mine == list(range(rounds))
 
 
 def test_a_send_alone_is_written_by_its_own_thread(
-    engine: Engine, topic: str, monkeypatch: pytest.MonkeyPatch
+    magnetar_client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: set[threading.Thread] = set()
     write = DirectWriter.write
@@ -157,14 +156,13 @@ def test_a_send_alone_is_written_by_its_own_thread(
         return wrote
 
     monkeypatch.setattr(DirectWriter, "write", noted)
-    with Client(engine.url) as client:
-        producer = client.create_producer(topic)
-        for content in payloads(20):
-            producer.send(content)
-        assert threads == {threading.current_thread()}
-        threads.clear()
-        # Who does not wait leaves it to the loop, which writes much at once.
-        for content in payloads(20):
-            producer.send_async(content, None)
-        producer.flush()
-        assert not threads
+    producer = magnetar_client.create_producer(topic)
+    for content in payloads(20):
+        producer.send(content)
+    assert threads == {threading.current_thread()}
+    threads.clear()
+    # Who does not wait leaves it to the loop, which writes much at once.
+    for content in payloads(20):
+        producer.send_async(content, None)
+    producer.flush()
+    assert not threads

@@ -123,7 +123,7 @@ async def test_a_client_goes_over_and_its_producers_and_consumers_with_it(
                 )
                 await send_all(producer, payloads(3, 2))
                 assert datas(await receive(consumer, 3)) == payloads(3, 2)
-                if other._served is not None:
+                if other._embedded is not None:
                     assert other.stats(topic)["msgInCounter"] == 3
 
 

@@ -64,7 +64,7 @@ BAD_PRODUCER: list[tuple[dict[str, Any], type[Exception], str]] = [
         SettingsError,
         "exclude each other",
     ),
-    ({"encryption_key": "k"}, SettingsError, "leave it out"),
+    ({"encryption_key": "k"}, SettingsError, "crypto_key_reader, or neither"),
 ]
 BAD_CONSUMER: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"no_such_option": 1}, TypeError, "no_such_option"),

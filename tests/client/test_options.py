@@ -63,7 +63,6 @@ def test_names_and_defaults_are_the_official_clients(
     official: Callable[..., object], ours: Callable[..., object]
 ) -> None:
     options = ours()
-    refused = {"encryption_key", "crypto_key_reader"}
     # The official client has None for "not given"; the attribute is what it means.
     means = {
         "unacked_messages_timeout_ms": 0,
@@ -73,10 +72,7 @@ def test_names_and_defaults_are_the_official_clients(
         if name in OF_DOORS:
             continue
         default = parameter.default
-        if name in refused:
-            assert default is None
-            continue
-        if name == "batch_receive_policy":
+        if name in ("batch_receive_policy", "encryption_key"):
             assert default is None
             continue
         found = getattr(options, name)

@@ -9,7 +9,7 @@ from client.conftest import Engine, datas, payloads, receive, send_all, until
 
 from magnetar import InvalidConfiguration, RegexSubscriptionMode
 from magnetar.client import aio
-from magnetar.client.engine.consumer import matching, namespace_of, whole_pattern
+from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
 
 
 def topics_of(consumer: aio.Consumer) -> list[str]:

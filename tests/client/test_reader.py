@@ -69,8 +69,6 @@ async def test_a_reader_moves_about(engine: Engine, topic: str, batched: bool) -
         await asyncio.sleep(0.01)
         await (await client.create_producer(topic)).send(b"last")
         reader = await client.create_reader(topic, MessageId.earliest)
-        # Against Apache's broker, a seek that meets a subscription's first read may be lost.
-        assert await rest_of(reader) == [*payloads(8), b"last"]
         await reader.seek(ids[5])
         assert await rest_of(reader) == [*payloads(2, 6), b"last"]
         await reader.seek(between_ms)
@@ -157,18 +155,16 @@ async def test_reading_returns_permits(engine: Engine, topic: str) -> None:
             await reader.read_next(5000)
         stats = reader._consumer.stats()
         assert stats.available_permits + stats.unreturned_permits == 10
-        served = engine.served
         await until(
-            lambda: sum(permits_of(served, topic)) == stats.available_permits,
-            lambda: f"{permits_of(served, topic)} at the broker, {stats}",
+            lambda: sum(permits_of(engine, topic)) == stats.available_permits,
+            lambda: f"{permits_of(engine, topic)} at the broker, {stats}",
         )
 
 
-def permits_of(served: Any, topic: str) -> list[int]:
+def permits_of(engine: Engine, topic: str) -> list[int]:
     """What the broker says of the permits of a topic's consumers."""
-    stats = served.http.get(f"{topic.replace('://', '/')}/stats").json()
     return [
         consumer["availablePermits"]
-        for subscription in stats["subscriptions"].values()
+        for subscription in engine.stats(topic)["subscriptions"].values()
         for consumer in subscription["consumers"]
     ]

@@ -14,6 +14,9 @@ is a mistake of ours, and raises.
 
 - *failed* costs an attempt; *lost* costs none. It is the connection that was lost, or a list
   of acks that was refused for one of them and is sent in parts.
+- An ack that was on its way each time when `BREAKS_FREE` connections in a row broke may be
+  what breaks them: the next times are failures, after which it waits like any other, and what
+  is not to blame gets through meanwhile. Time without a connection costs nothing.
 - An ack waits as long as the backoff says of its failures so far; `next_ms` is the earliest
   moment, `take_due` hands out those whose time has come. A lost connection ends every wait:
   what waited is sent with everything else when the consumer is back.
@@ -44,6 +47,7 @@ from magnetar.errors import (
 )
 
 __all__ = [
+    "BREAKS_FREE",
     "CUMULATIVE",
     "DONE",
     "EXHAUSTED",
@@ -110,6 +114,8 @@ RETRIABLE: Final = (
     TooManyLookupRequestException,
     UnknownError,
 )
+# So many connections may break in a row with an ack on its way before that costs attempts.
+BREAKS_FREE: Final = 16
 # As long as a wait may be: 139 years, as for every time that is added to a clock.
 DELAY_MAX_MS: Final = 1 << 42
 
@@ -203,6 +209,8 @@ class AckRetry:
     def __init__(self, since_ms: int) -> None:
         self.state: i64 = IN_FLIGHT
         self.failures: i64 = 0
+        # How many connections broke in a row with it on its way.
+        self.breaks: i64 = 0
         self.since_ms: Final = since_ms
 
 
@@ -252,17 +260,27 @@ class AckRetries:
         failures: i64 = 0 if retry is None else retry.failures
         return failures < self.policy.max_retries and is_retriable(error)
 
-    def failed(self, key: int, since_ms: int, now_ms: int) -> None:
+    def failed(self, key: int, since_ms: int, now_ms: int, *, broke: bool = False) -> None:
         """It failed, and is to be tried again later. `since_ms` is when it was acked."""
         retry = self._begin(key, since_ms)
+        if not broke:
+            retry.breaks = 0
         _move(retry, FAILED)
         self._due.add(key, now_ms + self.policy.delay_ms(retry.failures))
         retry.failures += 1
 
+    def broke(self, key: int, since_ms: int) -> bool:
+        """Its connection broke. Says whether it goes again for nothing; else that is a failure."""
+        retry = self._begin(key, since_ms)
+        retry.breaks += 1
+        if retry.breaks > BREAKS_FREE:
+            return False
+        _move(retry, LOST)
+        return True
+
     def lost(self, key: int, since_ms: int) -> None:
-        """Its connection was lost, or it is to be sent by itself: at once, for nothing."""
+        """It is to be sent by itself: at once, for nothing."""
         _move(self._begin(key, since_ms), LOST)
-        self._due.remove(key)
 
     def given_up(self, key: int) -> None:
         """It failed for the last time."""

@@ -419,7 +419,8 @@ class AckTracker(AckOutbox):
         self, cumulative: Cumulative, begun_ms: int, retries: AckRetries, error: Exception
     ) -> None:
         if retries.may_retry(CUMULATIVE, error):
-            retries.failed(CUMULATIVE, begun_ms, self._now_ms())
+            broke = isinstance(error, ConnectError)
+            retries.failed(CUMULATIVE, begun_ms, self._now_ms(), broke=broke)
             self._merge(cumulative)
             return
         retries.given_up(CUMULATIVE)
@@ -546,31 +547,48 @@ class AckTracker(AckOutbox):
         self._due_ms = None
         flights = list(self._flights.values())
         self._flights.clear()
+        if self._retries is not None:
+            self._wake(self._retries.lose_all())
         for flight in flights:
             if self._retries is None:
                 self._unanswered(flight, ConnectError(_LOST))
             else:
                 self._lost(flight, self._retries)
-        if self._retries is not None:
-            self._wake(self._retries.lose_all())
 
     def _lost(self, flight: Flight, retries: AckRetries) -> None:
-        """Its connection is gone. It goes again on the next one, and that costs no attempt."""
+        """Its connection is gone. It goes again on the next one, and that costs no attempt,
+        unless it was so too often."""
         self._landed(flight)
         self.counts.failed += len(flight.ids)
-        for acks in flight.acks:
+        error = ConnectError(_LOST)
+        last: list[EntryAcks] = []
+        bits: list[int] = []
+        for at, acks in enumerate(flight.acks):
             if not acks.live:
-                self._settle(flight.waiters(acks) or [], ConnectError(_LOST))
-                continue
-            acks.wait(flight.waiters(acks))
-            if acks.in_flight == 0 and not acks.pending:
+                self._settle(flight.waiters(acks) or [], error)
+            elif acks.in_flight > 0 or acks.pending:
+                acks.wait(flight.waiters(acks))
+            elif retries.broke(acks.key, flight.begun_ms):
+                acks.wait(flight.waiters(acks))
                 acks.more = False
-                retries.lost(acks.key, flight.begun_ms)
                 self._add(acks)
-        if flight.cumulative is not None:
+            elif retries.may_retry(acks.key, error):
+                retries.failed(acks.key, flight.begun_ms, self._now_ms(), broke=True)
+                acks.wait(flight.waiters(acks))
+                acks.waiting = True
+                acks.more = False
+            else:
+                last.append(acks)
+                bits.append(flight.ids[at].ack_set or 0)
+        if last:
+            self._give_up(last, bits, flight, retries, error)
+        if flight.cumulative is None:
+            return
+        if retries.broke(CUMULATIVE, flight.begun_ms):
             self._cumulative_busy = False
-            retries.lost(CUMULATIVE, flight.begun_ms)
             self._merge(flight.cumulative)
+        else:
+            self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
 
     def clear(self, error: Exception | None = None) -> None:
         """Forgets everything, as a seek does; who waits is told."""

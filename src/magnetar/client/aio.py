@@ -17,8 +17,9 @@ from typing import Any, Self
 from magnetar.client.avro_schema import AvroSchema
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.clock import Clock
-from magnetar.client.engine.consumer import EngineConsumer, PartitionConsumer
+from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.observer import SendTrace, Tracing
+from magnetar.client.engine.partition_consumer import PartitionConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
 from magnetar.client.engine.stats import ConsumerStats, ProducerStats
 from magnetar.client.engine.totals import ClientStats

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from magnetar.client import aio
 from magnetar.client.closing import Closing
+from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
@@ -132,8 +133,8 @@ class Client(Closing):
         lazy_start_partitioned_producers: bool = False,
         properties: dict[str, str] | None = None,
         batching_type: BatchingType = BatchingType.Default,
-        encryption_key: str | None = None,
-        crypto_key_reader: Any = None,
+        encryption_key: str | list[str] | None = None,
+        crypto_key_reader: CryptoKeyReader | None = None,
         access_mode: ProducerAccessMode = ProducerAccessMode.Shared,
         message_router: Callable[[Any, int], int] | None = None,
         **ours: Any,
@@ -186,7 +187,7 @@ class Client(Closing):
         properties: dict[str, str] | None = None,
         pattern_auto_discovery_period: int = 60,
         initial_position: InitialPosition = InitialPosition.Latest,
-        crypto_key_reader: Any = None,
+        crypto_key_reader: CryptoKeyReader | None = None,
         replicate_subscription_state_enabled: bool = False,
         max_pending_chunked_message: int = 10,
         auto_ack_oldest_chunked_message_on_queue_full: bool = False,
@@ -249,7 +250,7 @@ class Client(Closing):
         reader_name: str | None = None,
         subscription_role_prefix: str | None = None,
         is_read_compacted: bool = False,
-        crypto_key_reader: Any = None,
+        crypto_key_reader: CryptoKeyReader | None = None,
         start_message_id_inclusive: bool = False,
         crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
     ) -> Reader:
@@ -274,10 +275,15 @@ class Client(Closing):
         return reader
 
     def create_table_view(
-        self, topic: str, subscription_name: str | None = None, schema: Schema | None = None
+        self,
+        topic: str,
+        subscription_name: str | None = None,
+        schema: Schema | None = None,
+        crypto_key_reader: CryptoKeyReader | None = None,
     ) -> TableView:
         """The latest value of every key of a topic, kept up to date."""
-        return TableView(self, topic, subscription_name, schema or BytesSchema())
+        schema = schema or BytesSchema()
+        return TableView(self, topic, subscription_name, schema, crypto_key_reader)
 
     def _attached(self, schema: Schema | None) -> Schema:
         schema = schema or BytesSchema()

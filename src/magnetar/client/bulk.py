@@ -12,12 +12,12 @@ that closes the connection for it is connected to again.
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from magnetar.client import aio
-from magnetar.client.engine.consumer import matching, namespace_of, whole_pattern
 from magnetar.client.engine.entries import EngineEntries
+from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
 from magnetar.client.engine.producer import partition_names
 from magnetar.client.entry_range import At, Gap, RawEntry
 from magnetar.client.schema_info import SchemaInfo
@@ -116,6 +116,40 @@ class BulkClient:
         entries = EngineEntries(self._engine, topic, start, end)
         await entries.start()
         return entries
+
+    def scan(
+        self,
+        ranges: "list[tuple[str, At, At]]",
+        see: Callable[[str, RawEntry], None],
+        *,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Shows the entries of several topics, side by side; of each in their order."""
+        self.call(self._scan(ranges, see, timeout_s))
+
+    async def _scan(
+        self,
+        ranges: "list[tuple[str, At, At]]",
+        see: Callable[[str, RawEntry], None],
+        timeout_s: float,
+    ) -> None:
+        await asyncio.gather(*(self._scan_one(*one, see, timeout_s) for one in ranges))
+
+    async def _scan_one(
+        self,
+        topic: str,
+        start: At,
+        end: At,
+        see: Callable[[str, RawEntry], None],
+        timeout_s: float,
+    ) -> None:
+        entries = await self._open(topic, start, end)
+        try:
+            while chunk := await entries.next_entries(CHUNK_BYTES, timeout_s):
+                for raw in chunk:
+                    see(topic, raw)
+        finally:
+            await entries.close()
 
     def last_ids(self, topics: list[str]) -> dict[str, "tuple[int, int, int, int] | None"]:
         """Of each topic ledger, entry, batch index and batch size of the last message.

@@ -32,6 +32,11 @@ The time of a growing context is up when its next chunk has not come for `expire
 it could have: the consumer got messages that were published so much later, or nothing new.
 A message that merely waits behind others, or for a consumer that is busy, is not given up.
 
+An ack by an id from elsewhere tells where a message begins and ends, not where its other chunks
+are. Those that are here are acked with it, and the context is discarded. Where one consumer gets
+everything, a chunk that comes between those two, and whose chunk 0 did not come, is *garbage*:
+it is of that message, or of one that cannot become whole.
+
 When everything is to come again (a lost connection, a call for redelivery) contexts are
 cleared. What stood where is remembered until it comes, since whoever acks cumulatively
 meanwhile must not ack it.
@@ -68,6 +73,8 @@ COUNT_MAX: Final = 1_000_000
 CHUNK_OVERHEAD: Final = 128
 # Contexts without bytes; beyond it the oldest are forgotten, and come again some day.
 SET_ASIDE_MAX: Final = 10_000
+# Messages that were acked by ids from elsewhere, of which chunks may come; beyond it they expire.
+ACKED_MAX: Final = 1000
 # How often chunks of a broken message are asked for before they are given up.
 TRIES: Final = 4
 # For evicted messages of those who never give up incomplete ones.
@@ -152,6 +159,8 @@ class ChunkAssembler:
         self._contexts: Final[dict[str, _Context]] = {}
         # Those that were cleared, or are asked for, and have not come again.
         self._expected: Final[dict[str, _Context]] = {}
+        # Acked by ids from elsewhere: the last chunk by the first.
+        self._acked: Final[dict[int, int]] = {}
         # Chunks of older copies, and when they are to be redelivered.
         self._strays: Final[dict[int, int]] = {}
         self.growing: i64 = 0
@@ -237,6 +246,9 @@ class ChunkAssembler:
             if expected is not None:
                 context.follow(expected, key)
         elif context is None:
+            if self._acked and self._was_acked(key):
+                self._garbage.append(key)
+                return KEPT
             context = _Context(uuid, count, total, before)
             if expected is not None:
                 context.follow(expected, key)
@@ -427,6 +439,30 @@ class ChunkAssembler:
                 return context.keys
         return []
 
+    def acked_elsewhere(self, first: int, last: int) -> list[int]:
+        """The message between these two was acked; which others of its chunks are here."""
+        for contexts in (self._contexts, self._expected):
+            for context in contexts.values():
+                if context.keys and context.keys[0] == first:
+                    keys = [key for key in context.keys if first < key < last]
+                    self._expected.pop(context.uuid, None)
+                    # What still comes of it is garbage.
+                    self._set_aside(context, DISCARDED, context.arrived_ms)
+                    context.again_ms = -1
+                    context.keys = []
+                    return keys
+        if self._single:
+            self._acked[first] = last
+            if len(self._acked) > ACKED_MAX:
+                del self._acked[next(iter(self._acked))]
+        return []
+
+    def _was_acked(self, key: int) -> bool:
+        for first, last in self._acked.items():
+            if first < key < last:
+                return True
+        return False
+
     def expect_all(self) -> None:
         """Everything that is not acked comes again."""
         for context in self._contexts.values():
@@ -445,6 +481,7 @@ class ChunkAssembler:
     def clear(self) -> None:
         """What comes now has nothing to do with what came before."""
         self._expected.clear()
+        self._acked.clear()
         self._newest = -1
         self._clear_contexts()
 
@@ -458,6 +495,25 @@ class ChunkAssembler:
         self._again = []
 
     # ---- What lies before ----------------------------------------------------
+
+    @property
+    def expects(self) -> bool:
+        """Whether something is to come again that was here."""
+        return len(self._expected) > 0
+
+    def passed(self, key: int) -> None:
+        """Where one consumer is active: what begins before this entry comes no more."""
+        for context in [one for one in self._expected.values() if one.keys[0] < key]:
+            del self._expected[context.uuid]
+
+    def firsts(self) -> list[int]:
+        """The first chunks that are known of all messages that are not whole."""
+        return [
+            context.keys[0]
+            for contexts in (self._expected, self._contexts)
+            for context in contexts.values()
+            if context.keys
+        ]
 
     def pending_keys(self, through: int) -> list[int]:
         """The chunks, up to an entry, of messages that may still become whole."""

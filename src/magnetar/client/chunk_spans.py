@@ -8,7 +8,9 @@ ack the chunks in front of it, or the message behind it could never be delivered
     ack B      everything before A0 cumulatively, then B, and not A0
 
 The same holds for a message that came late, since it was not whole in its time and came again:
-until somebody has taken it, no ack of others reaches it.
+until somebody has taken it, no ack of others reaches it. One that was taken is acked like any
+other, also if it comes again meanwhile, since an ack before failed. On a new connection one that
+nobody took comes again, in order; if what is behind it comes first, another consumer acked it.
 
 So while a message spans others, the entries received since it began are remembered, and are
 acked one by one where a cumulative ack would reach into it. It spans others from the arrival
@@ -48,8 +50,10 @@ class ChunkSpans:
         self._assembler: Final = assembler
         self._chunks: Final = chunks
         self._before: Final[dict[int, int]] = {}
-        # Those that somebody took; they may come again.
-        self._taken: Final[set[int]] = set()
+        # The chunks of those that somebody took, by the first; they may come again.
+        self._taken: Final[dict[int, list[int]]] = {}
+        # Those that nobody took when the connection broke, by the last chunk.
+        self._awaited: Final[dict[int, None]] = {}
         # In the order in which they came.
         self._received: dict[int, None] = {}
 
@@ -61,17 +65,39 @@ class ChunkSpans:
         """A message became whole."""
         self._chunks[keys[-1]] = keys
         self._before[keys[-1]] = before
+        self._awaited.pop(keys[-1], None)
         if len(self._chunks) > MESSAGES_MAX:
             del self._chunks[next(iter(self._chunks))]
         if len(self._before) > 2 * MESSAGES_MAX:
             for key in [key for key in self._before if key not in self._chunks]:
                 del self._before[key]
-                self._taken.discard(key)
 
     def taken(self, key: int) -> None:
         """Somebody took the message whose last chunk this is."""
-        if key in self._chunks:
-            self._taken.add(key)
+        keys = self._chunks.get(key)
+        if keys is not None:
+            self._taken[keys[0]] = keys
+            if len(self._taken) > MESSAGES_MAX:
+                del self._taken[next(iter(self._taken))]
+
+    def reconnected(self) -> None:
+        """What is not acked comes again."""
+        for last, keys in self._chunks.items():
+            if not self._was_taken(keys):
+                self._awaited[last] = None
+
+    @property
+    def awaits(self) -> bool:
+        """Whether something is spared that may have been acked by another consumer."""
+        return len(self._awaited) > 0 or self._assembler.expects
+
+    def passed(self, key: int) -> None:
+        """An entry came in its turn: what stands before it and did not come is acked."""
+        for last in [last for last in self._awaited if last < key]:
+            del self._awaited[last]
+            self._chunks.pop(last, None)
+            self._before.pop(last, None)
+        self._assembler.passed(key)
 
     def received(self, keys: list[int]) -> None:
         """An entry came while something spans others; of a whole message, all its chunks."""
@@ -84,7 +110,19 @@ class ChunkSpans:
         if self._received or self._before:
             self._received.clear()
             self._before.clear()
-            self._taken.clear()
+
+    def came_in_part(self, key: int) -> list[int]:
+        """The chunks of messages up to an entry that somebody took and that come again just now.
+
+        Those that came are forgotten: who acks that entry acks them.
+        """
+        chunks: list[int] = []
+        for first in self._assembler.firsts():
+            keys = self._taken.get(first)
+            if keys is not None and keys[-1] <= key:
+                self._assembler.forget_from(first)
+                chunks.extend(keys)
+        return chunks
 
     def split(self, key: int) -> Split | None:
         """How to ack everything through an entry; None: simply so."""
@@ -101,7 +139,11 @@ class ChunkSpans:
         return Split(before, [other for other in between if other not in spared])
 
     def _spared(self, key: int, last: int, keys: list[int]) -> bool:
-        return keys[0] < key and (key < last or last not in self._taken) and key != last
+        return keys[0] < key and (key < last or not self._was_taken(keys)) and key != last
+
+    def _was_taken(self, keys: list[int]) -> bool:
+        before = self._taken.get(keys[0])
+        return before is not None and before[-1] == keys[-1]
 
     def acked_through(self, key: int) -> None:
         """Everything through an entry is acked, but what `split` spared."""
@@ -109,7 +151,6 @@ class ChunkSpans:
             if last <= key and not self._spared(key, last, keys):
                 del self._chunks[last]
                 self._before.pop(last, None)
-                self._taken.discard(last)
 
     def first_pending(self, key: int, queued: list[list[int]]) -> int:
         """The first chunk in front of an entry of all messages that nobody took, or -1.
@@ -124,4 +165,6 @@ class ChunkSpans:
 
     def clear(self) -> None:
         self._chunks.clear()
+        self._awaited.clear()
+        self._taken.clear()
         self.rest()

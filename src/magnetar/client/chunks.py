@@ -2,7 +2,8 @@
 
 The payload stays as it is: a chunk is cut when it is written, and what is written refers to
 the payload instead of copying it. So a producer holds the message and no second one, whatever
-the number of chunks, and what is sent again is byte for byte what was sent.
+the number of chunks, and what is sent again is byte for byte what was sent. Encrypted chunks are
+the exception: each is encrypted when it is written, and differently when it is written again.
 
 | count     | means                                                                       |
 |-----------|-----------------------------------------------------------------------------|
@@ -18,6 +19,7 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
+from magnetar.client.encryption import DataKey
 from magnetar.errors import MessageTooLargeError
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.command import encode_head
@@ -42,13 +44,19 @@ class Chunks:
     """See the module. `metadata` is that of the message, and belongs to this object now."""
 
     def __init__(
-        self, producer_id: i64, metadata: MessageMetadata, payload: bytes, plan: ChunkPlan
+        self,
+        producer_id: i64,
+        metadata: MessageMetadata,
+        payload: bytes,
+        plan: ChunkPlan,
+        key: DataKey | None = None,
     ) -> None:
         self._producer_id: Final[i64] = producer_id
         self._metadata: Final[MessageMetadata] = metadata
         self._payload: Final[bytes] = payload
         self._view: Final[memoryview] = memoryview(payload)
         self._plan: Final[ChunkPlan] = plan
+        self._key: Final[DataKey | None] = key
         self.count: Final[i64] = plan.count
         self.chunk_size: Final[i64] = plan.chunk_size
         self.confirmed: i64 = 0
@@ -75,8 +83,12 @@ class Chunks:
         end = self._plan.first(chunk_id + 1)
         metadata = self._metadata
         self._plan.label(metadata, chunk_id)
-        head = encode_entry_head(metadata.encode(), self._payload, first, end)
         send = CommandSend(self._producer_id, metadata.sequence_id, is_chunk=True)
+        if self._key is not None:
+            sealed = self._key.seal(metadata, self._view[first:end])
+            head = encode_entry_head(metadata.encode(), sealed, 0, len(sealed))
+            return [encode_head(send, len(head) + len(sealed)) + head, sealed]
+        head = encode_entry_head(metadata.encode(), self._payload, first, end)
         return [encode_head(send, len(head) + end - first) + head, self._view[first:end]]
 
     def confirm(self, ledger_id: i64, entry_id: i64) -> bool:

@@ -419,6 +419,11 @@ class ClientConnection(asyncio.Protocol):
     def close(self) -> None:
         self._end(f"the connection to {self.address} is closed")
 
+    @property
+    def is_magnetar(self) -> bool:
+        """Whether the broker is one of ours, by its own account."""
+        return self.server_version.startswith("Magnetar")
+
     async def wait_closed(self) -> None:
         """Returns when the socket is closed, which a peer that does not read cannot put off."""
         if self._transport is None:

@@ -7,6 +7,13 @@ before the place where the consumer wants to begin, that are older than the last
 redelivery, or that are on their way to the dead letter topic. What cannot be read at all is
 refused: the broker is told why, in place of an ack, and will not send it again.
 
+| an entry that cannot be decrypted | becomes of it                                           |
+|-----------------------------------|---------------------------------------------------------|
+| FAIL                              | dropped, and not acked: it may come again, with its key |
+| DISCARD                           | refused                                                 |
+| CONSUME                           | one message, as it is; so is each chunk, for each has   |
+|                                   | an initialisation vector of its own                     |
+
 A chunk is kept until the message is whole, which is then delivered with its last chunk, and
 stands there: what begins behind an entry begins behind all messages that end there or before.
 """
@@ -19,9 +26,10 @@ from mypy_extensions import i64
 from magnetar.client.ack_tracker import AckTracker, entry_key
 from magnetar.client.chunk_assembler import REFUSED, WHOLE, ChunkAssembler, Whole
 from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.encryption import Opener
 from magnetar.client.message import Decode, Delivery, Message
 from magnetar.client.options import ConsumerCryptoFailureAction
-from magnetar.errors import RemoteProtocolError
+from magnetar.errors import CryptoError, RemoteProtocolError
 from magnetar.model.enums import ValidationError
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SHAPE as BATCH_SHAPE
@@ -37,6 +45,8 @@ __all__ = ["Arrival", "Incoming", "Start"]
 
 # What a payload may grow to. Brokers bound the compressed size only, by 5 MiB as a rule.
 UNCOMPRESSED_SIZE_MAX: Final = 128 << 20
+# Messages in chunks, one of which could not be decrypted: how many are remembered.
+KEPT_BACK_MAX: Final = 1000
 
 
 @final
@@ -53,8 +63,10 @@ class Arrival:
         self.chunk: bool = False
         self.kept: bool = False
         self.whole: Whole | None = None
-        # Why a chunk was refused, for people.
+        # Why an entry was refused, or could not be decrypted, for people.
         self.problem: str = ""
+        # It is left unacked, since it could not be decrypted.
+        self.kept_back: bool = False
 
     @property
     def dropped(self) -> int:
@@ -101,14 +113,18 @@ class Incoming:
         assembler: ChunkAssembler,
         now_ms: Callable[[], int],
         whole_size_max: i64,
+        opener: Opener | None = None,
     ) -> None:
         self._topic: Final = topic
         self._partition: Final[i64] = partition
         self._acks: Final = acks
         self._dead_letters: Final = dead_letters
-        # What to do with encrypted entries; else they are kept back.
+        self._opener: Final = opener
+        # What to do with entries that cannot be decrypted; else they are kept back.
         self._discards: Final = crypto_failure_action == ConsumerCryptoFailureAction.DISCARD
         self._passes_on: Final = crypto_failure_action == ConsumerCryptoFailureAction.CONSUME
+        # Chunks that come behind one that was kept back are kept back too.
+        self._kept_back: Final[dict[str, None]] = {}
         self._decode: Final = decode
         self._assembler: Final = assembler
         self._now_ms: Final = now_ms
@@ -117,6 +133,8 @@ class Incoming:
         # Where the entry stands that came last; -1 before the first.
         self._last_ledger: i64 = -1
         self._last_entry: i64 = -1
+        # Whether it does not stand behind the one before it: messages come again.
+        self.went_back: bool = False
         self.epoch: int = 0
         self.start: Start | None = None
         # Right after a seek entries from before it may still be under way.
@@ -130,6 +148,10 @@ class Incoming:
     def last_key(self) -> int:
         """The entry that came last on this connection, -1 if none did."""
         return -1 if self._last_ledger < 0 else entry_key(self._last_ledger, self._last_entry)
+
+    def in_turn(self, command: CommandMessage) -> bool:
+        """Whether it was sent after the last call for the redelivery of everything."""
+        return self.epoch == 0 or command.consumer_epoch == self.epoch
 
     def read(self, command: CommandMessage, permits: i64) -> Arrival:
         """Reads an entry; `permits` is how many the broker has, to judge damaged numbers."""
@@ -146,12 +168,15 @@ class Incoming:
             arrival.refusal = ValidationError.ChecksumMismatch.value
         elif metadata.encryption_keys is not None:
             self._read_encrypted(command, entry, metadata, arrival)
-        elif metadata.num_messages_in_batch is None:
-            self._read_single(command, entry, metadata, arrival)
         else:
-            self._read_batch(command, entry, metadata, arrival)
-        self._last_ledger = command.message_id.ledger_id
-        self._last_entry = command.message_id.entry_id
+            self._read_payload(command, metadata, entry.data, entry.metadata_end, arrival)
+        ledger_id: i64 = command.message_id.ledger_id
+        entry_id: i64 = command.message_id.entry_id
+        self.went_back = ledger_id < self._last_ledger or (
+            ledger_id == self._last_ledger and entry_id <= self._last_entry
+        )
+        self._last_ledger = ledger_id
+        self._last_entry = entry_id
         if self._assembler.active and metadata is not None and not arrival.chunk:
             self._assembler.saw(self.last_key(), metadata.publish_time, self._now_ms())
         return arrival
@@ -159,29 +184,79 @@ class Incoming:
     def _read_encrypted(
         self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
     ) -> None:
-        """There are no keys here, so the entry is kept back, refused or passed on as it is."""
+        arrival.problem = "there is no crypto_key_reader"
+        if self._opener is not None:
+            try:
+                sealed = memoryview(entry.data)[entry.metadata_end :]
+                payload = self._opener.open(metadata, sealed)
+            except CryptoError as error:
+                arrival.problem = str(error)
+            else:
+                arrival.problem = ""
+                self._read_payload(command, metadata, payload, 0, arrival)
+                return
         arrival.charged = _charged(command, metadata)
         if self._discards:
             arrival.refusal = ValidationError.DecryptionError.value
-        elif self._passes_on and self._wanted(command, 0, 1):
+        elif not self._passes_on:
+            self._keep_back(metadata, arrival)
+        elif self._wanted(command, 0, 1):
             self._add_whole(command, metadata, entry.payload(), arrival)
+            arrival.messages[0].delivery.decryption_failed = True
+
+    def _keep_back(self, metadata: MessageMetadata, arrival: Arrival) -> None:
+        arrival.kept_back = True
+        if metadata.uuid is not None:
+            self._assembler.drop(metadata.uuid)
+            self._kept_back[metadata.uuid] = None
+            if len(self._kept_back) > KEPT_BACK_MAX:
+                del self._kept_back[next(iter(self._kept_back))]
+
+    def _read_payload(
+        self,
+        command: CommandMessage,
+        metadata: MessageMetadata,
+        data: bytes,
+        first: i64,
+        arrival: Arrival,
+    ) -> None:
+        """Reads what an entry has in `data[first:]`."""
+        if metadata.num_messages_in_batch is not None:
+            self._read_batch(command, metadata, data, first, arrival)
+        elif metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg != 1:
+            self._read_chunk(command, metadata, data, first, arrival)
+        else:
+            self._read_single(command, metadata, data, first, arrival)
 
     def _read_single(
-        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+        self,
+        command: CommandMessage,
+        metadata: MessageMetadata,
+        data: bytes,
+        first: i64,
+        arrival: Arrival,
     ) -> None:
         arrival.charged = 1
-        if metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg != 1:
-            self._read_chunk(command, entry, metadata, arrival)
-            return
         if self._wanted(command, 0, 1):
-            payload = _uncompressed(entry.payload(), metadata, arrival)
+            payload = _uncompressed(_rest(data, first), metadata, arrival)
             if payload is not None:
                 self._add_whole(command, metadata, payload, arrival)
 
     def _read_chunk(
-        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+        self,
+        command: CommandMessage,
+        metadata: MessageMetadata,
+        data: bytes,
+        first: i64,
+        arrival: Arrival,
     ) -> None:
+        arrival.charged = 1
         arrival.chunk = True
+        if self._kept_back and metadata.uuid in self._kept_back:
+            if metadata.chunk_id != 0:
+                arrival.kept_back = True
+                return
+            del self._kept_back[metadata.uuid]
         if not self._chunk_wanted(command, metadata):
             return
         key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
@@ -190,8 +265,8 @@ class Incoming:
             key,
             last if last < key else -1,
             metadata,
-            entry.data,
-            entry.metadata_end,
+            data,
+            first,
             command.redelivery_count,
             self._now_ms(),
         )
@@ -252,7 +327,12 @@ class Incoming:
         arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
 
     def _read_batch(
-        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
+        self,
+        command: CommandMessage,
+        metadata: MessageMetadata,
+        data: bytes,
+        first: i64,
+        arrival: Arrival,
     ) -> None:
         arrival.charged = _charged(command, metadata)
         assert metadata.num_messages_in_batch is not None
@@ -266,7 +346,7 @@ class Incoming:
         wanted = self._wanted(command, size, unacked)
         if wanted == 0:
             return
-        payload = _uncompressed(entry.payload(), metadata, arrival)
+        payload = _uncompressed(_rest(data, first), metadata, arrival)
         if payload is None:
             return
         delivery = self._delivery(command, metadata, payload, size, unacked)
@@ -342,6 +422,11 @@ def _charged_if_damaged(
     if metadata is None:
         return 1
     return min(_charged(command, metadata), max(permits, 1))
+
+
+def _rest(data: bytes, first: i64) -> bytes:
+    """`data[first:]`; compiled, that would be a copy of everything too."""
+    return data if first == 0 else data[first:]
 
 
 def _uncompressed(

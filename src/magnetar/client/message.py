@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.client.ack_tracker import EntryAcks, entry_key, key_entry, key_ledger
+from magnetar.client.encryption_context import EncryptionContext
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
@@ -33,6 +34,8 @@ class Delivery:
 
     A message that came in chunks is the delivery of its last one; `chunks` has the keys of
     all of them, in order.
+
+    With `decryption_failed` the payload is still encrypted.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Delivery:
         self.decode: Final[Decode | None] = decode
         self.acks: EntryAcks | None = None
         self.chunks: list[int] | None = None
+        self.decryption_failed: bool = False
 
 
 @final
@@ -85,7 +89,10 @@ class Message:
 
     def data(self) -> bytes:
         """The payload; that of a message without a value is empty."""
-        return self.delivery.payload[self.data_first : self.end]
+        payload = self.delivery.payload
+        if self.data_first == 0 and self.end == len(payload):
+            return payload  # compiled, a slice of everything would be a copy
+        return payload[self.data_first : self.end]
 
     def value(self) -> object:
         """What the schema makes of the payload, None if there is no value."""
@@ -189,9 +196,12 @@ class Message:
             return self.single().null_value
         return self.delivery.metadata.null_value
 
-    def encryption_context(self) -> object:
-        """None: messages are not encrypted end to end."""
-        return None
+    def encryption_context(self) -> EncryptionContext | None:
+        """How it was encrypted, and whether it still is; None if it never was."""
+        delivery = self.delivery
+        if delivery.metadata.encryption_keys is None:
+            return None
+        return EncryptionContext(delivery.metadata, delivery.decryption_failed)
 
     def length(self) -> int:
         """The bytes of its payload."""

@@ -21,6 +21,7 @@ from magnetar.client import check
 from magnetar.client.ack_retry import RetryBackoff
 from magnetar.client.backoff import INITIAL_MS, MAX_MS, MultiplierRedeliveryBackoff
 from magnetar.client.check import INT64_MAX, INT_MAX, MS_MAX
+from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.policy import (
     BatchingType,
     ConsumerBatchReceivePolicy,
@@ -226,8 +227,17 @@ class ProducerOptions:
             raise SettingsError(
                 "chunking_enabled", "batching and chunking exclude each other: switch one off"
             )
-        _refuse("encryption_key", encryption_key)
-        _refuse("crypto_key_reader", crypto_key_reader)
+        # The names of those who may read; without any, nothing is encrypted.
+        self.encryption_keys: Final[list[str]] = _key_names(encryption_key)
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
+            crypto_key_reader
+        )
+        if bool(self.encryption_keys) != (self.crypto_key_reader is not None):
+            raise SettingsError(
+                "encryption_key",
+                "to encrypt takes the name of a key and the key: "
+                "give encryption_key and crypto_key_reader, or neither",
+            )
         self.message_routing_mode: Final[PartitionsRoutingMode] = PartitionsRoutingMode(
             check.choice("message_routing_mode", message_routing_mode, PartitionsRoutingMode)
         )
@@ -354,7 +364,9 @@ class ConsumerOptions:
         self.initial_position: Final[InitialPosition] = InitialPosition(
             check.choice("initial_position", initial_position, InitialPosition)
         )
-        _refuse("crypto_key_reader", crypto_key_reader)
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
+            crypto_key_reader
+        )
         self.replicate_subscription_state_enabled: Final[bool] = check.flag(
             "replicate_subscription_state_enabled", replicate_subscription_state_enabled
         )
@@ -484,7 +496,9 @@ class ReaderOptions:
             "subscription_role_prefix", subscription_role_prefix
         )
         self.is_read_compacted: Final[bool] = check.flag("is_read_compacted", is_read_compacted)
-        _refuse("crypto_key_reader", crypto_key_reader)
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
+            crypto_key_reader
+        )
         self.start_message_id_inclusive: Final[bool] = check.flag(
             "start_message_id_inclusive", start_message_id_inclusive
         )
@@ -517,6 +531,7 @@ class ReaderOptions:
             consumer_name=self.reader_name,
             is_read_compacted=self.is_read_compacted,
             start_message_id_inclusive=self.start_message_id_inclusive,
+            crypto_key_reader=self.crypto_key_reader,
             crypto_failure_action=self.crypto_failure_action,
             durable=False,
             start_message_id=self.start_message_id,
@@ -531,9 +546,21 @@ class ReaderOptions:
         )
 
 
-def _refuse(name: str, value: object) -> None:
-    if value is not None:
-        raise SettingsError(name, "messages cannot be encrypted end to end: leave it out")
+def _key_names(value: object) -> list[str]:
+    name = "encryption_key"
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [check.text(name, value)]
+    if not isinstance(value, (list, tuple)) or not value:
+        raise check.wrong_type(name, value, "the name of a key, or a list of names")
+    return list(dict.fromkeys([check.text(name, item) for item in value]))
+
+
+def _crypto_key_reader(value: object) -> CryptoKeyReader | None:
+    if value is None or isinstance(value, CryptoKeyReader):
+        return value
+    raise check.wrong_type("crypto_key_reader", value, "a CryptoKeyReader")
 
 
 def _ack_timeout(value: object) -> int:

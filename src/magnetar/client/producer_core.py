@@ -21,6 +21,8 @@ message that is too large for one entry goes out in several (`chunks.py`). It is
 still: one sequence id, one place among those that are pending, and one `done` for all of it,
 with a `ChunkMessageId`. If it is given up, what was stored of it stays without the rest, and
 consumers pass it over.
+
+With a `sealer`, payloads are encrypted after they are compressed.
 """
 
 from collections.abc import Callable
@@ -38,6 +40,7 @@ from magnetar.client.batcher import (
 )
 from magnetar.client.chunks import Chunks, Part
 from magnetar.client.chunks import plan as plan_chunks
+from magnetar.client.encryption import TAG_SIZE, Sealer
 from magnetar.client.errors import error_of
 from magnetar.client.options import BatchingType, ProducerOptions
 from magnetar.client.outgoing import Done, Outgoing, Settle
@@ -85,6 +88,7 @@ class ProducerCore:
         write: Callable[[list[Part]], None],
         max_pending_messages: int | None = None,
         day_ms: Callable[[], int] | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
         self.topic: Final[str] = topic
         self.producer_id: Final[i64] = producer_id
@@ -92,6 +96,7 @@ class ProducerCore:
         # When a message was published is told by the time of day, which may jump.
         self._day_ms: Final[Callable[[], int]] = day_ms or now_ms
         self._write: Final[Callable[[list[Part]], None]] = write
+        self._sealer: Final[Sealer | None] = sealer
         name = TopicName.parse(topic)
         self._partition: Final[int] = name.partition
         # What is not stored cannot be put together: such topics have no chunks.
@@ -162,6 +167,8 @@ class ProducerCore:
         self._message_size_max = max_message_size
         if self._batcher is not None:
             self._batcher.payload_size_max = max_message_size
+            if self._sealer is not None:
+                self._batcher.payload_size_max -= self._sealer.key.overhead
         self._ready = True
         if self._waiting is None:
             self._send_again(last_sequence_id)
@@ -212,8 +219,8 @@ class ProducerCore:
         """Takes a message. If this raises, it was not taken, and `done` is not called.
 
         Says whether `next_ms` may be sooner now, which is for few messages of a batch.
-        Raises ProducerQueueIsFull, MessageTooLargeError, AlreadyClosed, and UsageError for
-        fields that no entry can carry.
+        Raises ProducerQueueIsFull, MessageTooLargeError, AlreadyClosed, CryptoError where a
+        new data key cannot be made, and UsageError for fields that no entry can carry.
         """
         if self._closed:
             raise AlreadyClosed(f"the producer of {self.topic} is closed: {self._closed_with}")
@@ -221,6 +228,8 @@ class ProducerCore:
             self._turn_away()
         if not message.plain:
             message.check()
+        if self._sealer is not None:
+            self._sealer.renew(self._now_ms())
         self._take(1, len(message.payload))
         batcher = self._batcher
         if self._waiting is not None:
@@ -264,7 +273,11 @@ class ProducerCore:
             return
         if not batcher.fits(message):
             self.flush()
-        if message.alone or self._goes_back(message) or room_for(message) > self._message_size_max:
+        if (
+            message.alone
+            or self._goes_back(message)
+            or room_for(message) > batcher.payload_size_max
+        ):
             self.flush()
             self._publish_alone(message)
             return
@@ -293,7 +306,7 @@ class ProducerCore:
         metadata.ordering_key = first.ordering_key
         metadata.num_messages_in_batch = len(batch.dones)
         metadata.highest_sequence_id = batch.highest_sequence_id
-        payload = self._finish(metadata, batch.payload)
+        payload = self._seal(metadata, self._finish(metadata, batch.payload))
         encoded = metadata.encode()
         send = CommandSend(
             self.producer_id,
@@ -328,13 +341,12 @@ class ProducerCore:
         metadata.replicate_to = message.replication_clusters
         metadata.null_value = message.null_value
         payload = self._finish(metadata, message.payload)
+        if self._chunking and self._needs_chunks(metadata, len(payload)):
+            self._publish_chunks(message, metadata, payload)
+            return
+        payload = self._seal(metadata, payload)
         encoded = metadata.encode()
         size: i64 = len(payload)
-        if self._chunking and (
-            size > self._chunk_size_max or size + len(encoded) > self._message_size_max
-        ):
-            self._publish_chunks(message, metadata, payload, len(encoded))
-            return
         if size > self._message_size_max or size + len(encoded) > self._total_size_max():
             raise self._too_large(size + len(encoded))
         self._sequence_ids.use(sequence_id)
@@ -353,17 +365,27 @@ class ProducerCore:
             )
         )
 
-    def _publish_chunks(
-        self, message: Outgoing, metadata: MessageMetadata, payload: bytes, metadata_size: i64
-    ) -> None:
+    def _needs_chunks(self, metadata: MessageMetadata, size: i64) -> bool:
+        if self._sealer is not None:
+            self._sealer.key.label(metadata)
+        room = self._message_size_max - self._tag_size
+        return size > self._chunk_size_max or size + len(metadata.encode()) > room
+
+    @property
+    def _tag_size(self) -> i64:
+        return 0 if self._sealer is None else TAG_SIZE
+
+    def _publish_chunks(self, message: Outgoing, metadata: MessageMetadata, payload: bytes) -> None:
         """Raises MessageTooLargeError, and has then used no sequence id."""
+        metadata_size = len(metadata.encode())
         plan = plan_chunks(
             metadata,
             len(payload),
-            message_size_max=self._message_size_max,
+            message_size_max=self._message_size_max - self._tag_size,
             chunk_size_max=self._chunk_size_max,
         )
-        chunks = Chunks(self.producer_id, metadata, payload, plan)
+        key = None if self._sealer is None else self._sealer.key
+        chunks = Chunks(self.producer_id, metadata, payload, plan, key)
         self._sequence_ids.use(metadata.sequence_id)
         self._enqueue(
             Publish(
@@ -372,7 +394,7 @@ class ProducerCore:
                 [],
                 [message.done],
                 size=len(message.payload),
-                payload_size=chunks.chunk_size,
+                payload_size=chunks.chunk_size + self._tag_size,
                 metadata_size=metadata_size,
                 batched=False,
                 taken_ms=message.taken_ms,
@@ -388,6 +410,9 @@ class ProducerCore:
             return payload
         metadata.compression = self._compression
         return compress(self._compression, payload)
+
+    def _seal(self, metadata: MessageMetadata, payload: bytes) -> bytes:
+        return payload if self._sealer is None else self._sealer.key.seal(metadata, payload)
 
     def _enqueue(self, publish: Publish) -> None:
         if not self._ready:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from magnetar.client.closing import Closing
+from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
 from magnetar.model import MessageId
@@ -19,7 +20,12 @@ class TableView(Closing):
     """The latest value of every key of a topic, kept up to date by a thread."""
 
     def __init__(
-        self, client: "Client", topic: str, subscription_name: str | None, schema: Schema
+        self,
+        client: "Client",
+        topic: str,
+        subscription_name: str | None,
+        schema: Schema,
+        crypto_key_reader: CryptoKeyReader | None = None,
     ) -> None:
         self._data: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -29,6 +35,7 @@ class TableView(Closing):
             MessageId.earliest,
             schema=schema,
             subscription_role_prefix=subscription_name,
+            crypto_key_reader=crypto_key_reader,
         )
         try:
             while self._reader.has_message_available():

@@ -1,18 +1,14 @@
-"""Consumers on the loop: one for each topic or partition, and the one that is all of them."""
+"""Consumers on the loop: all topics and partitions of one, found, joined and left."""
 
 import asyncio
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from google.protobuf.message import Message as Pb
-
-from magnetar.client.connection import ClientConnection
-from magnetar.client.consumer_core import AckFailure, ConsumerCore
+from magnetar.client.acknowledger import AckFailure
 from magnetar.client.dead_letter import (
     RECONSUME_TIMES_MAX,
-    dead_letter_properties,
     dead_letter_topic,
     reconsume_times,
     retry_letter_properties,
@@ -21,402 +17,31 @@ from magnetar.client.dead_letter import (
 from magnetar.client.engine.letters import Letters
 from magnetar.client.engine.lookup import TopicList
 from magnetar.client.engine.observer import Tracing
+from magnetar.client.engine.partition_consumer import PartitionConsumer
+from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
 from magnetar.client.engine.producer import partition_names, share, start_all
-from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.engine.stats import ConsumerStats, consumer_stats
 from magnetar.client.engine.totals import Totals
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions
-from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.schema import Schema
 from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.schema_wire import schema_to_pb
 from magnetar.errors import (
     AlreadyClosed,
     InvalidConfiguration,
     MagnetarError,
     OperationNotSupported,
-    Timeout,
     TopicNotFound,
     TopicTerminated,
 )
-from magnetar.model import ChunkMessageId, ConsumerType, MessageId, TopicName
-from magnetar.model.message_id import message_id_of
-from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import (
-    Command,
-    CommandAckResponse,
-    CommandMessage,
-    message_id_from_pb,
-    message_id_to_pb,
-)
-from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.model import MessageId, TopicName
 
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
 
-__all__ = ["EngineConsumer", "PartitionConsumer"]
+__all__ = ["EngineConsumer"]
 
 Done = Callable[[Exception | None], None]
-T = TypeVar("T", bound=Pb)
-
-
-class PartitionConsumer(Reconnecting):
-    """The consumer of one topic that is not partitioned, or of one partition."""
-
-    def __init__(
-        self,
-        engine: "Engine",
-        topic: str,
-        options: ConsumerOptions,
-        schema: Schema,
-        wake: Callable[[], None],
-        name: str,
-        letters: Letters,
-        dead_topic: str,
-        queue_size: int,
-        may_create: bool,
-        ack_failed: Callable[[AckFailure], None],
-    ) -> None:
-        super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s)
-        self._engine = engine
-        self.topic = topic
-        self.options = options
-        self._schema_pb = schema_to_pb(schema)
-        self._may_create = may_create
-        self._name = name
-        self._letters = letters
-        self._dead_topic = dead_topic
-        self._id = engine.next_consumer_id()
-        self.core: ConsumerCore = ConsumerCore(
-            options,
-            topic,
-            TopicName.parse(topic).partition,
-            self._id,
-            now_ms=engine.now_ms,
-            write=self._write,
-            wake=self._awake,
-            random=engine.random,
-            decode=None if type(schema) is BytesSchema else schema.decode_message,
-            receiver_queue_size=queue_size,
-        )
-        self.core.warn = engine.warn
-        self._wake = wake
-        self._ack_failed = ack_failed
-        # Set when no ack is unconfirmed; there is one while somebody waits for that.
-        self._acks_kept: asyncio.Event | None = None
-        self._alarm = Alarm(engine.now_ms, self._tick)
-        self._seeking: asyncio.Future[None] | None = None
-        # Whether a seek was sent and not answered yet.
-        self._sought: asyncio.Event = asyncio.Event()
-        self._sought.set()
-        self._one_seek = asyncio.Lock()
-        self.sought_by_time: bool = False
-        self._burials: asyncio.Queue[Message] | None = None
-        self._undertaker: asyncio.Task[None] | None = None
-        self.active: bool = True
-        self.ended: bool = False
-
-    # ---- Connecting ----------------------------------------------------------
-
-    async def attach(self) -> ClientConnection:
-        connection = await self._engine.lookup.broker_of(self.topic)
-        # What comes back before the broker has answered a seek may be from before it.
-        await self._sought.wait()
-        connection.add_consumer(self._id, self)
-        command = self._subscribe()
-        try:
-            await connection.request(command, pb.CommandSuccess)
-        except BaseException as error:
-            connection.remove_consumer(self._id)
-            # The broker may make it nonetheless, and it must not stay there.
-            if isinstance(error, asyncio.CancelledError):
-                connection.abandon(command.request_id, self._close_command())
-            elif isinstance(error, Timeout):
-                connection.send([self._close_command()])  # the next attempt has the same id
-            raise
-        if connection.closed or self.was_closed:
-            raise self._engine.connection_lost(connection)
-        self.connection = connection
-        with self._engine.lock:
-            self.core.connected()
-        self._report_acks()
-        if self._seeking is not None and not self._seeking.done():
-            self._seeking.set_result(None)
-        self._rearm()
-        return connection
-
-    def _subscribe(self) -> pb.CommandSubscribe:
-        options = self.options
-        command = pb.CommandSubscribe(
-            topic=self.topic,
-            subscription=options.subscription_name,
-            subType=int(options.consumer_type),
-            consumer_id=self._id,
-            request_id=self._engine.next_request_id(),
-            priority_level=options.priority_level,
-            durable=options.durable,
-            read_compacted=options.is_read_compacted,
-            initialPosition=int(options.initial_position),
-            replicate_subscription_state=options.replicate_subscription_state_enabled,
-            consumer_name=self._name,
-            consumer_epoch=self.core.epoch,
-            force_topic_creation=self._may_create,
-        )
-        start = self.core.subscribe_from()
-        if start is not None:
-            command.start_message_id.CopyFrom(message_id_to_pb(start))
-        if self._schema_pb is not None:
-            command.schema.CopyFrom(self._schema_pb)
-        for key, value in options.properties.items():
-            command.metadata.add(key=key, value=value)
-        for key, value in options.subscription_properties.items():
-            command.subscription_properties.add(key=key, value=value)
-        policy = options.key_shared_policy
-        if options.consumer_type == ConsumerType.KeyShared and policy is not None:
-            command.keySharedMeta.keySharedMode = int(policy.key_shared_mode)
-            command.keySharedMeta.allowOutOfOrderDelivery = policy.allow_out_of_order_delivery
-            for first, last in policy.sticky_ranges or []:
-                command.keySharedMeta.hashRanges.add(start=first, end=last)
-        return command
-
-    def detached(self) -> None:
-        with self._engine.lock:
-            self.core.disconnected()
-
-    def gave_up(self, error: Exception) -> None:
-        with self._engine.lock:
-            self.core.close(error)
-        self._report_acks()
-        if self._seeking is not None and not self._seeking.done():
-            self._seeking.set_exception(error)
-        self._wake()
-
-    # ---- Messages ------------------------------------------------------------
-
-    def _write(self, commands: list[Command]) -> None:
-        if self.connection is not None:
-            self._engine.on_loop(self.connection.send, commands)
-
-    def _awake(self) -> None:
-        self._wake()
-
-    def on_message(self, command: CommandMessage) -> None:
-        with self._engine.lock:
-            self.core.receive(command)
-        if self.options.dead_letter_policy is not None:
-            self._bury()
-        self._rearm()
-
-    def on_ack_response(self, response: CommandAckResponse) -> None:
-        with self._engine.lock:
-            self.core.ack_response(response)
-        self._report_acks()
-        self._rearm()
-
-    def on_active_change(self, active: bool) -> None:
-        self.active = active
-
-    def on_end_of_topic(self) -> None:
-        self.ended = True
-        self._wake()
-
-    def rearm(self) -> None:
-        """Something was asked of the core: its next moment may be sooner."""
-        at_ms = self.core.next_ms()
-        if not self._alarm.rings_by(at_ms):
-            self._engine.on_loop(self._alarm.set, at_ms)
-
-    _rearm = rearm
-
-    def _tick(self) -> None:
-        with self._engine.lock:
-            self.core.tick(self._engine.now_ms())
-        self._report_acks()
-        self._bury()
-        self._rearm()
-
-    # ---- Acks ----------------------------------------------------------------
-
-    def _report_acks(self) -> None:
-        """Tells of acks that failed for good, and who waits that all have ended."""
-        if not self.options.auto_retry_acknowledgement and self._acks_kept is None:
-            return
-        with self._engine.lock:
-            failures = self.core.take_failures()
-            problem = self.core.take_problem()
-            unconfirmed = self.core.acks.unconfirmed
-        if problem is not None:
-            self._engine.log_problem("auto_retry_acknowledgement_backoff", problem)
-        for failure in failures:
-            count = len(failure.message_ids)
-            what = "everything through a message" if failure.cumulative else f"{count} messages"
-            self._engine.log_problem(f"{self.what}: acks of {what} failed", failure.error)
-            self._ack_failed(failure)
-        if unconfirmed == 0 and self._acks_kept is not None:
-            self._acks_kept.set()
-
-    async def acks_kept(self) -> None:
-        """Returns when every ack is confirmed or given up, or there is no consumer any more."""
-        with self._engine.lock:
-            self.core.pause()
-            self.core.flush()
-        self._rearm()
-        self._acks_kept = asyncio.Event()
-        try:
-            self._report_acks()
-            await self._acks_kept.wait()
-        finally:
-            self._acks_kept = None
-
-    # ---- Dead letters --------------------------------------------------------
-
-    def _bury(self) -> None:
-        """Publishes what was redelivered too often to the dead letter topic."""
-        with self._engine.lock:
-            dead = self.core.take_dead()
-        if not dead:
-            return
-        if self._burials is None:
-            self._burials = asyncio.Queue()
-            self._undertaker = asyncio.get_running_loop().create_task(self._publish_dead())
-        for message in dead:
-            self._burials.put_nowait(message)
-
-    async def _publish_dead(self) -> None:
-        policy = self.options.dead_letter_policy
-        assert policy is not None
-        assert self._burials is not None
-        subscription = self.options.subscription_name
-        while True:
-            message = await self._burials.get()
-            try:
-                await self._letters.publish(
-                    self._dead_topic,
-                    message,
-                    dead_letter_properties(message, subscription),
-                    initial_subscription=policy.initial_subscription_name,
-                )
-            except MagnetarError as error:
-                self._engine.log_problem(f"publishing to {self._dead_topic}", error)
-                with self._engine.lock:
-                    self.core.dead_failed(message)
-            else:
-                with self._engine.lock:
-                    self.core.dead_published(message)
-            self._rearm()
-
-    # ---- Requests ------------------------------------------------------------
-
-    async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
-        """Moves the subscription; returns when the consumer is back.
-
-        One after the other: a broker that still works on one refuses the next for a while.
-        """
-        async with self._one_seek:
-            await self._engine.retrying(lambda: self._seek(id, time_ms))
-
-    async def _seek(self, id: MessageId | None, time_ms: int | None) -> None:
-        connection = await self.when_connected()
-        command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
-        if id is not None:
-            command.message_id.CopyFrom(message_id_to_pb(seek_target(id)))
-        else:
-            assert time_ms is not None
-            command.message_publish_time = time_ms
-        self._seeking = asyncio.get_running_loop().create_future()
-        with self._engine.lock:
-            self.core.prepare_seek()
-        self._sought.clear()
-        self.expects_close: bool = True
-        try:
-            await self._request(connection, command, pb.CommandSuccess)
-            with self._engine.lock:
-                self.core.sought(id, self.options.start_message_id_inclusive)
-            self.sought_by_time = id is None
-            self._sought.set()
-            if self.connection is connection and not connection.closed:
-                # A broker that resets without closing us: nothing to wait for.
-                return
-            async with asyncio.timeout(self._timeout_s):
-                await self._seeking
-        except TimeoutError:
-            raise Timeout(f"the {self.what} did not come back after its seek") from None
-        finally:
-            self._sought.set()
-            self.expects_close = False
-            self._seeking = None
-
-    async def last_message_id(self) -> tuple[MessageId, MessageId | None]:
-        """The last message of the topic, and how far the subscription is."""
-        return await self._engine.retrying(self._last_message_id)
-
-    async def _last_message_id(self) -> tuple[MessageId, MessageId | None]:
-        command = pb.CommandGetLastMessageId(
-            consumer_id=self._id, request_id=self._engine.next_request_id()
-        )
-        connection = await self.when_connected()
-        found = await self._request(connection, command, pb.CommandGetLastMessageIdResponse)
-        last = message_id_of(message_id_from_pb(found.last_message_id), self.topic)
-        if not found.HasField("consumer_mark_delete_position"):
-            return last, None
-        mark = message_id_from_pb(found.consumer_mark_delete_position)
-        return last, message_id_of(mark, self.topic)
-
-    async def _request(self, connection: ClientConnection, command: Pb, answer: type[T]) -> T:
-        """Asks something about this consumer, which the broker may just be closing."""
-        try:
-            return await connection.request(command, answer)
-        except MagnetarError as error:
-            if self.connection is not connection:
-                raise self._engine.connection_lost(connection) from error
-            raise
-
-    async def unsubscribe(self) -> None:
-        command = pb.CommandUnsubscribe(
-            consumer_id=self._id, request_id=self._engine.next_request_id()
-        )
-        connection = await self.when_connected()
-        await connection.request(command, pb.CommandSuccess)
-        with self._engine.lock:
-            self.core.unsubscribed()
-
-    async def close(self) -> None:
-        """Sends the acks that are left, and tells the broker."""
-        try:
-            await self._stop_burying()
-            await self._say_goodbye()
-        finally:
-            await self._end()
-
-    async def _stop_burying(self) -> None:
-        if self._undertaker is not None:
-            self._undertaker.cancel()
-            await asyncio.gather(self._undertaker, return_exceptions=True)
-
-    async def _say_goodbye(self) -> None:
-        connection = self.connection
-        if connection is not None and not connection.closed:
-            with self._engine.lock:
-                self.core.flush_all()
-            with suppress(MagnetarError):  # it is closed, one way or the other
-                await connection.request(self._close_command(), pb.CommandSuccess)
-
-    def _close_command(self) -> pb.CommandCloseConsumer:
-        return pb.CommandCloseConsumer(
-            consumer_id=self._id, request_id=self._engine.next_request_id()
-        )
-
-    async def _end(self) -> None:
-        await self.stop()
-        if self.connection is not None:
-            self.connection.remove_consumer(self._id)
-        self._alarm.cancel()
-        with self._engine.lock:
-            self.core.close()
-        self._report_acks()
-        self.connection = None
-        if self._seeking is not None and not self._seeking.done():
-            self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
 
 
 class EngineConsumer:
@@ -442,7 +67,7 @@ class EngineConsumer:
         # A name that stays, or a consumer that comes back would be another one.
         self.name: str = options.consumer_name or f"{int(engine.random() * (1 << 40)):010x}"
         self.schema = schema
-        self._letters = Letters(engine, schema)
+        self._letters = Letters(engine, schema, options.crypto_key_reader)
         self.tracing: Tracing | None = engine.tracing
         if options.retry_enabled:
             self._enable_retries()
@@ -852,52 +477,3 @@ def _nothing() -> None:
 def _call(function: Callable[[], object]) -> None:
     """Calls a function of the application's on the loop, which complains if it raises."""
     asyncio.get_running_loop().call_soon(function)
-
-
-def seek_target(id: MessageId) -> MessageIdData:
-    """Where a seek to a message goes: of a chunked one, to its first chunk."""
-    if isinstance(id, ChunkMessageId):
-        id = id.first_chunk_message_id()
-    return MessageIdData(
-        id.ledger_id(),
-        id.entry_id(),
-        id.partition(),
-        id.batch_index(),
-        None,
-        id.batch_size(),
-    )
-
-
-def whole_pattern(pattern: str) -> str:
-    """A topics pattern with its domain, tenant and namespace.
-
-    >>> whole_pattern("orders-.*")
-    'persistent://public/default/orders-.*'
-    """
-    domain, mark, rest = pattern.partition("://")
-    if not mark:
-        domain, rest = "persistent", pattern
-    if "/" not in rest:
-        rest = f"public/default/{rest}"
-    return f"{domain}://{rest}"
-
-
-def namespace_of(pattern: str) -> str:
-    """The namespace that a whole pattern looks in. Raises InvalidConfiguration."""
-    parts = pattern.partition("://")[2].split("/", 2)
-    if len(parts) != 3:
-        raise InvalidConfiguration(
-            f"topics pattern {pattern!r} has no namespace: write tenant/namespace/pattern"
-        )
-    return f"{parts[0]}/{parts[1]}"
-
-
-def matching(pattern: "re.Pattern[str]", names: list[str]) -> list[str]:
-    """The topics among these that match, partitioned ones once. Domains do not count."""
-    expression = re.compile(whole_pattern(pattern.pattern).partition("://")[2], pattern.flags)
-    found: dict[str, None] = {}
-    for name in names:
-        whole = str(TopicName.parse(name).partitioned)
-        if any(expression.fullmatch(one.partition("://")[2]) for one in (whole, name)):
-            found[whole] = None
-    return list(found)

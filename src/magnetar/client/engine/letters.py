@@ -1,13 +1,18 @@
-"""Letters of a consumer: messages that it publishes elsewhere, with a producer for each topic."""
+"""Letters of a consumer: messages that it publishes elsewhere, with a producer for each topic.
+
+What came encrypted is encrypted again, for the same readers, with the keys of the consumer.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.message import Message
 from magnetar.client.options import ProducerOptions
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import Schema
+from magnetar.errors import CryptoError
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
@@ -19,10 +24,13 @@ __all__ = ["Letters"]
 class Letters:
     """Producers are made when they are first needed, and closed with the consumer."""
 
-    def __init__(self, engine: "Engine", schema: Schema) -> None:
+    def __init__(
+        self, engine: "Engine", schema: Schema, crypto_key_reader: CryptoKeyReader | None
+    ) -> None:
         self._engine = engine
         self._schema = schema
-        self._producers: dict[str, EngineProducer] = {}
+        self._crypto_key_reader = crypto_key_reader
+        self._producers: dict[tuple[str, ...], EngineProducer] = {}
         self._opening = asyncio.Lock()
 
     async def publish(
@@ -35,7 +43,7 @@ class Letters:
         initial_subscription: str | None = None,
     ) -> None:
         """Publishes a message as it is, but for its properties; returns when it is stored."""
-        producer = await self._producer(topic, initial_subscription)
+        producer = await self._producer(topic, _readers(message), initial_subscription)
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def settle(error: Exception | None, id: MessageId | None) -> None:
@@ -60,19 +68,38 @@ class Letters:
         )
         await stored
 
-    async def _producer(self, topic: str, initial_subscription: str | None) -> EngineProducer:
+    async def _producer(
+        self, topic: str, readers: list[str], initial_subscription: str | None
+    ) -> EngineProducer:
         async with self._opening:
-            producer = self._producers.get(topic)
+            producer = self._producers.get((topic, *readers))
             if producer is None:
                 # What came in chunks is as large when it goes on.
                 options = ProducerOptions(
-                    initial_subscription_name=initial_subscription, chunking_enabled=True
+                    initial_subscription_name=initial_subscription,
+                    chunking_enabled=True,
+                    encryption_key=readers or None,
+                    crypto_key_reader=self._crypto_key_reader if readers else None,
                 )
                 producer = EngineProducer(self._engine, topic, options, self._schema)
                 await self._engine.open(producer)
-                self._producers[topic] = producer
+                self._producers[(topic, *readers)] = producer
             return producer
 
     async def close(self) -> None:
         producers, self._producers = list(self._producers.values()), {}
         await asyncio.gather(*(producer.close() for producer in producers))
+
+
+def _readers(message: Message) -> list[str]:
+    """The names of those that a message was encrypted for; none if it was not.
+
+    Raises CryptoError for what is still encrypted: elsewhere nobody could decrypt it.
+    """
+    context = message.encryption_context()
+    if context is None:
+        return []
+    if context.is_decryption_failed():
+        raise CryptoError(f"{message.message_id()} cannot be decrypted, so it stays where it is")
+    keys = context.keys()
+    return list(dict.fromkeys([key.key for key in keys]))

@@ -1,12 +1,14 @@
 """Producers on the loop: one for each partition, and the one that chooses among them."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from magnetar.client.chunks import Part
 from magnetar.client.connection import ClientConnection
+from magnetar.client.encryption import Sealer
 from magnetar.client.engine.observer import Observer, Tracing
 from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.engine.stats import ProducerStats, producer_stats
@@ -66,6 +68,7 @@ class PartitionProducer(Reconnecting):
             day_ms=engine.day_ms,
             write=self._write,
             max_pending_messages=pending_max,
+            sealer=_sealer(options, engine.now_ms()),
         )
         self.core.settle = settle
         self.core.callback_failed = lambda error: engine.log_problem("a callback of send", error)
@@ -113,6 +116,7 @@ class PartitionProducer(Reconnecting):
             epoch=self._epoch,
             user_provided_producer_name=not self._generated,
             producer_access_mode=int(self._options.access_mode),
+            encrypted=bool(self._options.encryption_keys),
         )
         self._epoch += 1
         if self.name:
@@ -242,6 +246,14 @@ class PartitionProducer(Reconnecting):
         with self._engine.lock:
             self.core.close(AlreadyClosed(f"the {self.what} is closed"))
         self.on_room()
+
+
+def _sealer(options: ProducerOptions, now_ms: int) -> Sealer | None:
+    """Raises CryptoError."""
+    reader = options.crypto_key_reader
+    if reader is None:
+        return None
+    return Sealer(options.encryption_keys, reader.wrap, os.urandom, now_ms)
 
 
 def _nothing() -> None:

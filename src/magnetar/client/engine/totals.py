@@ -18,7 +18,8 @@ from magnetar.client.engine.stats import (
 from magnetar.model import TopicName
 
 if TYPE_CHECKING:
-    from magnetar.client.engine.consumer import EngineConsumer, PartitionConsumer
+    from magnetar.client.engine.consumer import EngineConsumer
+    from magnetar.client.engine.partition_consumer import PartitionConsumer
     from magnetar.client.engine.producer import EngineProducer
 
 __all__ = ["ClientStats", "ConnectionCounts", "Sessions", "Totals", "added", "taken_from"]

@@ -1,0 +1,275 @@
+"""Acks as the application asks for them: by message, by id, through a message.
+
+What is acked concerns several others, and is told to each: the tracker, which sends it; what
+is outstanding; the queue, if a message came again before it was acked and is still there:
+nobody is given a message that he has acked. To ack a message in chunks is to ack them all; an
+id from elsewhere tells the first and the last of them, and the assembler acks the others.
+"""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.client.ack_tracker import (
+    AckTracker,
+    Cumulative,
+    Done,
+    GivenUp,
+    entry_key,
+    key_entry,
+    key_ledger,
+)
+from magnetar.client.chunk_assembler import ChunkAssembler
+from magnetar.client.chunk_spans import ChunkSpans, Split
+from magnetar.client.consumer_counts import ConsumerCounts
+from magnetar.client.message import Message
+from magnetar.client.outstanding import Outstanding
+from magnetar.client.permits import Permits
+from magnetar.client.receive_queue import ReceiveQueue
+from magnetar.errors import InvalidMessageIdError
+from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.wire.integer import INT64_MAX
+
+__all__ = ["AckFailure", "Acknowledger"]
+
+
+@final
+class AckFailure:
+    """Messages whose ack failed for good, or one of a cumulative ack, and why."""
+
+    def __init__(self, message_ids: list[MessageId], error: Exception, cumulative: bool) -> None:
+        self.message_ids: Final = message_ids
+        self.error: Final = error
+        self.cumulative: Final = cumulative
+
+
+@final
+class Acknowledger:
+    """See the module."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: i64,
+        *,
+        acks: AckTracker,
+        assembler: ChunkAssembler,
+        spans: ChunkSpans,
+        outstanding: Outstanding,
+        queue: ReceiveQueue,
+        permits: Permits,
+        counts: ConsumerCounts,
+    ) -> None:
+        self._topic: Final = topic
+        self._partition: Final[i64] = partition
+        self._acks: Final = acks
+        self._assembler: Final = assembler
+        self._spans: Final = spans
+        self._outstanding: Final = outstanding
+        self._queue: Final = queue
+        self._permits: Final = permits
+        self._counts: Final = counts
+
+    def acknowledge_message(self, message: Message, done: Done | None) -> bool:
+        """Acks one message; the short way for what is done most.
+
+        Says whether the next tick may be sooner now, which is for the first ack of a group.
+        """
+        if message.delivery.topic != self._topic:
+            # It came from another consumer, and may be of a partition that is not ours.
+            self.acknowledge([message.message_id()], done)
+            return True
+        self._acks.check_room(1)
+        self.ack(message)
+        return self._acks.joined(done)
+
+    def acknowledge(self, ids: Sequence[Message | MessageId], done: Done | None) -> None:
+        """All of them or, if one of them cannot be acked, none."""
+        self._acks.check_room(len(ids))
+        for id in ids:
+            if isinstance(id, MessageId):
+                self._check(id)
+        for id in ids:
+            if isinstance(id, MessageId):
+                self._ack_id(id)
+            else:
+                self.ack(id)
+        self._acks.joined(done)
+
+    def acknowledge_cumulative(self, id: MessageId, done: Done | None) -> None:
+        """Acks everything through a message."""
+        self._check(id)
+        cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
+        self._counts.messages_acked += 1
+        if self._spans.active:
+            again = self._spans.came_in_part(cumulative.key)
+            split = self._spans.split(cumulative.key)
+            self._spans.acked_through(cumulative.key)
+            if split is not None:
+                self._ack_split(split, again, cumulative, done)
+                return
+            cumulative.held_back = len(again) > 0
+        else:
+            self._spans.rest()
+        self._ack_through(cumulative)
+        # Of the entry itself something may be left.
+        through = cumulative.key if cumulative.index < 0 else cumulative.key - 1
+        self._outstanding.acked_through(through)
+        self._acks.joined(done, cumulative=True)
+
+    # ---- One by one ----------------------------------------------------------
+
+    def ack(self, message: Message) -> None:
+        """Acks a message of this consumer; the caller says that the ack is joined."""
+        delivery = message.delivery
+        if delivery.chunks is not None:
+            self._ack_chunks(delivery.chunks)
+            return
+        acks = delivery.acks
+        if acks is None or not acks.live or acks.owner is not self._acks:
+            acks = self._acks.find(
+                delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked
+            )
+            delivery.acks = acks
+        complete = self._acks.acknowledge(acks, message.index)
+        self._counts.messages_acked += 1
+        if self._queue.copies:
+            self._drop_copies(delivery.key, message.index)
+        self._outstanding.acked(delivery.key, message.index, complete)
+
+    def _ack_id(self, id: MessageId) -> None:
+        key = entry_key(id.ledger_id(), id.entry_id())
+        if isinstance(id, ChunkMessageId) or self._acks.chunks_of(key) is not None:
+            keys = self.chunks_of(id, key)
+            if self._acks.chunks_of(key) is None:
+                keys[1:1] = self._assembler.acked_elsewhere(keys[0], key)
+            self._ack_chunks(keys)
+            return
+        self._ack_index(key, id.batch_index(), id.batch_size())
+        self._counts.messages_acked += 1
+
+    def _ack_index(self, key: int, index: i64, batch_size: i64) -> None:
+        complete = self._acks.acknowledge(self._acks.find_id(key, index, batch_size), index)
+        self._outstanding.acked(key, index, complete)
+        if self._queue.copies:
+            self._drop_copies(key, index)
+
+    def _ack_chunks(self, keys: list[int]) -> None:
+        """Acks a message in chunks, all of them."""
+        key = keys[-1]
+        self._acks.ack_chunks(keys)
+        self._outstanding.acked(key, -1, True)
+        if self._queue.copies:
+            # It may be on its way here once more.
+            for chunk in self._assembler.forget_from(keys[0]):
+                self._acks.hold_back(chunk)
+            self._drop_copies(key, -1)
+        self._counts.messages_acked += 1
+
+    def chunks_of(self, id: MessageId, key: int) -> list[int]:
+        """The keys of all chunks of a message that was split, as far as they are known."""
+        known = self._acks.chunks_of(key)
+        if known is not None:
+            return known
+        assert isinstance(id, ChunkMessageId)
+        first = id.first_chunk_message_id()
+        return [entry_key(first.ledger_id(), first.entry_id()), key]
+
+    def _drop_copies(self, key: int, index: i64) -> None:
+        count = self._queue.drop_copies(key, index)
+        if count > 0:
+            self._acks.hold_back(key)
+            self._have_dropped(count)
+
+    def _have_dropped(self, count: i64) -> None:
+        self._counts.messages_dropped += count
+        self._permits.give_back(count)
+
+    # ---- Through a message ---------------------------------------------------
+
+    def _ack_through(self, cumulative: Cumulative) -> None:
+        self._acks.acknowledge_cumulative(cumulative)
+        count = self._queue.drop_through(cumulative)
+        if count > 0:
+            cumulative.held_back = True
+            self._have_dropped(count)
+
+    def _ack_split(
+        self, split: Split, again: list[int], cumulative: Cumulative, done: Done | None
+    ) -> None:
+        """Acks everything through a message but the chunks of one that ends behind it.
+
+        Chunks that come `again` of messages that are acked are held back.
+        """
+        whole = None if done is None else _Both(done)
+        if split.before >= 0:
+            first = Cumulative(key_ledger(split.before), key_entry(split.before), -1, 0)
+            first.held_back = len(again) > 0
+            self._ack_through(first)
+            self._acks.joined(whole, cumulative=True)
+        elif whole is not None:
+            whole(None)
+        for key in dict.fromkeys(split.keys + [key for key in again if key > split.before]):
+            if key != cumulative.key:
+                self._ack_index(key, -1, 0)
+        for key in again:
+            self._acks.hold_back(key)
+        if cumulative.index < 0:
+            self._ack_index(cumulative.key, -1, 0)
+        for index in range(cumulative.index + 1):
+            self._ack_index(cumulative.key, index, cumulative.batch_size)
+        self._acks.joined(whole)
+
+    # ---- Ids -----------------------------------------------------------------
+
+    def _check(self, id: MessageId) -> None:
+        if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
+            raise InvalidMessageIdError(f"{id} names a place and no message: there is none to ack")
+        if id.partition() >= 0 and id.partition() != self._partition:
+            where = f"partition {self._partition}" if self._partition >= 0 else "no partition"
+            raise InvalidMessageIdError(
+                f"{id} is of partition {id.partition()}, and this consumer reads {where}"
+            )
+        if id.batch_index() >= 0:
+            key = entry_key(id.ledger_id(), id.entry_id())
+            self._acks.check_id(key, id.batch_index(), id.batch_size())
+
+    def take_failures(self) -> list[AckFailure]:
+        """Acks that failed for good since the last call, where acks are retried."""
+        return [self._failure(given_up) for given_up in self._acks.take_given_up()]
+
+    def _failure(self, given_up: GivenUp) -> AckFailure:
+        ids: list[MessageId] = []
+        for key, size, bits in given_up.entries:
+            if size == 0:
+                ids.append(self._id_at(key, -1, 0))
+            for index in range(size):
+                if bits >> index & 1:
+                    ids.append(self._id_at(key, index, size))
+        cumulative = given_up.cumulative
+        if cumulative is not None:
+            ids.append(self._id_at(cumulative.key, cumulative.index, cumulative.batch_size))
+        return AckFailure(ids, given_up.error, cumulative is not None)
+
+    def _id_at(self, key: int, index: i64, size: i64) -> MessageId:
+        data = MessageIdData(key_ledger(key), key_entry(key), self._partition, index, None, size)
+        return message_id_of(data, self._topic)
+
+
+@final
+class _Both:
+    """Calls back when both parts of an ack are done, with the first error."""
+
+    def __init__(self, done: Done) -> None:
+        self._done: Final = done
+        self._left: i64 = 2
+        self._error: Exception | None = None
+
+    def __call__(self, error: Exception | None) -> None:
+        self._left -= 1
+        if self._error is None:
+            self._error = error
+        if self._left == 0:
+            self._done(self._error)

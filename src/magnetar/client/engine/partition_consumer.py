@@ -1,0 +1,371 @@
+"""A consumer on the loop, of one topic that is not partitioned, or of one partition."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message as Pb
+
+from magnetar.client.acknowledger import AckFailure
+from magnetar.client.connection import ClientConnection
+from magnetar.client.consumer_core import ConsumerCore
+from magnetar.client.engine.burials import Burials
+from magnetar.client.engine.letters import Letters
+from magnetar.client.engine.reconnect import Alarm, Reconnecting
+from magnetar.client.options import ConsumerOptions
+from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.schema_wire import schema_to_pb
+from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
+from magnetar.model import ChunkMessageId, ConsumerType, MessageId, TopicName
+from magnetar.model.message_id import message_id_of
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import (
+    Command,
+    CommandAckResponse,
+    CommandMessage,
+    message_id_from_pb,
+    message_id_to_pb,
+)
+from magnetar.protocol import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.client.engine.client import Engine
+
+__all__ = ["PartitionConsumer", "seek_target"]
+
+T = TypeVar("T", bound=Pb)
+
+# Apache's broker closes a consumer that seeks, and may be reading for it still: who comes back
+# before that read has ended is given everything twice, or nothing. Its own clients wait as long.
+SETTLE_SECONDS = 0.1
+
+
+class PartitionConsumer(Reconnecting):
+    """The consumer of one topic that is not partitioned, or of one partition."""
+
+    def __init__(
+        self,
+        engine: "Engine",
+        topic: str,
+        options: ConsumerOptions,
+        schema: Schema,
+        wake: Callable[[], None],
+        name: str,
+        letters: Letters,
+        dead_topic: str,
+        queue_size: int,
+        may_create: bool,
+        ack_failed: Callable[[AckFailure], None],
+    ) -> None:
+        super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s)
+        self._engine = engine
+        self.topic = topic
+        self.options = options
+        self._schema_pb = schema_to_pb(schema)
+        self._may_create = may_create
+        self._name = name
+        self._id = engine.next_consumer_id()
+        self.core: ConsumerCore = ConsumerCore(
+            options,
+            topic,
+            TopicName.parse(topic).partition,
+            self._id,
+            now_ms=engine.now_ms,
+            write=self._write,
+            wake=self._awake,
+            random=engine.random,
+            decode=None if type(schema) is BytesSchema else schema.decode_message,
+            receiver_queue_size=queue_size,
+        )
+        self.core.warn = engine.warn
+        self._burials = Burials(engine, options, self.core, letters, dead_topic, self.rearm)
+        self._wake = wake
+        self._ack_failed = ack_failed
+        # Set when no ack is unconfirmed; there is one while somebody waits for that.
+        self._acks_kept: asyncio.Event | None = None
+        self._alarm = Alarm(engine.now_ms, self._tick)
+        self._seeking: asyncio.Future[None] | None = None
+        # Whether a seek was sent and not answered yet.
+        self._sought: asyncio.Event = asyncio.Event()
+        self._sought.set()
+        self._one_seek = asyncio.Lock()
+        self.sought_by_time: bool = False
+        self.active: bool = True
+        self.ended: bool = False
+
+    # ---- Connecting ----------------------------------------------------------
+
+    async def attach(self) -> ClientConnection:
+        connection = await self._engine.lookup.broker_of(self.topic)
+        # What comes back before the broker has answered a seek may be from before it.
+        await self._sought.wait()
+        if self.expects_close and not connection.is_magnetar:
+            await asyncio.sleep(SETTLE_SECONDS)
+        connection.add_consumer(self._id, self)
+        command = self._subscribe()
+        try:
+            await connection.request(command, pb.CommandSuccess)
+        except BaseException as error:
+            connection.remove_consumer(self._id)
+            # The broker may make it nonetheless, and it must not stay there.
+            if isinstance(error, asyncio.CancelledError):
+                connection.abandon(command.request_id, self._close_command())
+            elif isinstance(error, Timeout):
+                connection.send([self._close_command()])  # the next attempt has the same id
+            raise
+        if connection.closed or self.was_closed:
+            raise self._engine.connection_lost(connection)
+        self.connection = connection
+        with self._engine.lock:
+            self.core.connected()
+        self._report_acks()
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_result(None)
+        self._rearm()
+        return connection
+
+    def _subscribe(self) -> pb.CommandSubscribe:
+        options = self.options
+        command = pb.CommandSubscribe(
+            topic=self.topic,
+            subscription=options.subscription_name,
+            subType=int(options.consumer_type),
+            consumer_id=self._id,
+            request_id=self._engine.next_request_id(),
+            priority_level=options.priority_level,
+            durable=options.durable,
+            read_compacted=options.is_read_compacted,
+            initialPosition=int(options.initial_position),
+            replicate_subscription_state=options.replicate_subscription_state_enabled,
+            consumer_name=self._name,
+            consumer_epoch=self.core.epoch,
+            force_topic_creation=self._may_create,
+        )
+        start = self.core.subscribe_from()
+        if start is not None:
+            command.start_message_id.CopyFrom(message_id_to_pb(start))
+        if self._schema_pb is not None:
+            command.schema.CopyFrom(self._schema_pb)
+        for key, value in options.properties.items():
+            command.metadata.add(key=key, value=value)
+        for key, value in options.subscription_properties.items():
+            command.subscription_properties.add(key=key, value=value)
+        policy = options.key_shared_policy
+        if options.consumer_type == ConsumerType.KeyShared and policy is not None:
+            command.keySharedMeta.keySharedMode = int(policy.key_shared_mode)
+            command.keySharedMeta.allowOutOfOrderDelivery = policy.allow_out_of_order_delivery
+            for first, last in policy.sticky_ranges or []:
+                command.keySharedMeta.hashRanges.add(start=first, end=last)
+        return command
+
+    def detached(self) -> None:
+        with self._engine.lock:
+            self.core.disconnected()
+
+    def gave_up(self, error: Exception) -> None:
+        with self._engine.lock:
+            self.core.close(error)
+        self._report_acks()
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_exception(error)
+        self._wake()
+
+    # ---- Messages ------------------------------------------------------------
+
+    def _write(self, commands: list[Command]) -> None:
+        if self.connection is not None:
+            self._engine.on_loop(self.connection.send, commands)
+
+    def _awake(self) -> None:
+        self._wake()
+
+    def on_message(self, command: CommandMessage) -> None:
+        with self._engine.lock:
+            self.core.receive(command)
+        if self.options.dead_letter_policy is not None:
+            self._burials.bury()
+        self._rearm()
+
+    def on_ack_response(self, response: CommandAckResponse) -> None:
+        with self._engine.lock:
+            self.core.ack_response(response)
+        self._report_acks()
+        self._rearm()
+
+    def on_active_change(self, active: bool) -> None:
+        self.active = active
+
+    def on_end_of_topic(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def rearm(self) -> None:
+        """Something was asked of the core: its next moment may be sooner."""
+        at_ms = self.core.next_ms()
+        if not self._alarm.rings_by(at_ms):
+            self._engine.on_loop(self._alarm.set, at_ms)
+
+    _rearm = rearm
+
+    def _tick(self) -> None:
+        with self._engine.lock:
+            self.core.tick(self._engine.now_ms())
+        self._report_acks()
+        self._burials.bury()
+        self._rearm()
+
+    # ---- Acks ----------------------------------------------------------------
+
+    def _report_acks(self) -> None:
+        """Tells of acks that failed for good, and who waits that all have ended."""
+        if not self.options.auto_retry_acknowledgement and self._acks_kept is None:
+            return
+        with self._engine.lock:
+            failures = self.core.take_failures()
+            problem = self.core.take_problem()
+            unconfirmed = self.core.acks.unconfirmed
+        if problem is not None:
+            self._engine.log_problem("auto_retry_acknowledgement_backoff", problem)
+        for failure in failures:
+            count = len(failure.message_ids)
+            what = "everything through a message" if failure.cumulative else f"{count} messages"
+            self._engine.log_problem(f"{self.what}: acks of {what} failed", failure.error)
+            self._ack_failed(failure)
+        if unconfirmed == 0 and self._acks_kept is not None:
+            self._acks_kept.set()
+
+    async def acks_kept(self) -> None:
+        """Returns when every ack is confirmed or given up, or there is no consumer any more."""
+        with self._engine.lock:
+            self.core.pause()
+            self.core.flush()
+        self._rearm()
+        self._acks_kept = asyncio.Event()
+        try:
+            self._report_acks()
+            await self._acks_kept.wait()
+        finally:
+            self._acks_kept = None
+
+    # ---- Requests ------------------------------------------------------------
+
+    async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
+        """Moves the subscription; returns when the consumer is back.
+
+        One after the other: a broker that still works on one refuses the next for a while.
+        """
+        async with self._one_seek:
+            await self._engine.retrying(lambda: self._seek(id, time_ms))
+
+    async def _seek(self, id: MessageId | None, time_ms: int | None) -> None:
+        connection = await self.when_connected()
+        command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
+        if id is not None:
+            command.message_id.CopyFrom(message_id_to_pb(seek_target(id)))
+        else:
+            assert time_ms is not None
+            command.message_publish_time = time_ms
+        self._seeking = asyncio.get_running_loop().create_future()
+        with self._engine.lock:
+            self.core.prepare_seek()
+        self._sought.clear()
+        self.expects_close: bool = True
+        try:
+            await self._request(connection, command, pb.CommandSuccess)
+            with self._engine.lock:
+                self.core.sought(id, self.options.start_message_id_inclusive)
+            self.sought_by_time = id is None
+            self._sought.set()
+            if self.connection is connection and not connection.closed:
+                # A broker that resets without closing us: nothing to wait for.
+                return
+            async with asyncio.timeout(self._timeout_s):
+                await self._seeking
+        except TimeoutError:
+            raise Timeout(f"the {self.what} did not come back after its seek") from None
+        finally:
+            self._sought.set()
+            self.expects_close = False
+            self._seeking = None
+
+    async def last_message_id(self) -> tuple[MessageId, MessageId | None]:
+        """The last message of the topic, and how far the subscription is."""
+        return await self._engine.retrying(self._last_message_id)
+
+    async def _last_message_id(self) -> tuple[MessageId, MessageId | None]:
+        command = pb.CommandGetLastMessageId(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+        connection = await self.when_connected()
+        found = await self._request(connection, command, pb.CommandGetLastMessageIdResponse)
+        last = message_id_of(message_id_from_pb(found.last_message_id), self.topic)
+        if not found.HasField("consumer_mark_delete_position"):
+            return last, None
+        mark = message_id_from_pb(found.consumer_mark_delete_position)
+        return last, message_id_of(mark, self.topic)
+
+    async def _request(self, connection: ClientConnection, command: Pb, answer: type[T]) -> T:
+        """Asks something about this consumer, which the broker may just be closing."""
+        try:
+            return await connection.request(command, answer)
+        except MagnetarError as error:
+            if self.connection is not connection:
+                raise self._engine.connection_lost(connection) from error
+            raise
+
+    async def unsubscribe(self) -> None:
+        command = pb.CommandUnsubscribe(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+        connection = await self.when_connected()
+        await connection.request(command, pb.CommandSuccess)
+        with self._engine.lock:
+            self.core.unsubscribed()
+
+    async def close(self) -> None:
+        """Sends the acks that are left, and tells the broker."""
+        try:
+            await self._burials.stop()
+            await self._say_goodbye()
+        finally:
+            await self._end()
+
+    async def _say_goodbye(self) -> None:
+        connection = self.connection
+        if connection is not None and not connection.closed:
+            with self._engine.lock:
+                self.core.flush_all()
+            with suppress(MagnetarError):  # it is closed, one way or the other
+                await connection.request(self._close_command(), pb.CommandSuccess)
+
+    def _close_command(self) -> pb.CommandCloseConsumer:
+        return pb.CommandCloseConsumer(
+            consumer_id=self._id, request_id=self._engine.next_request_id()
+        )
+
+    async def _end(self) -> None:
+        await self.stop()
+        if self.connection is not None:
+            self.connection.remove_consumer(self._id)
+        self._alarm.cancel()
+        with self._engine.lock:
+            self.core.close()
+        self._report_acks()
+        self.connection = None
+        if self._seeking is not None and not self._seeking.done():
+            self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
+
+
+def seek_target(id: MessageId) -> MessageIdData:
+    """Where a seek to a message goes: of a chunked one, to its first chunk."""
+    if isinstance(id, ChunkMessageId):
+        id = id.first_chunk_message_id()
+    return MessageIdData(
+        id.ledger_id(),
+        id.entry_id(),
+        id.partition(),
+        id.batch_index(),
+        None,
+        id.batch_size(),
+    )

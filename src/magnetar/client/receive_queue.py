@@ -1,0 +1,165 @@
+"""Messages that came and were not taken yet, entry by entry.
+
+Entries stand in the order in which they came, each with those of its messages that are still
+to be taken. No entry is in it twice. What was acked through a message is dropped from it.
+
+Once the application may have a message that comes again (`copies`), the queue knows the keys
+of its entries: what is acked is dropped from it, and what comes twice is noticed. Until then
+nothing is done for that.
+"""
+
+from collections import deque
+from typing import final
+
+from mypy_extensions import i64
+
+from magnetar.client.ack_tracker import Cumulative
+from magnetar.client.message import Message
+
+__all__ = ["ReceiveQueue"]
+
+
+@final
+class ReceiveQueue:
+    """See the module. Whoever drops messages from it is told how many, and gives back permits."""
+
+    def __init__(self) -> None:
+        # Messages of one entry each, last first; `_current` is the entry being taken.
+        self._entries: deque[list[Message]] = deque()
+        self._current: list[Message] = []
+        self.length: i64 = 0
+        # Whether it may hold messages that the application has already, and if so the keys of
+        # all entries but the current one.
+        self.copies: bool = False
+        self._keys: set[int] = set()
+        # Whether what came again may stand behind what comes after it in the topic.
+        self._mixed: bool = False
+
+    def add(self, messages: list[Message]) -> None:
+        """Appends the messages of an entry, of which there are some, and keeps the list."""
+        messages.reverse()
+        if self.copies:
+            key = messages[0].delivery.key
+            self._keys.add(key)
+            self._mixed = len(self._entries) > 0 and (
+                self._mixed or key < self._entries[-1][0].delivery.key
+            )
+        self._entries.append(messages)
+        self.length += len(messages)
+
+    def take(self) -> Message | None:
+        if not self._current:
+            if not self._entries:
+                return None
+            self._current = self._entries.popleft()
+            if self.copies:
+                self._keys.discard(self._current[0].delivery.key)
+        self.length -= 1
+        return self._current.pop()
+
+    def has_copy(self, key: int) -> bool:
+        """Whether messages of the entry are still to be taken; False as long as none can be."""
+        if not self.copies:
+            return False
+        if self._current and self._current[-1].delivery.key == key:
+            return True
+        return key in self._keys
+
+    def chunks(self) -> list[list[int]]:
+        """The chunks of all messages that were split."""
+        found: list[list[int]] = []
+        for messages in [*self._entries, self._current]:
+            if messages and messages[0].delivery.chunks is not None:
+                found.append(messages[0].delivery.chunks)
+        return found
+
+    def expect_copies(self) -> None:
+        """Messages that the application has may come again."""
+        if not self.copies:
+            self.copies = True
+            for messages in self._entries:
+                self._keys.add(messages[0].delivery.key)
+
+    # ---- Dropping ------------------------------------------------------------
+
+    def clear(self) -> i64:
+        count = self.length
+        self._entries.clear()
+        self._keys.clear()
+        self._current = []
+        self._mixed = False
+        self.length = 0
+        return count
+
+    def drop(self, keys: set[int]) -> i64:
+        """Drops what it has of these entries, and nothing of their neighbours."""
+        before = self.length
+        if self._current and self._current[0].delivery.key in keys:
+            self.length -= len(self._current)
+            self._current = []
+        kept: deque[list[Message]] = deque()
+        for messages in self._entries:
+            if messages[0].delivery.key in keys:
+                self.length -= len(messages)
+                self._keys.discard(messages[0].delivery.key)
+            else:
+                kept.append(messages)
+        self._entries = kept
+        return before - self.length
+
+    def drop_copies(self, key: int, index: i64) -> i64:
+        """Drops a message that was acked, for it was taken before; index -1 is all of an entry."""
+        before = self.length
+        current = self._current
+        if current and current[-1].delivery.key == key:
+            # What comes before the next message was taken from here.
+            if index < 0 or index >= current[-1].index:
+                self._current = self._without(current, index)
+        elif key in self._keys:
+            for at, messages in enumerate(self._entries):
+                if messages[0].delivery.key == key:
+                    left = self._without(messages, index)
+                    if left:
+                        self._entries[at] = left
+                    else:
+                        del self._entries[at]
+                        self._keys.discard(key)
+                    break
+        return before - self.length
+
+    def drop_through(self, cumulative: Cumulative) -> i64:
+        """Drops what was acked through a message. Where one consumer is active all is in order,
+        but for what came again."""
+        before = self.length
+        if self._current and _covers(cumulative, self._current[-1]):
+            self._current = self._beyond(self._current, cumulative)
+        for _ in range(len(self._entries)):
+            if not self._mixed and not _covers(cumulative, self._entries[0][-1]):
+                break
+            messages = self._entries.popleft()
+            left = self._beyond(messages, cumulative)
+            if not left:
+                self._keys.discard(messages[0].delivery.key)
+            elif self._mixed:
+                self._entries.append(left)
+            else:
+                self._entries.appendleft(left)
+        return before - self.length
+
+    def _without(self, messages: list[Message], index: i64) -> list[Message]:
+        left = [message for message in messages if index >= 0 and message.index != index]
+        self.length -= len(messages) - len(left)
+        return left
+
+    def _beyond(self, messages: list[Message], cumulative: Cumulative) -> list[Message]:
+        left = [message for message in messages if not _covers(cumulative, message)]
+        self.length -= len(messages) - len(left)
+        return left
+
+
+def _covers(cumulative: Cumulative, message: Message) -> bool:
+    """Whether the ack is of this message too."""
+    key = message.delivery.key
+    if key != cumulative.key:
+        return key < cumulative.key
+    return cumulative.index < 0 or message.index <= cumulative.index
