@@ -1,17 +1,14 @@
-"""A broker, and the command line pointed at it: for the tests of commands that need one."""
+"""The command line pointed at a broker: for the tests of commands that need one."""
 
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.served import Served
 from typer.main import get_command
 
-from magnetar.broker.settings import BrokerSettings
 from magnetar.cli.app import app
 
 
@@ -79,13 +76,3 @@ def command_of(arguments: list[str]) -> str:
     """The names that begin the arguments: a noun and its verb, or a verb."""
     nouns = {group.name for group in app.registered_groups}
     return " ".join(arguments[:2] if arguments[0] in nouns else arguments[:1])
-
-
-@contextmanager
-def serving(settings: BrokerSettings | None = None) -> Iterator[tuple[Served, BrokerCli]]:
-    served = Served(settings)
-    served.start()
-    try:
-        yield served, BrokerCli(served.url, served.http_url)
-    finally:
-        served.stop()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli.broker_cli import BrokerCli
 from storage.workload import Clock, small_options
 from typer.testing import CliRunner
 
@@ -13,6 +14,7 @@ from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import FileDisk, Store, open_store
 from magnetar.storage.cursor_load import load_cursor, load_ledgers
+from magnetar.testing.embedded import EmbeddedBroker
 
 ORDERS = "persistent://public/default/orders"
 QUIET = "persistent://public/default/quiet"
@@ -98,6 +100,12 @@ def build(path: Path) -> tuple[Builder, dict[str, int]]:
         "idle": builder.cursor(quiet, "idle"),
     }
     return builder, ids
+
+
+@pytest.fixture(scope="module")
+def cli(magnetar_broker: EmbeddedBroker) -> BrokerCli:
+    """Commands for the broker that all tests share."""
+    return BrokerCli(magnetar_broker.url, magnetar_broker.http_url)
 
 
 @pytest.fixture

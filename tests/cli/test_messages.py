@@ -3,12 +3,11 @@
 import base64
 import json
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from cli.broker_cli import BrokerCli, serving
+from cli.broker_cli import BrokerCli
 
 import magnetar
 from magnetar.cli.admin_client import Answer
@@ -19,12 +18,6 @@ from magnetar.errors import SettingsError
 from magnetar.model import MessageId
 
 numbers = count()
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[BrokerCli]:
-    with serving() as (_, found):
-        yield found
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli.broker_cli import BrokerCli, serving
-from support.served import Served
+from cli.broker_cli import BrokerCli
 from typer.models import CommandInfo
 
 from magnetar.cli.app import app
 from magnetar.cli.policies import POLICIES, Policy
+from magnetar.testing.embedded import EmbeddedBroker
 
 NAMESPACE = "public/default"
 # They are tested elsewhere.
@@ -28,23 +28,14 @@ OTHERS = frozenset(
         "topics skip-messages",
     }
 )
-OTHER_NOUNS = ("profiles", "tokens")
+OTHER_NOUNS = ("pipeline", "profiles", "tokens")
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[tuple[Served, BrokerCli]]:
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def cli(broker: tuple[Served, BrokerCli]) -> BrokerCli:
-    return broker[1]
-
-
-@pytest.fixture(scope="module")
-def served(broker: tuple[Served, BrokerCli]) -> Served:
-    return broker[0]
+def cli() -> Iterator[BrokerCli]:
+    """Of a broker of its own: it changes the policies of everybody's namespace."""
+    with EmbeddedBroker() as broker:
+        yield BrokerCli(broker.url, broker.http_url)
 
 
 def test_tenants(cli: BrokerCli) -> None:
@@ -64,10 +55,10 @@ def test_tenants(cli: BrokerCli) -> None:
     assert ran.err.endswith("(HTTP 404)\n")
 
 
-def test_clusters_and_brokers(cli: BrokerCli, served: Served) -> None:
-    address = served.http_url.partition("://")[2]
+def test_clusters_and_brokers(cli: BrokerCli) -> None:
+    address = cli.admin_url.partition("://")[2]
     assert cli.ok("clusters", "list") == "standalone\n"
-    assert served.url in cli.ok("clusters", "get", "standalone")
+    assert cli.url in cli.ok("clusters", "get", "standalone")
     assert cli.ok("brokers", "list") == f"{address}\n"
     assert cli.ok("brokers", "list", "standalone") == f"{address}\n"
     assert cli.ok("brokers", "healthcheck") == "ok\n"

@@ -131,6 +131,35 @@ def test_with_a_certificate_only_tls_is_served(
     assert token("anybody") not in err
 
 
+def test_ports_for_tls_may_come_from_a_broker_conf(tmp_path: Path, refused: Refused) -> None:
+    """Its plain ports, which every such file has, are not opened beside those for TLS."""
+    path, key = Issuer(tmp_path).issue("broker")
+    conf = tmp_path / "broker.conf"
+    ports = "brokerServicePort=1\nwebServicePort=1\n"
+    tls = f"tlsCertificateFilePath={path}\ntlsKeyFilePath={key}\n"
+    conf.write_text(ports + tls + "brokerServicePortTls=0\nwebServicePortTls=0\n")
+    with started("--memory", "--broker-conf", conf, cwd=tmp_path) as (process, line):
+        assert re.fullmatch(r"ready pulsar\+ssl://127.0.0.1:\d+ https://127.0.0.1:\d+\n", line)
+        assert not re.search(r":(6651|8443)\b", line)
+        code, err = end(process)
+    assert code == 0
+    assert err.count("brokerServicePort, webServicePort") == 1
+    conf.write_text("brokerServicePortTls=0\n")
+    assert "tls_certificate_file" in refused("--memory", "--broker-conf", conf)
+
+
+def test_plain_ports_may_come_from_a_broker_conf(tmp_path: Path) -> None:
+    """And what is said on the command line wins."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerServicePort=0\nwebServicePort=1\n")
+    options = ("--memory", "--broker-conf", conf, "--http-port", "0")
+    with started(*options, cwd=tmp_path) as (process, line):
+        found = re.fullmatch(r"ready pulsar://127.0.0.1:(\d+) http://127.0.0.1:(\d+)\n", line)
+        assert found is not None
+        assert not {"6650", "8080", "0", "1"} & {*found.groups()}
+        assert end(process)[0] == 0
+
+
 def test_client_certificates_and_the_name_that_clients_are_told(tmp_path: Path) -> None:
     """As it is served, on uvloop where there is one: the role is the certificate's name."""
     issuer = Issuer(tmp_path)

@@ -7,11 +7,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from cli.broker_cli import BrokerCli, Ran, serving
+from cli.broker_cli import BrokerCli, Ran
 from cli.web import Asked, lacking
 from hypothesis import given
 from hypothesis import strategies as st
-from support.served import Served
 
 import magnetar
 from magnetar.broker.settings import BrokerSettings
@@ -20,6 +19,7 @@ from magnetar.cli.skip import request_body
 from magnetar.errors import InvalidMessageIdError, SettingsError
 from magnetar.model import MessageId
 from magnetar.model.message_id import ChunkMessageId
+from magnetar.testing.embedded import EmbeddedBroker
 
 numbers = count()
 # How a skip is told: the request, or acks on a cluster that lacks it.
@@ -29,8 +29,7 @@ WAYS = ["request", "acks"]
 class Bench:
     """A broker with a subscription whose messages are skipped."""
 
-    def __init__(self, served: Served, cli: BrokerCli, without: str, seen: list[Asked]) -> None:
-        self.served = served
+    def __init__(self, cli: BrokerCli, without: str, seen: list[Asked]) -> None:
         self.cli = cli
         self.seen = seen
         self._without = without
@@ -58,7 +57,7 @@ class Bench:
         return ids
 
     def skip(self, way: str, *arguments: str | Path, input: str | None = None) -> Ran:
-        url = self._without if way == "acks" else self.served.http_url
+        url = self._without if way == "acks" else self.cli.admin_url
         return self.cli.run(
             "topics",
             "skip-messages",
@@ -84,15 +83,15 @@ class Bench:
     def consumer(
         self, kind: magnetar.ConsumerType = magnetar.ConsumerType.Shared
     ) -> Iterator[magnetar.Consumer]:
-        with magnetar.Client(self.served.url) as client:
+        with magnetar.Client(self.cli.url) as client:
             yield client.subscribe(self.topic, "sub", kind)
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(cli: BrokerCli) -> Iterator[Bench]:
     seen: list[Asked] = []
-    with serving() as (served, cli), lacking(served.http_url, "/skipByMessageIds", seen) as url:
-        yield Bench(served, cli, url, seen)
+    with lacking(cli.admin_url, "/skipByMessageIds", seen) as url:
+        yield Bench(cli, url, seen)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -229,7 +228,7 @@ def test_a_bad_line_of_a_file_is_named(bench: Bench) -> None:
 def test_there_must_be_ids_a_topic_and_a_subscription(bench: Bench, way: str) -> None:
     ids = bench.fill(["a"])
     assert bench.skip(way).code == 2
-    url = bench.served.http_url if way == "request" else bench._without
+    url = bench.cli.admin_url if way == "request" else bench._without
     given = ["--messageId-triplet", id_text(ids[0])]
     for topic, subscription in ((bench.topic, "nobody"), ("nowhere", "sub")):
         ran = bench.cli.run(
@@ -317,7 +316,7 @@ def test_what_is_gone_is_skipped_already(bench: Bench, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_all_chunks_go(bench: Bench, way: str) -> None:
     bench.fill(["a"])
-    with magnetar.Client(bench.served.url) as client:
+    with magnetar.Client(bench.cli.url) as client:
         producer = client.create_producer(bench.topic, chunking_enabled=True)
         id = producer.send(bytes(11 << 20))
     assert isinstance(id, ChunkMessageId)
@@ -328,14 +327,51 @@ def test_all_chunks_go(bench: Bench, way: str) -> None:
     assert stats["subscriptions"]["sub"]["msgBacklog"] == 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_one_chunk_alone_is_warned_of(bench: Bench, way: str) -> None:
+    bench.fill(["a"])
+    with magnetar.Client(bench.cli.url) as client:
+        producer = client.create_producer(bench.topic, chunking_enabled=True)
+        id = producer.send(bytes(11 << 20))
+    assert isinstance(id, ChunkMessageId)
+    shown = bench.skip(way, "--dry-run", "--messageId-triplet", id_text(id))
+    assert shown.code == 0, shown
+    assert "is chunk 3 of 3 of one message" in shown.err
+    shown = bench.skip(way, "--dry-run", "--messageId-base64", id.to_base64())
+    assert "is chunk" not in shown.err
+    ran = bench.skip(way, "--messageId-triplet", id_text(id))
+    assert ran.code == 0, ran
+    stats = json.loads(bench.cli.ok("topics", "stats", bench.topic, "--json"))
+    assert stats["subscriptions"]["sub"]["msgBacklog"] == (3 if way == "request" else 1)
+
+
+def test_acks_that_stop_halfway_say_what_is_done(bench: Bench) -> None:
+    """The partitions are used in two ways, and whoever joins as one is refused by the other."""
+    ids = bench.fill(*([str(i)] for i in range(4)), partitions=2)
+    last = next(id for id in ids if id.partition() != ids[0].partition())
+    named = [part for id in (ids[0], last) for part in ("--messageId-triplet", id_text(id))]
+    with magnetar.Client(bench.cli.url) as client:
+        for id, kind in ((ids[0], "KeyShared"), (last, "Shared")):
+            topic = f"{bench.topic}-partition-{id.partition()}"
+            client.subscribe(topic, "sub", magnetar.ConsumerType[kind], receiver_queue_size=0)
+        ran = bench.skip("acks", *named)
+        assert ran.code != 0
+        assert "not as one step" in ran.err
+        assert "messages of 1 of 2 topics or partitions are skipped" in ran.err
+    assert len(bench.left()) == 3
+    assert bench.skip("acks", *named).code == 0
+    assert len(bench.left()) == 2
+
+
 def test_a_broker_that_acks_no_batch_indexes_is_not_fooled() -> None:
     """It would take the ack of an index and forget it, so it is asked first."""
     with (
-        serving(BrokerSettings(batch_index_ack=False)) as (served, cli),
-        lacking(served.http_url, "/skipByMessageIds") as without,
+        EmbeddedBroker(BrokerSettings(batch_index_ack=False)) as broker,
+        lacking(broker.http_url, "/skipByMessageIds") as without,
         lacking(without, "/configuration/runtime") as silent,
     ):
-        bench = Bench(served, cli, without, [])
+        cli = BrokerCli(broker.url, broker.http_url)
+        bench = Bench(cli, without, [])
         ids = bench.fill(["a", "b"], ["c"])
         for way in WAYS:
             ran = bench.skip(way, "--messageId-triplet", id_text(ids[0]))
@@ -345,7 +381,7 @@ def test_a_broker_that_acks_no_batch_indexes_is_not_fooled() -> None:
         assert bench.skip("acks", "--messageId-triplet", id_text(ids[2])).code == 0
         assert bench.left() == ["a", "b"]
         # Of one that does not tell the operator is warned; ours refuses such an ack.
-        bench = Bench(served, cli, silent, [])
+        bench = Bench(cli, silent, [])
         ids = bench.fill(["a", "b"])
         ran = bench.skip("acks", "--messageId-triplet", id_text(ids[0]))
         assert (ran.code, "cannot see whether" in ran.err) == (6, True)

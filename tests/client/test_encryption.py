@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from client.consumer_model import LEDGER
 from client.test_incoming import command, tracker
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,12 @@ from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.encryption import KNOWN_MAX, ROTATE_MS, TAG_SIZE, DataKey, Opener, Sealer
 from magnetar.client.encryption_context import EncryptionContext
-from magnetar.client.incoming import KEPT_BACK_MAX, Incoming
+from magnetar.client.incoming import KEPT_BACK_MAX, Incoming, Start
 from magnetar.client.options import ConsumerCryptoFailureAction, ProducerOptions
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.producer_core import ProducerCore
 from magnetar.errors import CryptoError, MessageTooLargeError, SettingsError
+from magnetar.model import MessageId
 from magnetar.model.enums import CompressionType, ValidationError
 from magnetar.protocol import (
     CommandSend,
@@ -506,6 +508,13 @@ def test_what_cannot_be_decrypted(opener: Opener | None) -> None:
 def unwrap_any(context: EncryptionContext) -> bytes:
     (key,) = context.keys()
     return key.value.removeprefix(key.key.encode())[::-1]
+
+
+def test_what_nobody_wants_is_not_passed_on() -> None:
+    reading = incoming(CONSUME, None)
+    reading.start = Start(MessageId(-1, LEDGER, 0), False)
+    arrival = reading.read(command(batch_of(3)), 10)
+    assert (arrival.messages, arrival.dropped) == ([], 3)
 
 
 def test_a_plain_message_has_no_context() -> None:
