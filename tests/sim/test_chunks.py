@@ -47,6 +47,7 @@ class Run:
 
     async def publish(self, name: str) -> None:
         random = self.simulation.loop.random_for(f"producer {name}")
+        chunk_size = random.choice([15, 50, 1000, 20_000])
         client = self.simulation.client(**CLIENT)
         producer = await self._retried(
             lambda: client.create_producer(
@@ -56,13 +57,15 @@ class Run:
                 max_pending_messages=5,
                 block_if_queue_full=True,
                 chunking_enabled=True,
-                chunk_max_message_size=random.choice([15, 50, 1000]),
+                chunk_max_message_size=chunk_size,
             )
         )
         while self.publishing:
             number = self.numbers.get(name, 0)
             self.numbers[name] = number + 1
-            content = b"%s %d " % (name.encode(), number) + random.randbytes(random.randrange(200))
+            # From a fraction of a chunk to forty of them.
+            size = int((40 * chunk_size) ** random.random())
+            content = b"%s %d " % (name.encode(), number) + random.randbytes(size)
             with contextlib.suppress(MagnetarError):
                 await producer.send_when_room(content, partition_key=f"k{random.randrange(3)}")
             await asyncio.sleep(random.random() * 2)
