@@ -1,5 +1,6 @@
 """The ack state over REST: mark-delete, holes and what is left of batches."""
 
+import pulsar
 from hypothesis import given
 from hypothesis import strategies as st
 from support.served import Served
@@ -53,11 +54,45 @@ def test_holes_and_partly_acked_batches_are_shown(served: Served) -> None:
     assert (page["holes"], page["next"]) == (state["holes"][1:], None)
 
 
+def test_what_was_redelivered_most_is_shown(served: Served) -> None:
+    topic = f"{served.namespace()}/t"
+    served.http.put(f"/persistent/{topic}")
+    with served.client() as client:
+        consumer = client.subscribe(
+            topic,
+            "s",
+            pulsar.ConsumerType.Shared,
+            negative_ack_redelivery_delay_ms=1,
+        )
+        ids = [f"{id.ledger_id()}:{id.entry_id()}" for id in served.publish(topic, 3)]
+        counts = dict.fromkeys(ids, 0)
+        # The first is given back once, the second three times, the third never.
+        while counts[ids[0]] < 2 or counts[ids[1]] < 4:
+            message = consumer.receive(10_000)
+            id = f"{message.message_id().ledger_id()}:{message.message_id().entry_id()}"
+            counts[id] += 1
+            if id != ids[2] and counts[id] < (2 if id == ids[0] else 4):
+                consumer.negative_acknowledge(message)
+        found = served.http.get(path(topic, "ackState?redelivered=9")).json()["redelivered"]
+        assert found == [{"position": ids[1], "count": 3}, {"position": ids[0], "count": 1}]
+        found = served.http.get(path(topic, "ackState?redelivered=1")).json()["redelivered"]
+        assert found == [{"position": ids[1], "count": 3}]
+        assert "redelivered" not in served.http.get(path(topic, "ackState")).json()
+
+
 def test_a_page_that_is_none_is_refused(served: Served) -> None:
     topic = f"{served.namespace()}/t"
     served.http.put(f"/persistent/{topic}")
     served.http.put(f"/persistent/{topic}/subscription/s")
-    for query in ("limit=0", "limit=10001", "limit=x", "from=5", "from=a:b", "from=1:2:3"):
+    for query in (
+        "limit=0",
+        "limit=10001",
+        "limit=x",
+        "redelivered=x",
+        "from=5",
+        "from=a:b",
+        "from=1:2:3",
+    ):
         assert served.http.get(path(topic, f"ackState?{query}")).status_code == 400, query
     assert served.http.get(path(topic, "ackState").replace("/s/", "/x/")).status_code == 404
     name = f"{served.namespace()}/n"

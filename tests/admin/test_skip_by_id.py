@@ -175,9 +175,12 @@ def test_1_each_refusal_has_its_own_code(served: Served, topic: str) -> None:
         with served.client() as client:
             client.subscribe(topic, "s", type)
             assert skip(served, topic, plain(id)).status_code == 405
-        # The cursor is what it was, whoever has left.
+        # The subscription is what it was, whoever has left.
         assert skip(served, topic, plain(id)).status_code == 405
         assert served.http.put(f"/persistent/{topic}/unload").status_code == 204
+        assert skip(served, topic, plain(id)).status_code == 405
+        with served.client() as client:
+            client.subscribe(topic, "s", SHARED)
     assert backlog(served, topic) == (1, 1)
     assert skip(served, topic, plain(id)).status_code == 204
 

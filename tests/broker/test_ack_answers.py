@@ -289,3 +289,24 @@ def test_what_was_answered_well_survives_a_crash_at_any_moment(seed: int, type: 
     }
     assert not came & kept
     world.close()
+
+
+# ---- One group of the journal ----------------------------------------------------
+
+
+def test_nothing_is_shown_that_the_same_group_of_acks_acks() -> None:
+    """The first ack of a group makes room for an entry that the second one acks in part."""
+    world = World(max_unacked_per_consumer=1)
+    one, (held,) = start(world, "ab")
+    two = world.connect().subscribe("t", "sub", Shared)
+    two.flow(10)
+    world.connect().producer("t").send("c")
+    (other,) = two.deliveries()
+    one.close()  # its entry waits until there is room
+    assert two.deliveries() == []
+    third = world.connect().subscribe("t", "sub", Shared)
+    world.hold_disk()
+    two.ask_ack(other)
+    third.ask_ack(held.index(0))
+    world.release_disk()
+    assert two.receive() == ["b"]

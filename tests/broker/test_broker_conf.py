@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from magnetar.broker.broker_conf import (
     FAMILIES,
     HONOURED,
+    OPTIONS,
     REFUSED,
     WITHOUT_EFFECT,
     BrokerConf,
     read_broker_conf,
 )
 from magnetar.broker.settings import COUNT_MAX, SETTINGS, Value
-from magnetar.broker.settings_load import load_settings
+from magnetar.broker.settings_load import RESERVED, load_settings
 from magnetar.errors import SettingsError
 
 # Every key of broker.conf, standalone.conf and ServiceConfiguration in Apache Pulsar 4.0.8,
@@ -134,21 +135,45 @@ def test_an_unchanged_file_gives_the_defaults() -> None:
 
 
 def test_every_key_of_pulsar_is_honoured_or_explained_once() -> None:
-    lines = [f"{key}=false" for key in PULSAR_KEYS if key not in HONOURED]
+    lines = [f"{key}=false" for key in PULSAR_KEYS if key not in {*HONOURED, *OPTIONS}]
     conf = read_broker_conf("\n".join(lines))
     assert conf.values == {}
     told = [key for notice in conf.notices for key in notice.rpartition(": ")[2].split(", ")]
     assert len(told) == len(set(told))
-    assert set(told) == set(PULSAR_KEYS) - set(HONOURED) - set(REFUSED)
+    assert set(told) == set(PULSAR_KEYS) - {*HONOURED, *OPTIONS, *REFUSED}
 
 
 def test_the_tables_name_only_what_pulsar_has() -> None:
     known = {*PULSAR_KEYS, "managedLedgerPassword"}
-    assert {*HONOURED, *REFUSED, *WITHOUT_EFFECT} <= known
+    assert {*HONOURED, *OPTIONS, *REFUSED, *WITHOUT_EFFECT} <= known
     for beginning, _ in FAMILIES:
         assert any(key.startswith(beginning) for key in known), beginning
-    assert not set(HONOURED) & set(WITHOUT_EFFECT)
+    assert not {*HONOURED, *OPTIONS} & {*WITHOUT_EFFECT}
+    assert set(OPTIONS.values()) <= set(RESERVED)
     assert {attribute for attribute, _ in HONOURED.values()} <= set(SETTINGS)
+
+
+def test_ports_are_options_of_the_command_and_no_settings() -> None:
+    text = (
+        "brokerServicePort=7650\nbrokerServicePortTls=7651\nwebServicePort=\n"
+        "webServicePortTls=9443\nadvertisedAddress=broker.example.com\n"
+    )
+    conf = read_broker_conf(text)
+    assert conf.options == {
+        "port": "7650",
+        "tls_port": "7651",
+        "https_port": "9443",
+        "advertised_host": "broker.example.com",
+    }
+    assert (conf.values, conf.notices) == ({}, [])
+    assert load_settings(None, {}, text, {}).options == conf.options
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "pulsar", "6650,6651"])
+def test_what_is_no_port_is_refused(port: str) -> None:
+    error = refusal(f"brokerServicePortTls={port}\n")
+    assert error.key == "brokerServicePortTls"
+    assert port in error.reason
 
 
 def test_reasons_are_one_sentence() -> None:
@@ -163,8 +188,8 @@ def test_keys_with_one_reason_are_told_together() -> None:
     assert conf.notices == [
         "without effect, since one thread serves all peers, and one writes: "
         "numIOThreads, numAcceptorThreads",
-        "without effect, since addresses and ports are given with --host, --port, "
-        "--http-port, --tls-port and --https-port: bindAddress",
+        "without effect, since the address to listen on is given with --host, and the one to "
+        "tell with --advertised-host: bindAddress",
     ]
 
 

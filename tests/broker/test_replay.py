@@ -151,6 +151,11 @@ class RedeliveriesMachine(RuleBasedStateMachine):
     def look(self, key: int) -> None:
         assert self.redeliveries.count(key) == self.model.get(key, 0)
 
+    @rule(n=st.integers(0, 4))
+    def look_at_the_worst(self, n: int) -> None:
+        ordered = sorted(self.model.items(), key=lambda pair: (-pair[1], pair[0]))
+        assert self.redeliveries.most(n) == ordered[:n]
+
     @invariant()
     def agrees(self) -> None:
         assert len(self.redeliveries) == len(self.model)

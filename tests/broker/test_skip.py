@@ -5,7 +5,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.wire_client import Earliest, KeyShared, Shared, WireProducer, World
+from support.wire_client import (
+    Earliest,
+    Exclusive,
+    Failover,
+    KeyShared,
+    Shared,
+    WireProducer,
+    World,
+)
 
 from magnetar.broker.chunk_search import ChunkSearch
 from magnetar.broker.promise import Promise
@@ -423,6 +431,7 @@ def test_who_may_not_be_skipped_for_is_told(world: World) -> None:
     alone = skip_messages([topic], "sub", [id])
     assert error_code(alone) == ServerError.NotAllowedError
     world.restart(batch_index_ack=False)
+    world.connect().subscribe("t", "sub", Shared).close()
     topic = world.topic("t")
     assert error_code(skip_messages([topic], "sub", [at(id, 0)])) == ServerError.NotAllowedError
     world.done(skip_messages([topic], "sub", [id]))
@@ -468,3 +477,56 @@ def test_chunks_too_far_apart_are_not_looked_for(world: World) -> None:
     world.settle()
     assert found.next_plan() is None
     assert found.chunks() == []
+
+
+# ---- The type of a subscription --------------------------------------------------------
+
+
+@pytest.mark.parametrize("alone", [Exclusive, Failover])
+@pytest.mark.parametrize("how", ["unload", "restart", "crash"])
+def test_a_subscription_for_one_stays_one_when_it_is_loaded_anew(
+    world: World, alone: int, how: str
+) -> None:
+    id = world.connect().producer("t").send("m")
+    client = world.connect()
+    client.subscribe("t", "sub", alone, initialPosition=Earliest)
+    client.drop()
+    if how == "unload":
+        world.unload("t")
+    elif how == "restart":
+        world.restart()
+    else:
+        world.crash()
+    refused = skip_messages([world.topic("t")], "sub", [id])
+    assert error_code(refused) == ServerError.NotAllowedError
+    assert world.subscription("t", "sub").type_name == ("Exclusive", "Failover")[alone != Exclusive]
+    # Whoever comes next says what it is from then on, as ever.
+    world.connect().subscribe("t", "sub", Shared).close()
+    world.crash()
+    assert world.subscription("t", "sub").type_name == "None"
+    world.done(skip_messages([world.topic("t")], "sub", [id]))
+    assert unacked(world.topic("t")) == set()
+
+
+def test_the_type_and_the_properties_are_kept_beside_each_other(world: World) -> None:
+    world.connect().producer("t")
+    world.topic("t").create_subscription("sub", Position(-1, -1), {"owner": "ops"})
+    world.settle()
+    world.connect().subscribe("t", "sub", Failover)
+    subscription = world.subscription("t", "sub")
+    subscription.properties = {"owner": "dev"}
+    subscription.save_properties()
+    world.settle()
+    world.crash()
+    found = world.subscription("t", "sub")
+    assert (found.properties, found.type_name) == ({"owner": "dev"}, "Failover")
+
+
+def test_a_full_disk_keeps_no_type_and_nobody_out(world: World) -> None:
+    world.connect().producer("t")
+    world.topic("t").create_subscription("sub", Position(-1, -1), {})
+    world.settle()
+    world.store.close()
+    world.connect().subscribe("t", "sub", Exclusive)
+    assert world.subscription("t", "sub").type_name == "Exclusive"
+    assert any("is not kept" in text for text in world.host.warnings)

@@ -24,7 +24,7 @@ from support.wire_client import (
     refused,
 )
 
-from magnetar.broker.skip import move_together
+from magnetar.broker.skip import Move, move_together
 from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -273,9 +273,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
             index = min(index, self.sizes[place] - 1)
             id = MessageIdData(place[0], place[1], -1, index)
             subscription = self.world.subscription("t", "sub")
-            self.world.done(
-                move_together([(subscription, subscription.cursor.plan_messages([id]))])
-            )
+            delta = subscription.cursor.plan_messages([id])
+            self.world.done(move_together([] if delta.empty else [Move(subscription, delta)]))
             self.took(place, index)
 
     # ---- Judgement -----------------------------------------------------------

@@ -12,7 +12,7 @@ from support.wire_client import (
 )
 
 from magnetar.broker.session import PROBE_MS
-from magnetar.model import SchemaType, ServerError
+from magnetar.model import SchemaType, ServerError, TopicName
 from magnetar.protocol import CommandSendReceipt, topics_hash
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -302,6 +302,37 @@ def test_topics_are_filtered_by_a_pattern(listed: WireClient) -> None:
     assert list(answer.topics) == [P + "c-1"]
     assert answer.filtered
     assert answer.topics_hash == topics_hash([P + "c-1"])
+
+
+PARTITIONS = [P + "t-a-partition-0", P + "t-a-partition-1", P + "t-b"]
+
+
+@pytest.mark.parametrize("domain", ["", "persistent://", "^persistent://"])
+def test_a_pattern_is_one_of_partitioned_topics_not_of_their_partitions(domain: str) -> None:
+    """As Apache's since its pull request 21885: partitions are listed if their topic matches."""
+    world = World()
+    client = world.connect()
+    world.broker.create_partitioned(TopicName.parse("t-a"), 2)
+    world.settle()
+    client.producer("t-b")
+    pattern = f"{domain}public/default/t-[ab]"
+    for ending in ("", "$"):
+        answer = topics(client, topics_pattern=pattern + ending)
+        assert (answer.filtered, list(answer.topics)) == (True, PARTITIONS)
+        assert list(watch(client, pattern + ending).topic) == PARTITIONS
+    assert not topics(client, topics_pattern=P + "t-a-partition-.*").topics
+
+
+def test_a_watcher_hears_of_partitions_by_the_name_of_their_topic() -> None:
+    world = World()
+    client = world.connect()
+    assert not watch(client, "public/default/t-[ab]").topic
+    world.broker.create_partitioned(TopicName.parse("t-a"), 2)
+    world.broker.create_partitioned(TopicName.parse("t-c"), 2)
+    world.settle()
+    client.producer("t-b")
+    told = [name for one in client.take(pb.CommandWatchTopicUpdate) for name in one.new_topics]
+    assert sorted(told) == PARTITIONS
 
 
 def test_an_equal_hash_saves_the_list(listed: WireClient) -> None:

@@ -9,6 +9,9 @@ of the backlog, and is no hole. A state may have a million holes, so it comes in
 if there is one, is what to ask for as `from`. Pages that are put together have every hole and
 batch once, as long as nothing was acked meanwhile; a hole that a page ends in goes on in the
 next one.
+
+With `redelivered=N` the N entries that consumers gave back most often come too, with how
+often that was. It is counted for Shared and Key_Shared, in memory.
 """
 
 from typing import Final
@@ -16,8 +19,11 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.ack import Cursor
+from magnetar.ack.delta import key_position
 from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, json_answer
 from magnetar.admin.call import SUBSCRIPTION, Call, Route, shown, whole_number
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.subscription import Subscription
 from magnetar.model import Position
 
 __all__ = ["ROUTES", "holes_and_batches"]
@@ -42,6 +48,7 @@ async def get_ack_state(call: Call) -> Response:
     cursor = subscription.cursor
     start = _position("from", call.query("from")) or cursor.mark_delete
     holes, batches, following = holes_and_batches(cursor, start, limit)
+    most = whole_number("redelivered", call.query("redelivered") or 0, 0, PAGE_MAX)
     return json_answer(
         {
             "markDeletePosition": _text(cursor.mark_delete),
@@ -58,8 +65,19 @@ async def get_ack_state(call: Call) -> Response:
                 for position, size, left in batches
             ],
             "next": None if following is None else _text(following),
+            **({"redelivered": _redelivered(subscription, most)} if most else {}),
         }
     )
+
+
+def _redelivered(subscription: Subscription, limit: int) -> list[dict[str, object]]:
+    dispatcher = subscription.dispatcher
+    if not isinstance(dispatcher, SharedDispatcher):
+        return []
+    return [
+        {"position": _text(key_position(key)), "count": count}
+        for key, count in dispatcher.redeliveries.most(limit)
+    ]
 
 
 def holes_and_batches(

@@ -38,6 +38,7 @@ __all__ = [
     "Handler",
     "Route",
     "check_name",
+    "decode_json",
     "shown",
     "text_map",
     "whole_number",
@@ -182,12 +183,7 @@ class Call:
     async def json(self) -> object:
         """The body; None if there is none. Raises Refusal."""
         raw = await self.raw()
-        if not raw.strip():
-            return None
-        try:
-            return msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refusal(BAD_REQUEST, f"the body is no JSON: {error}") from None
+        return decode_json(raw) if raw.strip() else None
 
     async def json_object(self) -> dict[str, object]:
         """The body, which has fields or is not there. Raises Refusal."""
@@ -202,6 +198,14 @@ class Call:
 Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 # Method, path with {names}, handler.
 Route: TypeAlias = tuple[str, str, Handler]
+
+
+def decode_json(raw: bytes) -> object:
+    """A body as it stands. Raises Refusal."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(BAD_REQUEST, f"the body is no JSON: {error}") from None
 
 
 def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX) -> int:

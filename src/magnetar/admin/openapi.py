@@ -139,6 +139,7 @@ FORCE: Final[dict[str, Json]] = {"force": FLAG}
 QUERIES: Final[dict[str, dict[str, Json]]] = {
     "ack_state.get_ack_state": {
         "limit": _number(1, PAGE_MAX) | {"default": PAGE},
+        "redelivered": _number(0, PAGE_MAX) | {"default": 0},
         "from": {"type": "string", "pattern": "^[0-9]{1,18}:[0-9]{1,18}$"},
     },
     "backlog.find_by_index": {"index": NUMBER},

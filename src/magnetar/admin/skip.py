@@ -14,15 +14,24 @@ is none of these is refused: a `batchIndex` that is misspelt would skip a whole 
 
 import asyncio
 import binascii
-from typing import Final
+from typing import Final, TypeAlias
 
+import msgspec
 from starlette.responses import Response
 
 from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, no_content
 from magnetar.admin.bridge import read_plan, settle
-from magnetar.admin.call import INT64_MAX, SUBSCRIPTION, Call, Route, shown, whole_number
+from magnetar.admin.call import (
+    INT64_MAX,
+    SUBSCRIPTION,
+    Call,
+    Route,
+    decode_json,
+    shown,
+    whole_number,
+)
 from magnetar.broker.chunk_search import ChunkSearch
-from magnetar.broker.skip import skip_messages
+from magnetar.broker.skip import PIECE_IDS, Skip
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, RemoteProtocolError, UsageError
 from magnetar.model import ServerError
@@ -35,12 +44,22 @@ MESSAGE_ID: Final = "messageId"
 BYTE_ARRAY: Final = "byteArray"
 FIELDS: Final = frozenset(("ledgerId", "entryId", "batchIndex", "partitionIndex"))
 INT32_MAX: Final = (1 << 31) - 1
-# So many ids are read at once; then others have their turn.
-TURN_IDS: Final = 1000
+NO_MESSAGES: Final = "the body names no messages: give a list of ids, or one as messageIds"
+
+# Ids are not read yet, only told apart: a long list is read in pieces.
+Ids: TypeAlias = list[msgspec.Raw]
+
+
+class _Body(msgspec.Struct):
+    messageIds: Ids
+    type: object = BYTE_ARRAY
+
+
+_BODY: Final = msgspec.json.Decoder(_Body | Ids)
 
 
 async def skip_by_ids(call: Call) -> Response:
-    ids = await read_ids(await call.json())
+    ids = await read_ids(await call.raw())
     topics = call.topics()
     for topic in topics:
         if not topic.name.persistent:
@@ -49,7 +68,10 @@ async def skip_by_ids(call: Call) -> Response:
         plain = [id for id in ids if id.first_chunk is None]
         if len(plain) < len(ids):
             plain += await _chunks(call, topics, [id for id in ids if id.first_chunk is not None])
-        await settle(skip_messages(topics, call.path["subscription"], plain))
+        skip = Skip(topics, call.path["subscription"], plain)
+        while skip.plan_piece():  # noqa: ASYNC110, others have their turn
+            await asyncio.sleep(0)
+        await settle(skip.carry_out())
     except UsageError as error:
         raise Refusal(BAD_REQUEST, str(error)) from error
     except BrokerError as error:
@@ -71,30 +93,35 @@ async def _chunks(call: Call, topics: list[Topic], ids: list[MessageIdData]) -> 
 # ---- The body --------------------------------------------------------------------------
 
 
-async def read_ids(body: object) -> list[MessageIdData]:
+async def read_ids(raw: bytes) -> list[MessageIdData]:
     """The messages that a body names. Raises Refusal."""
-    kind: object = BYTE_ARRAY
-    listed = body
-    if isinstance(body, dict):
-        kind = body.get("type", BYTE_ARRAY)
-        listed = body.get("messageIds")
+    kind, listed = _told_apart(raw)
     if kind not in (MESSAGE_ID, BYTE_ARRAY):
         raise Refusal(BAD_REQUEST, f"type is {shown(kind)}: give {MESSAGE_ID} or {BYTE_ARRAY}")
-    if not isinstance(listed, list) or not listed:
-        raise Refusal(
-            BAD_REQUEST, "the body names no messages: give a list of ids, or one as messageIds"
-        )
+    if not listed:
+        raise Refusal(BAD_REQUEST, NO_MESSAGES)
     read = _of_object if kind == MESSAGE_ID else _of_base64
     ids: list[MessageIdData] = []
-    for first in range(0, len(listed), TURN_IDS):
+    for first in range(0, len(listed), PIECE_IDS):
         if first:
             await asyncio.sleep(0)
-        for number, value in enumerate(listed[first : first + TURN_IDS], first):
+        values = decode_json(b"[%b]" % b",".join(listed[first : first + PIECE_IDS]))
+        assert isinstance(values, list)
+        for number, value in enumerate(values, first):
             try:
                 ids.append(read(value))
             except (Refusal, RemoteProtocolError, ValueError) as error:
                 raise Refusal(BAD_REQUEST, f"id {number} of the list: {error}") from None
     return ids
+
+
+def _told_apart(raw: bytes) -> tuple[object, Ids]:
+    try:
+        body = _BODY.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decode_json(raw)  # which says what is wrong, if it is no JSON
+        raise Refusal(BAD_REQUEST, NO_MESSAGES) from None
+    return (body.type, body.messageIds) if isinstance(body, _Body) else (BYTE_ARRAY, body)
 
 
 def _of_object(value: object) -> MessageIdData:

@@ -19,10 +19,9 @@ from magnetar.admin.answer import (
 )
 from magnetar.admin.bridge import durable, settle
 from magnetar.admin.call import INT64_MAX, SUBSCRIPTION, TOPIC, Call, Route, text_map, whole_number
-from magnetar.broker.properties import pack_properties
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import BEGINNING, Topic
-from magnetar.errors import BatchIndexError
+from magnetar.errors import BatchIndexError, StorageError
 from magnetar.model import Position
 
 __all__ = ["ROUTES", "Place", "read_place"]
@@ -180,12 +179,14 @@ async def get_properties(call: Call) -> Response:
 async def set_properties(call: Call) -> Response:
     properties = text_map("properties", await call.json())
     for subscription in call.subscriptions():
-        if subscription.durable:
-            ticket = call.broker.store.set_cursor_properties(
-                subscription.cursor_id, pack_properties(properties)
-            )
-            await durable(call.broker, ticket)
+        before = subscription.properties
         subscription.properties = properties
+        if subscription.durable:
+            try:
+                await durable(call.broker, subscription.save_properties())
+            except StorageError:
+                subscription.properties = before
+                raise
     return no_content()
 
 

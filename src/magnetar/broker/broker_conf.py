@@ -1,9 +1,10 @@
 """Pulsar's `broker.conf`, read into settings of this broker.
 
-Every key that Apache Pulsar 4 knows is in one of three tables: `HONOURED` says which setting
-it is here and in which unit, `WITHOUT_EFFECT` and `FAMILIES` say why it has none, and
-`REFUSED` names those that promise safety and would break the promise if they were passed
-over. Any other key is an error, since a key with a slip in it would be passed over too.
+Every key that Apache Pulsar 4 knows is in one of four tables: `HONOURED` says which setting
+it is here and in which unit, `OPTIONS` which option of `serve` it stands for,
+`WITHOUT_EFFECT` and `FAMILIES` say why it has no effect, and `REFUSED` names those that
+promise safety and would break the promise if they were passed over. Any other key is an
+error, since a key with a slip in it would be passed over too.
 
 The text is Java's properties format: `key=value`, comments behind `#` or `!`, lines that go
 on behind a backslash, and escapes. A key without a value is as good as one left out, and
@@ -25,7 +26,15 @@ from magnetar.broker.settings import (
 )
 from magnetar.errors import SettingsError
 
-__all__ = ["FAMILIES", "HONOURED", "REFUSED", "WITHOUT_EFFECT", "BrokerConf", "read_broker_conf"]
+__all__ = [
+    "FAMILIES",
+    "HONOURED",
+    "OPTIONS",
+    "REFUSED",
+    "WITHOUT_EFFECT",
+    "BrokerConf",
+    "read_broker_conf",
+]
 
 _SECOND_MS: Final = 1000
 _MINUTE_MS: Final = 60_000
@@ -116,6 +125,15 @@ HONOURED: Final[dict[str, tuple[str, int]]] = {
     "tlsCertRefreshCheckDurationSec": ("tls_refresh_seconds", 1),
 }
 
+# Keys that are no settings of the broker but options of the command that starts it.
+OPTIONS: Final[dict[str, str]] = {
+    "brokerServicePort": "port",
+    "webServicePort": "http_port",
+    "brokerServicePortTls": "tls_port",
+    "webServicePortTls": "https_port",
+    "advertisedAddress": "advertised_host",
+}
+
 # Keys that must not be passed over when they are true.
 REFUSED: Final[dict[str, str]] = {
     "encryptionRequireOnProducer": "a broker that passed this over would take plain messages",
@@ -126,7 +144,7 @@ _ACKS: Final = "every ack is written before its receipt, so there is no rate or 
 _HOLES: Final = "there is no limit on holes to raise: all of the ack state is always written"
 _ACK_FORM: Final = "the ack state has one compact form on disk, which needs no choice"
 _ADDRESS: Final = (
-    "addresses and ports are given with --host, --port, --http-port, --tls-port and --https-port"
+    "the address to listen on is given with --host, and the one to tell with --advertised-host"
 )
 _BOOKIES: Final = "entries are kept in this broker's own log: there are no bookies or ZooKeeper"
 _CACHE: Final = "the cache has a size, cache_bytes, and needs no other tuning"
@@ -278,13 +296,8 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "useSeparateThreadPoolForProtocolHandlers": _THREADS,
     "dispatcherDispatchMessagesInSubscriptionThread": _THREADS,
     "enableBusyWait": _THREADS,
-    "brokerServicePort": _ADDRESS,
-    "brokerServicePortTls": _ADDRESS,
-    "webServicePortTls": _ADDRESS,
-    "webServicePort": _ADDRESS,
     "bindAddress": _ADDRESS,
     "bindAddresses": _ADDRESS,
-    "advertisedAddress": _ADDRESS,
     "advertisedListeners": _ADDRESS,
     "internalListenerName": _ADDRESS,
     "haProxyProtocolEnabled": _PROXY,
@@ -421,10 +434,13 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
 
 @final
 class BrokerConf:
-    """What a `broker.conf` said: values by setting, and one notice per reason passed over."""
+    """What a `broker.conf` said: values by setting, options, one notice per reason passed over."""
 
-    def __init__(self, values: dict[str, Value], notices: list[str]) -> None:
+    def __init__(
+        self, values: dict[str, Value], options: dict[str, str], notices: list[str]
+    ) -> None:
         self.values: Final = values
+        self.options: Final = options
         self.notices: Final = notices
 
 
@@ -435,7 +451,8 @@ def read_broker_conf(text: str) -> BrokerConf:
         _check_known(line)
         lines[line.key] = line
     given = [line for line in lines.values() if line.value]
-    return BrokerConf(_values(given), _notices(given))
+    options = {OPTIONS[line.key]: _option(line) for line in given if line.key in OPTIONS}
+    return BrokerConf(_values(given), options, _notices(given))
 
 
 @final
@@ -456,9 +473,9 @@ class _Line:
 
 def _check_known(line: _Line) -> None:
     """The value of an unknown key may be a secret, and stays out of the error."""
-    if line.key in HONOURED or line.key in REFUSED or _reason(line.key):
+    known = [*HONOURED, *OPTIONS, *REFUSED, *WITHOUT_EFFECT]
+    if line.key in known or _reason(line.key):
         return
-    known = [*HONOURED, *REFUSED, *WITHOUT_EFFECT]
     meant = get_close_matches(line.key, known, n=1, cutoff=0.8)
     advice = f"did you mean {meant[0]}?" if meant else "remove the line"
     raise SettingsError(
@@ -483,9 +500,15 @@ def _notices(lines: list[_Line]) -> list[str]:
     for line in lines:
         if line.key in REFUSED:
             _check_off(line)
-        elif line.key not in HONOURED:
+        elif line.key not in HONOURED and line.key not in OPTIONS:
             keys.setdefault(_reason(line.key), []).append(line.key)
     return [f"without effect, since {why}: {', '.join(keys[why])}" for why in keys]
+
+
+def _option(line: _Line) -> str:
+    if OPTIONS[line.key] != "advertised_host" and not 0 <= _number(line) <= 65535:
+        raise line.error("is no port: give 0 to 65535")
+    return line.value
 
 
 def _check_off(line: _Line) -> None:

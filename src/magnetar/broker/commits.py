@@ -2,7 +2,8 @@
 
 The store settles tickets in order, group by group, so one queue serves all topics. What
 was queued with a ticket runs when that ticket is durable or failed, in the order in which
-it was queued; that is what makes receipts leave in order.
+it was queued; that is what makes receipts leave in order. Acks of a group are all applied
+before any of it runs: nothing is shown to a consumer that is acked on the disk.
 """
 
 from collections import deque
@@ -22,6 +23,9 @@ class Waiting:
 
     def __init__(self, ticket: int) -> None:
         self.ticket: Final = ticket
+
+    def apply(self, error: Exception | None) -> None:
+        """Its group is settled; others of the group go on after this. Raises nothing."""
 
     def settle(self, error: Exception | None) -> None:
         raise NotImplementedError
@@ -67,6 +71,10 @@ class Commits:
         """
         self.settled = max(self.settled, outcome.end)
         waiting = self._waiting
+        for one in waiting:
+            if one.ticket >= outcome.end:
+                break
+            one.apply(outcome.error)
         count = 0
         raised: Exception | None = None
         while waiting and waiting[0].ticket < outcome.end:

@@ -17,7 +17,7 @@ from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
-from magnetar.broker.key_source import read_key
+from magnetar.broker.key_source import RevokedFile, read_key
 from magnetar.broker.peer import Port
 from magnetar.broker.session import Session
 from magnetar.broker.settings import BrokerSettings
@@ -46,6 +46,8 @@ STOP_SECONDS = 4.0
 READ_THREADS = 4
 # What a client has for its TLS handshake.
 HANDSHAKE_SECONDS = 15.0
+# A token that is taken back counts for so long at most.
+REVOKED_SECONDS = 1.0
 WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -112,8 +114,10 @@ class BrokerServer:
         self._servers: list[asyncio.Server] = []
         self._keep_alive: asyncio.TimerHandle | None = None
         self._refresh: asyncio.TimerHandle | None = None
+        self._revoking: asyncio.TimerHandle | None = None
         # There if the settings name a certificate.
         self.tls: TlsFiles | None = None
+        self._revoked: RevokedFile | None = None
 
     @property
     def url(self) -> str:
@@ -177,6 +181,8 @@ class BrokerServer:
         self._check_alive_later(loop)
         if self.tls is not None:
             self._refresh_later(loop, self.tls)
+        if authentication is not None and self._revoked is not None:
+            self._revoke_later(loop, self._revoked, authentication)
 
     def _make_authentication(self) -> Authentication | None:
         """Who is let in; None if everybody is. Raises SettingsError."""
@@ -196,12 +202,16 @@ class BrokerServer:
             audience=settings.token_audience,
             clock_skew_ms=settings.token_clock_skew_seconds * 1000,
         )
-        return Authentication(
+        made = Authentication(
             key,
             rules,
             certificates=bool(settings.tls_trust_certs_file),
             anonymous_role=settings.anonymous_role,
         )
+        if settings.token_revoked_file:
+            self._revoked = RevokedFile(settings.token_revoked_file)
+            made.revoked = self._revoked.read()
+        return made
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         def make_link() -> _Link:
@@ -232,6 +242,19 @@ class BrokerServer:
 
         self._refresh = loop.call_later(max(1, self.settings.tls_refresh_seconds), refresh)
 
+    def _revoke_later(
+        self, loop: asyncio.AbstractEventLoop, file: RevokedFile, authentication: Authentication
+    ) -> None:
+        def look() -> None:
+            revoked = file.changed()
+            if revoked is not None:
+                authentication.revoked = revoked
+                for link in list(self._links):
+                    link.session.check_revoked()
+            self._revoke_later(loop, file, authentication)
+
+        self._revoking = loop.call_later(REVOKED_SECONDS, look)
+
     def _check_alive_later(self, loop: asyncio.AbstractEventLoop) -> None:
         def check() -> None:
             for link in list(self._links):
@@ -246,6 +269,8 @@ class BrokerServer:
             self._keep_alive.cancel()
         if self._refresh is not None:
             self._refresh.cancel()
+        if self._revoking is not None:
+            self._revoking.cancel()
         for server in self._servers:
             server.close()
         self.broker.stop()

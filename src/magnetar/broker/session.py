@@ -197,6 +197,10 @@ class Session(Peer):
 
     # ---- Life ----------------------------------------------------------------
 
+    def check_revoked(self) -> None:
+        """To be called when tokens were taken back."""
+        self._auth.check_revoked()
+
     def check_alive(self) -> None:
         """To be called at every keep-alive interval."""
         if self.closed:

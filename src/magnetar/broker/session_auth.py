@@ -7,6 +7,8 @@
 |            |                   |                      | the client cannot be asked           |
 | challenged | -                 | proved, or hang up   | no answer in time: hang up           |
 
+Whoever's token is taken back is hung up on in any state.
+
 A proof that ends is asked for anew at that moment; until the answer is there the session goes
 on. The role stays what it was: a client that is somebody else now must connect anew. What a
 proxy says of the client behind it is refused, since nobody could prove it here.
@@ -101,6 +103,15 @@ class SessionAuth:
     def _give_up(self) -> None:
         self._timer = None
         self._peer.fail("its token has expired, and no new one came in time")
+
+    def check_revoked(self) -> None:
+        """Hangs up if the client's token was taken back."""
+        principal = self._peer.principal
+        authentication = self._broker.authentication
+        if principal is None or authentication is None or self._peer.closed:
+            return
+        if authentication.is_revoked(principal):
+            self._peer.fail("its token was taken back")
 
     def on_response(self, command: pb.CommandAuthResponse) -> None:
         """Takes a new proof, asked for or not; hangs up if it is none."""

@@ -254,6 +254,7 @@ class BrokerSettings:
         token_audience_claim: str = "aud",
         token_audience: str = "",
         token_clock_skew_seconds: int = 0,
+        token_revoked_file: str = "",
         tls_certificate_file: str = "",
         tls_key_file: str = "",
         tls_trust_certs_file: str = "",
@@ -337,6 +338,7 @@ class BrokerSettings:
         self.token_audience_claim: Final[str] = token_audience_claim
         self.token_audience: Final[str] = token_audience
         self.token_clock_skew_seconds: Final[int] = token_clock_skew_seconds
+        self.token_revoked_file: Final[str] = token_revoked_file
         self.tls_certificate_file: Final[str] = tls_certificate_file
         self.tls_key_file: Final[str] = tls_key_file
         self.tls_trust_certs_file: Final[str] = tls_trust_certs_file
@@ -467,6 +469,7 @@ _ALL: Final = (
     Setting("token_audience_claim", TEXT),
     Setting("token_audience", TEXT, optional=True),
     Setting("token_clock_skew_seconds", SECONDS),
+    Setting("token_revoked_file", TEXT, optional=True),
     Setting("tls_certificate_file", TEXT, optional=True),
     Setting("tls_key_file", TEXT, optional=True),
     Setting("tls_trust_certs_file", TEXT, optional=True),

@@ -107,14 +107,21 @@ class LoadedSettings:
     """The settings, what is to be told the user once, and where each value came from.
 
     `sources` has a name for every setting that is not at its default by silence alone.
+    `options` are what a `broker.conf` says of the names in `RESERVED`; any other source of
+    them wins.
     """
 
     def __init__(
-        self, settings: BrokerSettings, notices: list[str], sources: dict[str, str]
+        self,
+        settings: BrokerSettings,
+        notices: list[str],
+        sources: dict[str, str],
+        options: dict[str, str],
     ) -> None:
         self.settings: Final = settings
         self.notices: Final = notices
         self.sources: Final = sources
+        self.options: Final = options
 
 
 def load_settings(
@@ -128,6 +135,7 @@ def load_settings(
     if broker_conf_text is not None:
         conf = read_broker_conf(broker_conf_text)
         loaded.notices.extend(conf.notices)
+        loaded.options.update(conf.options)
         for name, value in conf.values.items():
             loaded.take(name, value, BROKER_CONF)
     if toml_text is not None:
@@ -164,6 +172,7 @@ class _Loader:
         self.values: Final[dict[str, Value]] = {}
         self.sources: Final[dict[str, str]] = {}
         self.notices: Final[list[str]] = []
+        self.options: Final[dict[str, str]] = {}
 
     def take(self, name: str, value: Value, source: str) -> None:
         self.values[name] = value
@@ -172,7 +181,7 @@ class _Loader:
     def done(self) -> LoadedSettings:
         # Each value was checked against the kind of its setting as it was read.
         settings = BrokerSettings(**self.values)  # type: ignore[arg-type]
-        return LoadedSettings(settings, self.notices, self.sources)
+        return LoadedSettings(settings, self.notices, self.sources, self.options)
 
 
 # ---- The sources -----------------------------------------------------------------------

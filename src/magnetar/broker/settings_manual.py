@@ -146,6 +146,8 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "token_audience_claim": "the claim that says for whom a token is",
         "token_audience": "what that claim must contain; anything, if this is not given",
         "token_clock_skew_seconds": "how far the clock that made a token may be off",
+        "token_revoked_file": "tokens that were taken back, one `jti ID` or `role NAME` per line; "
+        "read again when it changes",
         "tls_certificate_file": (
             "the broker's certificate and those of its issuers, in PEM form; with it TLS "
             "ports are opened"

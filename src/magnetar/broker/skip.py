@@ -9,9 +9,21 @@
 | apply | cursors first, then dispatchers let go of the entries | -                           |
 
 Nothing is changed before the last id is checked, and nothing afterwards unless the group is
-durable; recovery takes a group whole or not at all. From the plan to the queue of the journal
-nothing else runs, so no ack, seek or unload comes in between. What they do later finds the
-skip done, and it is theirs that wait: the journal has one order for all of them.
+durable; recovery takes a group whole or not at all.
+
+A long list is found, checked and planned in pieces, and others have their turn in between.
+What they may do meanwhile takes nothing back of what was found, but for these, which are
+looked for once more before the write; from there to the journal's queue nothing else runs:
+
+| meanwhile                           | what was planned                              |
+|-------------------------------------|-----------------------------------------------|
+| acks, other skips                   | holds: deltas are absolute, and commute       |
+| publishes, trimming                 | holds: entries are never counted anew         |
+| a reset                             | is of another epoch: ServiceNotReady          |
+| an unload, a delete, an unsubscribe | is for what is closed: ServiceNotReady        |
+| an Exclusive or Failover consumer   | may not be done any more: NotAllowedError     |
+
+Whatever comes after the write waits for it: the journal has one order for all of them.
 
 Ids that are acked or trimmed already are fine: what was asked for is so. Ledger ids are
 counted for the whole store and never given twice, so one that no partition has was either
@@ -29,9 +41,26 @@ from magnetar.errors import BatchIndexError, BrokerError, NoSuchEntryError, Stor
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 
-__all__ = ["MessageFinder", "move_together", "skip_messages"]
+__all__ = ["PIECE_IDS", "MessageFinder", "Move", "Skip", "move_together", "skip_messages"]
 
-Move = tuple[Subscription, AckDelta]
+# So many ids are looked at in one go: a millisecond of work, ten when interpreted.
+PIECE_IDS: Final = 1000
+
+
+@final
+class Move:
+    """What is planned for one cursor."""
+
+    def __init__(self, subscription: Subscription, delta: AckDelta) -> None:
+        self.subscription: Final = subscription
+        self.delta: Final = delta
+        self.data: Final = encode_delta(delta)
+
+    def require_possible(self) -> None:
+        """Raises BrokerError if it is no longer the cursor that this was planned for."""
+        _require_possible(self.subscription)
+        if self.subscription.cursor.epoch != self.delta.epoch:
+            raise _was_reset(self.subscription)
 
 
 @final
@@ -56,6 +85,8 @@ class MessageFinder:
         if ledger_id not in self._known:
             self._known[ledger_id] = self._look_up(ledger_id, entry_id)
         topic = self._known[ledger_id]
+        if topic is not None and topic.ledgers.entry_count(ledger_id) < 0:
+            topic = self._known[ledger_id] = None  # since the last id of it
         self._check_partition(id, topic)
         if topic is None:
             if entry_id < 0:
@@ -111,62 +142,106 @@ def skip_messages(
     allowed, not now) or UsageError (an id that names nothing); then nothing has changed.
     """
     try:
-        return move_together(_plan(topics, subscription, ids))
+        skip = Skip(topics, subscription, ids)
+        while skip.plan_piece():
+            pass
+        return skip.carry_out()
     except (BrokerError, UsageError) as error:
         return broken(error)
 
 
-def _plan(topics: list[Topic], name: str, ids: list[MessageIdData]) -> list[Move]:
-    subscriptions = [topic.subscriptions[name] for topic in topics if name in topic.subscriptions]
-    _require_possible(topics, name, subscriptions, ids)
-    finder = MessageFinder(topics)
-    found: dict[int, list[MessageIdData]] = {topic.id: [] for topic in topics}
+@final
+class Skip:
+    """A list of ids on its way, as `skip_messages` has it, for who lets others have their turn.
+
+        skip = Skip(topics, "sub", ids)
+        while skip.plan_piece():
+            ...
+        promise = skip.carry_out()
+
+    Each of the three raises BrokerError and UsageError; then nothing has changed.
+    """
+
+    def __init__(self, topics: list[Topic], name: str, ids: list[MessageIdData]) -> None:
+        self._topics: Final = topics
+        self._name: Final = name
+        self._ids: Final = ids
+        self._finder: Final = MessageFinder(topics)
+        self._moves: Final[list[Move]] = []
+        self._next: int = 0
+        found = [topic.subscriptions.get(name) for topic in topics]
+        for topic in topics:
+            topic.require_open()
+        if not any(found):
+            raise _no_subscription(topics[0], name)
+        for subscription in found:
+            if subscription is not None:
+                _require_possible(subscription)
+        if not topics[0].settings.batch_index_ack:
+            _require_no_index(ids)
+
+    def plan_piece(self) -> bool:
+        """Checks and plans some ids; False if there are no more."""
+        piece = self._ids[self._next : self._next + PIECE_IDS]
+        self._next += len(piece)
+        found: dict[int, list[MessageIdData]] = {}
+        for id in piece:
+            topic = self._finder.find(id)
+            if topic is not None:
+                _check_index(topic, id)
+                found.setdefault(topic.id, []).append(id)
+            elif id.batch_index < -1:
+                raise BatchIndexError(id.ledger_id, id.entry_id, _no_index(id))
+        for topic in self._topics:
+            if topic.id in found:
+                self._plan(topic, found[topic.id])
+        return self._next < len(self._ids)
+
+    def _plan(self, topic: Topic, ids: list[MessageIdData]) -> None:
+        subscription = topic.subscriptions.get(self._name)
+        if subscription is None:
+            raise _no_subscription(topic, self._name)
+        delta = subscription.cursor.plan_messages(ids)
+        # Of those that are acked already all is durable.
+        if not delta.empty:
+            self._moves.append(Move(subscription, delta))
+
+    def carry_out(self) -> Promise[None]:
+        """Writes what was planned, and applies it when it is durable."""
+        assert self._next >= len(self._ids), "not everything is planned"
+        for move in self._moves:
+            move.require_possible()
+        return move_together(self._moves)
+
+
+def _require_possible(subscription: Subscription) -> None:
+    if subscription.type_name in ("Exclusive", "Failover"):
+        raise BrokerError(
+            ServerError.NotAllowedError,
+            f"{subscription.title} is {subscription.type_name}: single messages are skipped "
+            "on Shared and Key_Shared ones",
+        )
+    if subscription.closed or subscription.fenced:
+        doing = "closed" if subscription.closed else "being reset"
+        raise BrokerError(
+            ServerError.ServiceNotReady, f"{subscription.title} is {doing}: try again"
+        )
+
+
+def _was_reset(subscription: Subscription) -> BrokerError:
+    return BrokerError(
+        ServerError.ServiceNotReady, f"{subscription.title} was reset meanwhile: try again"
+    )
+
+
+def _require_no_index(ids: list[MessageIdData]) -> None:
     for id in ids:
-        topic = finder.find(id)
-        if topic is not None:
-            _check_index(topic, id)
-            found[topic.id].append(id)
-        elif id.batch_index < -1:
-            raise BatchIndexError(id.ledger_id, id.entry_id, _no_index(id))
-    moves: list[Move] = []
-    for topic in topics:
-        wanted = found[topic.id]
-        if not wanted:
-            continue
-        if name not in topic.subscriptions:
-            raise _no_subscription(topic, name)
-        subscription = topic.subscriptions[name]
-        moves.append((subscription, subscription.cursor.plan_messages(wanted)))
-    return moves
-
-
-def _require_possible(
-    topics: list[Topic], name: str, subscriptions: list[Subscription], ids: list[MessageIdData]
-) -> None:
-    for topic in topics:
-        topic.require_open()
-    if not subscriptions:
-        raise _no_subscription(topics[0], name)
-    for subscription in subscriptions:
-        if subscription.type_name in ("Exclusive", "Failover"):
+        if id.batch_index >= 0:
             raise BrokerError(
                 ServerError.NotAllowedError,
-                f"{subscription.title} is {subscription.type_name}: single messages are skipped "
-                "on Shared and Key_Shared ones",
+                "acknowledgmentAtBatchIndexLevelEnabled is false here: skip whole batches, or "
+                "switch it on",
             )
-        if subscription.closed or subscription.fenced:
-            doing = "closed" if subscription.closed else "being reset"
-            raise BrokerError(
-                ServerError.ServiceNotReady, f"{subscription.title} is {doing}: try again"
-            )
-    if not topics[0].settings.batch_index_ack:
-        for id in ids:
-            if id.batch_index >= 0:
-                raise BrokerError(
-                    ServerError.NotAllowedError,
-                    "acknowledgmentAtBatchIndexLevelEnabled is false here: skip whole batches, "
-                    "or switch it on",
-                )
 
 
 def _no_subscription(topic: Topic, name: str) -> BrokerError:
@@ -198,33 +273,35 @@ def _no_index(id: MessageIdData) -> str:
 def move_together(moves: list[Move]) -> Promise[None]:
     """Writes what was planned for several cursors as one, and applies it when it is durable.
 
-    A move that changes nothing is left out: all of it is durable already.
+    Then one after the other lets go of what it named, and others have their turn in between.
     """
-    moves = [move for move in moves if not move[1].empty]
     if not moves:
         return kept(None)
     promise: Promise[None] = Promise()
-    topic = moves[0][0].topic
+    topic = moves[0].subscription.topic
 
     def settled(error: Exception | None) -> None:
-        for subscription, delta in moves:
-            if error is None and subscription.cursor.epoch != delta.epoch:
-                error = BrokerError(
-                    ServerError.ServiceNotReady, f"{subscription.title} was reset meanwhile"
-                )
+        for move in moves:
+            if error is None and move.subscription.cursor.epoch != move.delta.epoch:
+                error = _was_reset(move.subscription)
         if error is not None:
             promise.fail(error)
             return
-        for subscription, delta in moves:
-            subscription.cursor.apply(delta)
-        for subscription, delta in moves:
-            subscription.have_moved(delta)
-        promise.keep(None)
+        for move in moves:
+            move.subscription.cursor.apply(move.delta)
+        let_go(0)
+
+    def let_go(index: int) -> None:
+        moves[index].subscription.have_moved(moves[index].delta)
+        if index + 1 < len(moves):
+            topic.host.call_soon(lambda: let_go(index + 1))
+        else:
+            promise.keep(None)
 
     stored = [
-        (subscription.cursor_id, int(delta.epoch), encode_delta(delta))
-        for subscription, delta in moves
-        if subscription.durable
+        (move.subscription.cursor_id, int(move.delta.epoch), move.data)
+        for move in moves
+        if move.subscription.durable
     ]
     if not stored:
         settled(None)
@@ -233,8 +310,8 @@ def move_together(moves: list[Move]) -> Promise[None]:
         ticket = topic.store.append_deltas(stored)
     except StorageError as error:
         return broken(error)
-    for subscription, _ in moves:
-        subscription.wait_for(ticket)
+    for move in moves:
+        move.subscription.wait_for(ticket)
     topic.host.kick()
     topic.commits.when(ticket, settled)
     return promise

@@ -33,6 +33,7 @@ from magnetar.broker.dispatch.selector import (
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single import SingleDispatcher
 from magnetar.broker.promise import Promise
+from magnetar.broker.properties import pack_properties
 from magnetar.errors import BrokerError, StorageError, UsageError
 from magnetar.model import AckType, ConsumerType, KeySharedMode, Position, ServerError
 from magnetar.protocol import CommandAck, CommandAckResponse
@@ -84,12 +85,16 @@ class _Ack(Waiting):
         self._request_id: Final = request_id
         self._keys: Final = keys
         self._moves: Final = moves
+        self._applied: bool = False
+
+    def apply(self, error: Exception | None) -> None:
+        self._applied = error is None and self._subscription.cursor.apply(self._delta)
 
     def settle(self, error: Exception | None) -> None:
         if error is not None:
             reason = f"the ack was not written: {error}"
             refuse_ack(self._consumer, self._request_id, ServerError.PersistenceError, reason)
-        elif not self._subscription.cursor.apply(self._delta):
+        elif not self._applied:
             reason = f"{self._subscription.title} was reset while the ack was on its way"
             refuse_ack(self._consumer, self._request_id, ServerError.ServiceNotReady, reason)
         else:
@@ -107,12 +112,16 @@ class Subscription:
         cursor: Cursor,
         cursor_id: int,
         properties: dict[str, str],
+        last_type: str = "",
     ) -> None:
         self.topic: Final = topic
         self.name: Final = name
         self.cursor: Final = cursor
         self.cursor_id: Final = cursor_id
         self.properties: dict[str, str] = properties
+        # Exclusive or Failover, if that is what it was last used as. It is kept with the
+        # cursor: what may be done with a subscription does not change by an unload.
+        self.last_type: str = last_type
         self.dispatcher: Dispatcher | None = None
         self.fenced: bool = False
         self.closed: bool = False
@@ -243,7 +252,27 @@ class Subscription:
         if present is not None:
             present.close()
         self.dispatcher = self._make_dispatcher(type, options)
+        self._keep_type(self.dispatcher)
         return self.dispatcher
+
+    def _keep_type(self, dispatcher: Dispatcher) -> None:
+        last_type = dispatcher.type_name if isinstance(dispatcher, SingleDispatcher) else ""
+        if not self.durable or last_type == self.last_type:
+            return
+        self.last_type = last_type
+        try:
+            self.save_properties()
+        except StorageError as error:
+            # The consumer may read all the same.
+            self.topic.host.warn(f"the type of {self.title} is not kept: {error}")
+
+    def save_properties(self) -> int:
+        """Queues properties and type to be written; the ticket of that. Raises StorageError."""
+        ticket = self.topic.store.set_cursor_properties(
+            self.cursor_id, pack_properties(self.properties, self.last_type)
+        )
+        self.topic.host.kick()
+        return ticket
 
     def _suits(self, dispatcher: Dispatcher, type: int, options: KeySharedOptions) -> bool:
         if isinstance(dispatcher, SingleDispatcher):
@@ -467,11 +496,14 @@ class Subscription:
 
     def have_moved(self, delta: AckDelta) -> None:
         """An operator's acks are durable and applied: consumers let go of what they name."""
+        if self.closed:
+            return  # They have let go of everything.
         if self.dispatcher is not None:
             named = list(delta.entries) + [key for key, _ in delta.records]
             if named:
                 self.dispatcher.acked(named)
-            self.dispatcher.passed()
+            if delta.mark_delete is not None:
+                self.dispatcher.passed()
         self.last_moved_ms = self.topic.host.now_ms()
         self.topic.acks_moved()
         self._check_end()
@@ -591,7 +623,8 @@ class Subscription:
 
     @property
     def type_name(self) -> str:
-        return "None" if self.dispatcher is None else self.dispatcher.type_name
+        """That of its consumers, or of the last ones; None before there was any."""
+        return (self.last_type or "None") if self.dispatcher is None else self.dispatcher.type_name
 
 
 def answer_ack(consumer: Consumer, request_id: int | None) -> None:

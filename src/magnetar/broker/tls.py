@@ -17,7 +17,7 @@ import ssl
 from magnetar.broker.settings import BrokerSettings
 from magnetar.errors import SettingsError
 
-__all__ = ["TlsFiles", "certificate_role"]
+__all__ = ["TlsFiles", "certificate_role", "file_stamp"]
 
 log: logging.Logger = logging.getLogger("magnetar.broker")
 
@@ -78,10 +78,10 @@ class TlsFiles:
             log.info("the TLS files changed and are taken: %s", self._certificate)
 
     def _stamps(self) -> list[tuple[int, int, int]]:
-        return [_stamp(path) for path in (self._certificate, self._key, self._trust) if path]
+        return [file_stamp(path) for path in (self._certificate, self._key, self._trust) if path]
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def file_stamp(path: str) -> tuple[int, int, int]:
     """What tells a file from a new one in its place."""
     try:
         found = os.stat(path)

@@ -586,8 +586,9 @@ class Topic:
             if image.name.startswith(INTERNAL):
                 continue
             cursor = load_cursor(self.store, cursor_id, self.ledgers)
+            properties, last_type = unpack_properties(image.properties)
             self.subscriptions[image.name] = Subscription(
-                self, image.name, cursor, cursor_id, unpack_properties(image.properties)
+                self, image.name, cursor, cursor_id, properties, last_type
             )
 
     def unsubscribe(self, subscription: Subscription) -> Promise[None]:
@@ -624,7 +625,7 @@ class Topic:
         """The subscription could not be deleted: it is there, and its acks are."""
         if not self.closed:
             self.subscriptions[gone.name] = Subscription(
-                self, gone.name, gone.cursor, gone.cursor_id, gone.properties
+                self, gone.name, gone.cursor, gone.cursor_id, gone.properties, gone.last_type
             )
 
     def drop(self, subscription: Subscription) -> None:

@@ -1,8 +1,9 @@
 """Lists of topics for clients that subscribe by a pattern: filtered, hashed, watched.
 
 A pattern is matched by RE2, whose time grows with the text alone: nobody can hold the
-broker up with an expression. It is matched against names without their domain, as clients
-do when they filter themselves.
+broker up with an expression. It is matched against names without their domain and without
+`-partition-N`, as clients do when they filter themselves: `t-[ab]` has the partitions of
+`t-a`, and `t-a-partition-0` has none (Apache's pull requests 21885 and 22025).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Final, final
 import re2  # type: ignore[import-untyped]
 
 from magnetar.errors import BrokerError
-from magnetar.model import ServerError
+from magnetar.model import ServerError, TopicName
 from magnetar.protocol.topics_hash import topics_hash
 
 __all__ = ["TopicFilter", "TopicWatcher", "topics_hash"]
@@ -37,7 +38,8 @@ class TopicFilter:
             ) from error
 
     def matches(self, topic: str) -> bool:
-        return self._matches(without_domain(topic)) is not None
+        name = TopicName.parse(topic)
+        return self._matches(f"{name.namespace}/{name.partitioned.local_name}") is not None
 
     def keep(self, topics: list[str]) -> list[str]:
         return [topic for topic in topics if self.matches(topic)]
@@ -68,6 +70,6 @@ class TopicWatcher:
         return topics_hash(sorted(self._topics))
 
 
-def without_domain(name: str) -> str:
-    """The name as people write it, without `persistent://`."""
-    return name.partition("://")[2] or name
+def without_domain(pattern: str) -> str:
+    """The pattern as people write it, without `persistent://`."""
+    return pattern.partition("://")[2] or pattern

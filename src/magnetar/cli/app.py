@@ -14,6 +14,7 @@ import magnetar
 from magnetar.cli import (
     brokers,
     namespaces,
+    pipeline,
     profiles,
     schemas,
     subscriptions,
@@ -48,12 +49,14 @@ app: typer.Typer = typer.Typer(
 )
 
 MESSAGES = "Messages"
+PIPELINES = "Pipelines"
 ADMIN = "Administration"
 SERVER = "Server and data"
 
 app.command(rich_help_panel=MESSAGES)(produce)
 app.command(rich_help_panel=MESSAGES)(consume)
 app.command(rich_help_panel=MESSAGES)(subscriptions.peek)
+app.add_typer(pipeline.app, name="pipeline", rich_help_panel=PIPELINES)
 app.add_typer(topics.app, name="topics", rich_help_panel=ADMIN)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=ADMIN)
 app.add_typer(namespaces.app, name="namespaces", rich_help_panel=ADMIN)

@@ -128,12 +128,13 @@ class _Plan:
         loaded = load_settings(toml, os.environ, conf, options)
         self.settings: BrokerSettings = loaded.settings
         self.notices: list[str] = loaded.notices
+        values = self._of_broker_conf(loaded.options) | values
         self.data = Path(values.get("data", "magnetar-data"))
         self.memory = _flag("memory", values.get("memory", "false"))
         self.host = values.get("host", "127.0.0.1")
         self.advertised_host = values.get("advertised_host", "")
         tls = bool(self.settings.tls_certificate_file)
-        # With a certificate plain ports are opened only if somebody asks for them.
+        # With a certificate plain ports are opened only if somebody asks for them here.
         self.port = _port("port", values.get("port", "" if tls else "6650"))
         self.http_port = _port("http_port", values.get("http_port", "" if tls else "8080"))
         self.tls_port = _port("tls_port", values.get("tls_port", "6651" if tls else ""))
@@ -145,6 +146,17 @@ class _Plan:
             raise SettingsError("port", "there is none, and none for TLS: give one for clients")
         if not _is_loopback(self.host):
             self._check_reach(_flag("insecure", values.get("insecure", "false")))
+
+    def _of_broker_conf(self, options: dict[str, str]) -> dict[str, str]:
+        """What it says of ports and names; every such file has the plain ports in it."""
+        plain = [name for name in ("port", "http_port") if name in options]
+        if self.settings.tls_certificate_file and plain:
+            self.notices.append(
+                "without effect, since with a certificate plain ports are opened by --port and "
+                "--http-port alone: brokerServicePort, webServicePort"
+            )
+            return {name: options[name] for name in options if name not in plain}
+        return options
 
     def _check_reach(self, insecure: bool) -> None:
         """Whom other machines can reach must know who they are, and not tell it to everyone."""

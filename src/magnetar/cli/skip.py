@@ -126,6 +126,11 @@ def _dry_run(
             warn(f"{id_text(id)}: {_misfit(entry)}")
         for message in shown:
             print_message(message, as_json=as_json)
+        if entry.chunk_count > 1 and not isinstance(id, ChunkMessageId):
+            warn(
+                f"{id_text(id)} is chunk {entry.chunk_id + 1} of {entry.chunk_count} of one "
+                "message, and the others would stay: give the id of the message in base64"
+            )
     if missing:
         warn(f"{missing:,} of {len(ids):,} ids are bad: nothing would be skipped")
         raise typer.Exit(FOUND_WRONG)

@@ -141,9 +141,11 @@ def _make(
 
     if not role:
         raise SettingsError("role", "it is empty: name one")
-    claims: dict[str, object] = {"sub": role}
+    now_s = int(time.time())
+    # By its id a token can be taken back: see docs/security.md.
+    claims: dict[str, object] = {"sub": role, "iat": now_s, "jti": os.urandom(12).hex()}
     if expires_s is not None:
-        claims["exp"] = int(time.time()) + expires_s
+        claims["exp"] = now_s + expires_s
     if audience:
         claims["aud"] = audience
     return make_token(signing_key("--key", read_key("--key", str(path))), claims, algorithm)

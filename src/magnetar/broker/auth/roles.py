@@ -13,6 +13,7 @@ those behind it is not believed.
 
 from typing import Final, final
 
+from magnetar.broker.auth.revoked import NOTHING_REVOKED, Revoked
 from magnetar.broker.auth.token import TokenKey, TokenRules, verify_token
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
@@ -26,12 +27,16 @@ NONE: Final = "none"
 
 @final
 class Principal:
-    """Someone with a role; `expires_ms` is when the proof ends, -1 if it does not."""
+    """Someone with a role; `expires_ms` is when the proof ends, -1 if it does not.
 
-    def __init__(self, role: str, method: str, expires_ms: int = -1) -> None:
+    `token_id` is that of a token, if it has one.
+    """
+
+    def __init__(self, role: str, method: str, expires_ms: int = -1, token_id: str = "") -> None:
         self.role: Final = role
         self.method: Final = method
         self.expires_ms: Final = expires_ms
+        self.token_id: Final = token_id
 
     def has_expired(self, now_ms: int) -> bool:
         return 0 <= self.expires_ms <= now_ms
@@ -39,7 +44,10 @@ class Principal:
 
 @final
 class Authentication:
-    """Finds out who someone is; see the module. `key` is None where there are no tokens."""
+    """Finds out who someone is; see the module. `key` is None where there are no tokens.
+
+    `revoked` may be changed at any time; those who are in already are asked by `is_revoked`.
+    """
 
     def __init__(
         self,
@@ -53,12 +61,12 @@ class Authentication:
         self._rules: Final = rules
         self._certificates: Final = certificates
         self._anonymous_role: Final = anonymous_role
+        self.revoked: Revoked = NOTHING_REVOKED
 
     def by_command(self, method: str, data: bytes, certificate_role: str, now_ms: int) -> Principal:
         """Who a CONNECT or an AUTH_RESPONSE is from. Raises BrokerError."""
         if method == TOKEN and self._key is not None:
-            token = verify_token(data, self._key, self._rules, now_ms)
-            return Principal(token.role, TOKEN, token.expires_ms)
+            return self._by_token(data, self._key, now_ms)
         if method == TLS and self._certificates:
             return self._by_certificate(certificate_role)
         return self._anonymous()
@@ -68,11 +76,23 @@ class Authentication:
         if header is not None:
             scheme, _, data = header.partition(" ")
             if scheme.lower() == "bearer" and self._key is not None:
-                token = verify_token(_ascii(data.strip()), self._key, self._rules, now_ms)
-                return Principal(token.role, TOKEN, token.expires_ms)
+                return self._by_token(_ascii(data.strip()), self._key, now_ms)
         elif certificate_role and self._certificates:
             return self._by_certificate(certificate_role)
         return self._anonymous()
+
+    def is_revoked(self, principal: Principal) -> bool:
+        """Whether the token of somebody who was let in is taken back by now."""
+        return principal.method == TOKEN and self.revoked.has(principal.role, principal.token_id)
+
+    def _by_token(self, data: bytes, key: TokenKey, now_ms: int) -> Principal:
+        token = verify_token(data, key, self._rules, now_ms)
+        principal = Principal(token.role, TOKEN, token.expires_ms, token.id)
+        if self.is_revoked(principal):
+            raise BrokerError(
+                ServerError.AuthenticationError, "the token is not accepted: it was taken back"
+            )
+        return principal
 
     def _by_certificate(self, role: str) -> Principal:
         if not role:

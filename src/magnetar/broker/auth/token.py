@@ -96,11 +96,15 @@ class TokenRules:
 
 @final
 class Token:
-    """What a token says that was verified; `expires_ms` is -1 if it holds for ever."""
+    """What a token says that was verified; `expires_ms` is -1 if it holds for ever.
 
-    def __init__(self, role: str, expires_ms: int) -> None:
+    `id` is its claim `jti`, empty if it has none.
+    """
+
+    def __init__(self, role: str, expires_ms: int, id: str) -> None:
         self.role: Final = role
         self.expires_ms: Final = expires_ms
+        self.id: Final = id
 
 
 # ---- Keys ------------------------------------------------------------------------------
@@ -241,7 +245,8 @@ def verify_token(text: bytes, key: TokenKey, rules: TokenRules, now_ms: int) -> 
         raise _refusal(f"it names no role in its claim {rules.role_claim!r}")
     if expires_ms >= 0:
         expires_ms += rules.clock_skew_ms
-    return Token(role, expires_ms)
+    id = claims.get("jti")
+    return Token(role, expires_ms, id if isinstance(id, str) else "")
 
 
 def _decode(text: bytes, key: TokenKey) -> bytes:

@@ -11,10 +11,11 @@ as the entries are neither acked nor skipped, or as the subscription has consume
 
 Entries are position keys (see `ack/delta.py`), which are never negative. All operations
 take a time that grows at most with the logarithm of the number of entries, and with the
-number of entries that they return or remove.
+number of entries that they return or remove; `most`, for operators, looks at all.
 """
 
 from collections.abc import Iterator
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, final
 
@@ -210,6 +211,10 @@ class Redeliveries:
 
     def count(self, key: int) -> int:
         return self._counts.get(key, 0)
+
+    def most(self, limit: int) -> list[tuple[int, int]]:
+        """The entries that were given back most often, with their counts; older ones first."""
+        return nsmallest(limit, self._counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def bump(self, key: int) -> int:
         """Counts one more, and returns how many there are now."""

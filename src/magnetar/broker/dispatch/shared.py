@@ -137,6 +137,7 @@ class SharedDispatcher(Dispatcher):
 
     def acked(self, keys: list[int]) -> None:
         cursor = self.cursor
+        delayed = len(self.delayed)
         for key in keys:
             remaining = cursor.remaining(key_position(key))
             if remaining is None:
@@ -150,6 +151,8 @@ class SharedDispatcher(Dispatcher):
                     self._let_go(slot, owner)
             if left == 0:
                 self._forget(key)
+        if len(self.delayed) < delayed:
+            self._set_alarm()
         self._changed()
 
     def _let_go(self, slot: int, consumer: Consumer) -> None:

@@ -1,0 +1,236 @@
+"""Every path and verb of REST, called once as an operator would, with its answer.
+
+A route that nobody calls here fails the first test; one that answers in another way than Pulsar
+does (docs/reference/rest.md) fails the second.
+"""
+
+import re
+from typing import Any, Final
+
+import httpx
+import pytest
+from support.served import Served
+
+from magnetar.admin.namespaces import BUNDLE
+from magnetar.admin.routes import ROUTES
+
+N: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+D: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
+T: Final = f"{D}/{{topic}}"
+S: Final = f"{T}/subscription/{{subscription}}"
+G: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
+C: Final = "/admin/v2/clusters"
+B: Final = "/admin/v2/brokers"
+L: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+SCHEMA: Final = {"type": "STRING", "schema": "", "properties": {}}
+RETENTION: Final = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 7}
+FIRST: Final = "first"  # stands for the id of the topic's first message
+NOTHING: Final = None
+
+# What the path names unless a row says something else.
+NAMES: Final = {
+    "domain": "persistent",
+    "tenant": "public",
+    "topic": "t",
+    "subscription": "s",
+    "cluster": "standalone",
+    "bundle": BUNDLE,
+    "role": "worker",
+    "policy": "retention",
+    "position": "1",
+    "count": "1",
+    "seconds": "3600",
+    "time": "0",
+    "version": "0",
+    "name": "ttl_seconds",
+    "value": "5",
+}
+PARTITIONED: Final = {"topic": "p"}
+NEW: Final = {"topic": "new"}
+
+# Method and path: what else is in the path, the body, the status.
+Row = tuple[dict[str, str], object, int]
+ROWS: Final[dict[tuple[str, str], Row]] = {
+    ("GET", "/status.html"): ({}, NOTHING, 200),
+    ("GET", "/metrics"): ({}, NOTHING, 200),
+    ("GET", "/openapi.json"): ({}, NOTHING, 200),
+    ("GET", L): ({}, NOTHING, 200),
+    ("GET", f"{L}/bundle"): ({}, NOTHING, 200),
+    # Brokers and clusters: there is one of each, and its settings are in files.
+    ("GET", B): ({}, NOTHING, 200),
+    ("GET", f"{B}/{{cluster}}"): ({}, NOTHING, 200),
+    ("GET", f"{B}/configuration"): ({}, NOTHING, 200),
+    ("GET", f"{B}/configuration/runtime"): ({}, NOTHING, 200),
+    ("GET", f"{B}/configuration/values"): ({}, NOTHING, 200),
+    ("POST", f"{B}/configuration/{{name}}/{{value}}"): ({}, NOTHING, 405),
+    ("DELETE", f"{B}/configuration/{{name}}"): ({}, NOTHING, 405),
+    ("GET", f"{B}/health"): ({}, NOTHING, 200),
+    ("GET", f"{B}/internal-configuration"): ({}, NOTHING, 200),
+    ("GET", f"{B}/leaderBroker"): ({}, NOTHING, 200),
+    ("GET", f"{B}/ready"): ({}, NOTHING, 200),
+    ("GET", f"{B}/version"): ({}, NOTHING, 200),
+    ("GET", C): ({}, NOTHING, 200),
+    ("GET", f"{C}/{{cluster}}"): ({}, NOTHING, 200),
+    ("PUT", f"{C}/{{cluster}}"): ({}, {}, 409),
+    ("POST", f"{C}/{{cluster}}"): ({}, {}, 405),
+    ("DELETE", f"{C}/{{cluster}}"): ({}, NOTHING, 405),
+    ("GET", f"{C}/{{cluster}}/failureDomains"): ({}, NOTHING, 200),
+    # Tenants and namespaces.
+    ("GET", "/admin/v2/tenants"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/tenants/{tenant}"): ({}, NOTHING, 200),
+    ("PUT", "/admin/v2/tenants/{tenant}"): ({"tenant": "every-route"}, {}, 204),
+    ("POST", "/admin/v2/tenants/{tenant}"): ({"tenant": "every-route"}, {"adminRoles": ["a"]}, 204),
+    ("DELETE", "/admin/v2/tenants/{tenant}"): ({"tenant": "every-route"}, NOTHING, 204),
+    ("GET", "/admin/v2/namespaces/{tenant}"): ({}, NOTHING, 200),
+    ("GET", N): ({}, NOTHING, 200),
+    ("PUT", N): ({"namespace": "made-by-every-route"}, {}, 204),
+    ("DELETE", N): ({"namespace": "made-by-every-route"}, NOTHING, 204),
+    ("GET", f"{N}/topics"): ({}, NOTHING, 200),
+    ("GET", f"{N}/bundles"): ({}, NOTHING, 200),
+    ("GET", f"{N}/replication"): ({}, NOTHING, 200),
+    ("PUT", f"{N}/unload"): ({}, NOTHING, 204),
+    ("PUT", f"{N}/{{bundle}}/unload"): ({}, NOTHING, 204),
+    ("POST", f"{N}/{{policy}}"): ({}, RETENTION, 204),
+    ("PUT", f"{N}/{{policy}}"): ({}, RETENTION, 204),
+    ("GET", f"{N}/{{policy}}"): ({}, NOTHING, 200),
+    ("DELETE", f"{N}/{{policy}}"): ({}, NOTHING, 204),
+    ("GET", f"{N}/permissions"): ({}, NOTHING, 200),
+    ("POST", f"{N}/permissions/{{role}}"): ({}, ["consume"], 204),
+    ("DELETE", f"{N}/permissions/{{role}}"): ({}, NOTHING, 204),
+    ("GET", f"{N}/permissions/subscription"): ({}, NOTHING, 200),
+    ("POST", f"{N}/permissions/subscription/{{subscription}}"): ({}, ["worker"], 204),
+    ("DELETE", f"{N}/permissions/{{subscription}}/{{role}}"): ({}, NOTHING, 204),
+    # Schemas, in the order in which they come to be.
+    ("POST", f"{G}/schema"): ({}, SCHEMA, 200),
+    ("GET", f"{G}/schema"): ({}, NOTHING, 200),
+    ("GET", f"{G}/schema/{{version}}"): ({}, NOTHING, 200),
+    ("GET", f"{G}/schemas"): ({}, NOTHING, 200),
+    ("POST", f"{G}/compatibility"): ({}, SCHEMA, 200),
+    ("POST", f"{G}/version"): ({}, SCHEMA, 200),
+    ("DELETE", f"{G}/schema"): ({}, NOTHING, 200),
+    # Topics.
+    ("GET", D): ({}, NOTHING, 200),
+    ("GET", f"{D}/partitioned"): ({}, NOTHING, 200),
+    ("PUT", T): (NEW, NOTHING, 204),
+    ("DELETE", T): (NEW, NOTHING, 204),
+    ("GET", f"{T}/partitions"): (PARTITIONED, NOTHING, 200),
+    ("PUT", f"{T}/partitions"): (NEW, 2, 204),
+    ("POST", f"{T}/partitions"): (PARTITIONED, 3, 204),
+    ("GET", f"{T}/partitioned-stats"): (PARTITIONED, NOTHING, 200),
+    ("GET", f"{T}/partitioned-internalStats"): (PARTITIONED, NOTHING, 200),
+    ("POST", f"{T}/terminate/partitions"): (PARTITIONED, NOTHING, 200),
+    ("DELETE", f"{T}/partitions"): (NEW, NOTHING, 204),
+    ("GET", f"{T}/stats"): ({}, NOTHING, 200),
+    ("GET", f"{T}/internalStats"): ({}, NOTHING, 200),
+    ("GET", f"{T}/internal-info"): ({}, NOTHING, 200),
+    ("GET", f"{T}/properties"): ({}, NOTHING, 200),
+    ("GET", f"{T}/permissions"): ({}, NOTHING, 200),
+    ("POST", f"{T}/permissions/{{role}}"): ({}, ["consume"], 204),
+    ("DELETE", f"{T}/permissions/{{role}}"): ({}, NOTHING, 204),
+    ("POST", f"{T}/{{policy}}"): ({}, RETENTION, 204),
+    ("PUT", f"{T}/{{policy}}"): ({}, RETENTION, 204),
+    ("GET", f"{T}/{{policy}}"): ({}, NOTHING, 200),
+    ("DELETE", f"{T}/{{policy}}"): ({}, NOTHING, 204),
+    ("GET", f"{T}/backlog"): ({}, NOTHING, 200),
+    ("PUT", f"{T}/backlogSize"): ({}, FIRST, 200),
+    ("GET", f"{T}/examinemessage"): ({}, NOTHING, 200),
+    ("GET", f"{T}/lastMessageId"): ({}, NOTHING, 200),
+    ("GET", f"{T}/messageid/{{time}}"): ({}, NOTHING, 200),
+    ("GET", f"{T}/ledger/{{ledger}}/entry/{{entry}}"): ({}, NOTHING, 200),
+    # As a broker of Pulsar that numbers no messages.
+    ("GET", f"{T}/getMessageIdByIndex"): ({}, NOTHING, 412),
+    ("PUT", f"{T}/unload"): ({}, NOTHING, 204),
+    ("POST", f"{T}/trim"): ({}, NOTHING, 204),
+    # Subscriptions.
+    ("GET", f"{T}/subscriptions"): ({}, NOTHING, 200),
+    ("PUT", S): ({"subscription": "new"}, "earliest", 204),
+    ("GET", f"{S}/properties"): ({}, NOTHING, 200),
+    ("PUT", f"{S}/properties"): ({}, {"a": "b"}, 204),
+    ("GET", f"{S}/ackState"): ({}, NOTHING, 200),
+    ("GET", f"{S}/position/{{position}}"): ({}, NOTHING, 200),
+    ("POST", f"{S}/analyzeBacklog"): ({}, FIRST, 200),
+    ("POST", f"{S}/skip/{{count}}"): ({}, NOTHING, 204),
+    ("POST", f"{S}/skipByMessageIds"): ({}, {"type": "messageId", "messageIds": [FIRST]}, 204),
+    ("POST", f"{S}/expireMessages/{{seconds}}"): ({}, NOTHING, 204),
+    ("POST", f"{S}/expireMessages"): ({}, FIRST, 204),
+    ("POST", f"{T}/all_subscription/expireMessages/{{seconds}}"): ({}, NOTHING, 204),
+    ("POST", f"{S}/skip_all"): ({}, NOTHING, 204),
+    ("POST", f"{S}/resetcursor/{{time}}"): ({}, NOTHING, 204),
+    ("POST", f"{S}/resetcursor"): ({}, FIRST, 204),
+    ("DELETE", S): ({"subscription": "new"}, NOTHING, 204),
+    # What empties a namespace and ends a topic.
+    ("POST", f"{N}/clearBacklog"): ({}, NOTHING, 204),
+    ("POST", f"{N}/clearBacklog/{{subscription}}"): ({}, NOTHING, 204),
+    ("POST", f"{N}/unsubscribe/{{subscription}}"): ({}, NOTHING, 204),
+    ("POST", f"{T}/terminate"): ({}, NOTHING, 200),
+    ("DELETE", f"{T}/truncate"): ({}, NOTHING, 204),
+}
+
+
+def plain(path: str) -> str:
+    """A path without the patterns of its names."""
+    return re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
+
+
+def test_every_route_has_a_row() -> None:
+    assert set(ROWS) == {(method, plain(path)) for method, path, _ in ROUTES}
+
+
+def test_every_route_answers(served: Served) -> None:
+    """One after the other, on one topic: what an earlier row makes, a later one finds."""
+    namespace = served.namespace()
+    for name, partitions in (("t", 0), ("p", 2)):
+        path = f"/persistent/{namespace}/{name}"
+        if partitions:
+            assert served.http.put(f"{path}/partitions", json=partitions).status_code == 204
+        else:
+            assert served.http.put(path).status_code == 204
+        assert served.http.put(f"{path}/subscription/s").status_code == 204
+    first = served.publish(f"{namespace}/t", 3)[0]
+    place = {"ledgerId": first.ledger_id(), "entryId": first.entry_id()}
+    names = NAMES | {
+        "namespace": namespace.partition("/")[2],
+        "ledger": str(place["ledgerId"]),
+        "entry": str(place["entryId"]),
+    }
+    wrong = []
+    for (method, path), (told, body, status) in ROWS.items():
+        answer = called(served, method, path.format(**(names | told)), with_id(body, place))
+        if answer.status_code != status:
+            wrong.append(f"{method} {path}: {answer.status_code}, not {status}: {answer.text}")
+        elif status >= 400 and not answer.json()["reason"]:
+            wrong.append(f"{method} {path}: no reason")
+    assert not wrong, "\n".join(wrong)
+
+
+def with_id(body: object, place: dict[str, int]) -> object:
+    if body == FIRST:
+        return place
+    if isinstance(body, dict):
+        return {key: with_id(value, place) for key, value in body.items()}
+    return [place] if body == [FIRST] else body
+
+
+def called(served: Served, method: str, path: str, body: object) -> httpx.Response:
+    options: dict[str, Any] = {} if body is NOTHING else {"json": body}
+    return served.http.request(method, f"{served.http_url}{path}", **options)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"])
+def test_a_verb_that_a_path_does_not_have_is_not_allowed(served: Served, method: str) -> None:
+    """And nothing else: a path that is there is not said to be absent."""
+    names = NAMES | {"namespace": "default", "ledger": "1", "entry": "1"}
+    for path in {path for _, path in ROWS}:
+        if "{policy}" in path or (method, path) in ROWS:
+            continue
+        at = path.format(**names)
+        others = [
+            one for _, one in ROWS if re.fullmatch(pattern(one), at) and (method, one) in ROWS
+        ]
+        if not others:
+            answer = called(served, method, at, NOTHING)
+            assert (answer.status_code, bool(answer.json()["reason"])) == (405, True), (method, at)
+
+
+def pattern(path: str) -> str:
+    return re.sub(r"\{\w+\}", "[^/]+", path)

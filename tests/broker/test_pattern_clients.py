@@ -1,0 +1,53 @@
+"""Subscriptions by a pattern that ends where the names of partitioned topics do."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pulsar
+import pytest
+from support.served import Served
+
+import magnetar
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    served = Served()
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("module", [pulsar, magnetar])
+@pytest.mark.parametrize("ending", ["[ab]", "[ab]$", "a|nothing"])
+def test_partitions_are_found_by_the_name_of_their_topic(
+    served: Served, module: Any, ending: str
+) -> None:
+    namespace = served.namespace()
+    for name, partitions in (("a", 2), ("b", 0), ("c", 2)):
+        path = f"/persistent/{namespace}/t-{name}"
+        if partitions:
+            assert served.http.put(f"{path}/partitions", json=partitions).status_code == 204
+        else:
+            assert served.http.put(path).status_code == 204
+    pattern = re.compile(f"persistent://{namespace}/t-({ending})")
+    client = module.Client(served.url)
+    try:
+        consumer = client.subscribe(
+            pattern,
+            "s",
+            initial_position=module.InitialPosition.Earliest,
+            pattern_auto_discovery_period=1,
+        )
+        for name in "abc":
+            producer = client.create_producer(f"persistent://{namespace}/t-{name}")
+            producer.send(name.encode())
+            producer.send(name.encode())
+        wanted = [b"a", b"a"] + [b"b", b"b"] * ("b" in ending)
+        got = [consumer.receive(timeout_millis=10_000).data() for _ in wanted]
+        assert sorted(got) == wanted
+        with pytest.raises(module.Timeout):
+            consumer.receive(timeout_millis=100)
+    finally:
+        client.close()

@@ -1,0 +1,187 @@
+"""Tokens that are taken back before they end, at the door and inside."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pulsar
+import pytest
+from support.served import Served
+from support.tokens import SECRET_SETTING, by_secret, token
+from support.wire_client import World
+
+from magnetar.broker.auth.revoked import read_revoked
+from magnetar.broker.key_source import RevokedFile
+from magnetar.broker.settings import BrokerSettings
+from magnetar.errors import BrokerError, SettingsError
+from magnetar.model import ServerError
+from magnetar.protocol import pulsar_pb2 as pb
+
+WAIT_S = 20.0
+
+
+# ---- The file --------------------------------------------------------------------------
+
+
+def test_a_file_names_tokens_and_roles() -> None:
+    revoked = read_revoked("f", "# of May\n\n  jti one two \nrole worker\nrole jti\n\tjti x#y\n")
+    assert revoked.has("anybody", "one two")
+    assert revoked.has("anybody", "x#y")
+    assert revoked.has("worker", "")
+    assert revoked.has("jti", "other")
+    assert not revoked.has("anybody", "")
+    assert not revoked.has("one two", "worker")
+
+
+@pytest.mark.parametrize("line", ["worker", "sub worker", "jti", "role  ", "jti\tx", "ROLE x"])
+def test_a_line_that_names_nobody_is_told_by_its_number(line: str) -> None:
+    with pytest.raises(SettingsError, match="line 2 ") as caught:
+        read_revoked("token_revoked_file", f"role a\n{line}\n")
+    assert caught.value.key == "token_revoked_file"
+
+
+def test_a_file_that_cannot_be_used_takes_nothing_back_and_gives_nothing_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "revoked"
+    with pytest.raises(SettingsError, match="cannot read"):
+        RevokedFile(str(path)).read()
+    path.write_text("role a\n")
+    file = RevokedFile(str(path))
+    assert file.changed() is None
+    for bad in (b"nonsense\n", b"\xff\xfe"):
+        path.write_bytes(bad)
+        assert file.changed() is None
+        assert "not taken" in caplog.text
+        caplog.clear()
+        assert file.changed() is None
+        assert not caplog.text  # told once
+    path.unlink()
+    assert file.changed() is None
+    path.write_text("role b\n")
+    found = file.changed()
+    assert found is not None
+    assert (found.has("a", ""), found.has("b", "")) == (False, True)
+
+
+# ---- The door --------------------------------------------------------------------------
+
+
+def test_who_is_taken_back_is_refused_by_token_alone() -> None:
+    door = by_secret(certificates=True)
+    door.revoked = read_revoked("f", "jti spent\nrole worker\n")
+    for text in (token("a", jti="spent"), token("worker"), token("worker", jti="fresh")):
+        with pytest.raises(BrokerError, match="taken back") as caught:
+            door.by_command("token", text.encode(), "", 0)
+        assert caught.value.code == ServerError.AuthenticationError
+        assert text not in str(caught.value)
+        with pytest.raises(BrokerError, match="taken back"):
+            door.by_header(f"Bearer {text}", "", 0)
+    for text in (token("a"), token("a", jti="fresh"), token("a", jti=17), token("spent")):
+        assert door.by_command("token", text.encode(), "", 0).role in ("a", "spent")
+    # A certificate is no token, and has a list of its own: that of its issuer.
+    assert door.by_command("tls", b"", "worker", 0).role == "worker"
+
+
+def test_a_refresh_does_not_bring_a_token_back() -> None:
+    door = by_secret()
+    world = World(authentication=door, super_user_roles=("a",))
+    client = world.connect(auth_method_name="token", auth_data=token("a", jti="1").encode())
+    other = world.connect(auth_method_name="token", auth_data=token("a", jti="2").encode())
+    client.producer("t")
+    door.revoked = read_revoked("f", "jti 1\n")
+    for one in (client, other):
+        one.session.check_revoked()
+    world.settle()
+    assert [one.hung_up for one in (client, other)] == [True, False]
+    other.producer("u")
+    data = pb.AuthData(auth_method_name="token", auth_data=token("a", jti="1").encode())
+    other.say(pb.CommandAuthResponse(response=data))
+    assert other.hung_up
+    world.close()
+
+
+# ---- As it is served -------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "revoked"
+    path.write_text("# nobody yet\n")
+    return path
+
+
+@pytest.fixture
+def served(file: Path) -> Iterator[Served]:
+    served = Served(
+        BrokerSettings(
+            authentication=True,
+            token_secret_key=SECRET_SETTING,
+            super_user_roles=("root", "spare"),
+            token_revoked_file=str(file),
+        )
+    )
+    served.start()
+    yield served
+    served.stop()
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+def test_a_line_in_the_file_ends_connections_and_refuses_new_ones(
+    served: Served, file: Path
+) -> None:
+    spent, fresh = token("root", jti="spent"), token("root", jti="fresh")
+
+    def status(text: str) -> int:
+        headers = {"Authorization": f"Bearer {text}"}
+        return httpx.get(f"{served.http_url}/admin/v2/tenants", headers=headers).status_code
+
+    given = [spent]
+    client = pulsar.Client(served.url, authentication=pulsar.AuthenticationToken(lambda: given[0]))
+    try:
+        producer = client.create_producer("t", send_timeout_millis=20_000)
+        first = producer.send(b"before")
+        assert (status(spent), status(fresh)) == (200, 200)
+        connections = served.call(lambda: served.broker.sessions)
+        given[0] = fresh
+        file.write_text("jti spent\n")
+        until(lambda: status(spent) == 401)
+        assert status(fresh) == 200
+        # It came back by itself, with what it has now.
+        assert producer.send(b"after").entry_id() == first.entry_id() + 1
+        assert served.call(lambda: served.broker.sessions) <= connections
+    finally:
+        client.close()
+    again = pulsar.Client(
+        served.url, authentication=pulsar.AuthenticationToken(spent), operation_timeout_seconds=2
+    )
+    with pytest.raises(pulsar.PulsarException):
+        again.create_producer("t")
+    again.close()
+    file.write_text("role root\n")
+    until(lambda: status(fresh) == 401)
+    assert status(token("spare")) == 200
+
+
+def test_a_broker_does_not_start_without_the_file_that_it_is_told_of(tmp_path: Path) -> None:
+    settings = BrokerSettings(
+        authentication=True,
+        token_secret_key=SECRET_SETTING,
+        token_revoked_file=str(tmp_path / "absent"),
+    )
+    served = Served(settings)
+    served._thread.start()
+    try:
+        with pytest.raises(SettingsError, match="token_revoked_file: cannot read"):
+            served.run(served._start())
+    finally:
+        served._loop.call_soon_threadsafe(served._loop.stop)
+        served._thread.join()
+        served._loop.close()
