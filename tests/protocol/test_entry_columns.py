@@ -48,6 +48,7 @@ def test_entries_are_gathered() -> None:
     metadata.schema_version = b"\x00\x01"
     assert columns.add(7, 1, 2, entry, metadata) == 3
     single = MessageMetadata("q", 50, 2000)
+    single.deliver_at_time = 3000
     assert columns.add(7, 2, 0, entry_of(single, b"alone"), single) == 1
     assert values(columns.messages.values) == [b"a", b"b", b"c", b"alone"]
     assert numbers(columns.messages.indexes) == [0, 1, 2, -1]
@@ -57,6 +58,7 @@ def test_entries_are_gathered() -> None:
     assert numbers(columns.publish_times) == [1000, 2000]
     assert numbers(columns.sequence_ids) == [40, 50]
     assert numbers(columns.redelivery_counts) == [2, 0]
+    assert numbers(columns.deliver_times) == [0, 3000]
     assert values(columns.producers) == [b"p", b"q"]
     assert values(columns.schema_versions) == [b"\x00\x01", None]
     ids = [MessageId.deserialize(id or b"") for id in values(columns.message_ids)]

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from support.broker_process import BrokerProcess
+from support.interrupted import Interrupted
 from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of
 
 import magnetar
@@ -267,28 +268,6 @@ def test_a_range_that_is_gone_with_its_topic(publish: Publish, topic: str, table
         tables.values(endingOffsets=f"{ledger}:9")
 
 
-# ---- Chunks ------------------------------------------------------------------
-
-
-def test_chunked_messages_are_whole_in_every_split(
-    client: magnetar.Client, topic: str, tables: Tables
-) -> None:
-    producers = [
-        client.create_producer(topic, chunking_enabled=True, chunk_max_message_size=200)
-        for _ in range(2)
-    ]
-    bodies = [bytes([65 + i]) * 1000 for i in range(6)]
-    for i, body in enumerate(bodies):
-        producers[i % 2].send_async(body, None)
-        producers[(i + 1) % 2].send_async(b"small %d" % i, None)
-    for producer in producers:
-        producer.flush()
-    expected = sorted([*bodies, *(b"small %d" % i for i in range(6))])
-    for wanted in ("1", "3", "20"):
-        rows = tables.read("value binary", minPartitions=wanted)
-        assert sorted(row["value"] for row in rows) == expected
-
-
 # ---- Values ------------------------------------------------------------------
 
 
@@ -372,26 +351,57 @@ def test_a_plan_is_read_twice_alike(publish: Publish, topic: str, tables: Tables
     assert sum(map(len, first)) == 10
 
 
-def test_a_broker_that_is_killed_in_the_middle_of_a_split(tmp_path: Path) -> None:
-    count = 150
-    with BrokerProcess(tmp_path / "data") as broker:
-        client = magnetar.Client(broker.url)
-        producer = client.create_producer("killed", batching_enabled=True, batching_max_messages=20)
-        for i in range(count * 20):
-            producer.send_async(b"%06d" % i + bytes(3000), None)
-            if i % 500 == 0:
-                producer.flush()
-        producer.flush()
-        client.close()
-        reader = Tables({"serviceUrl": broker.url, "topic": "killed"})._reader(
-            "value binary", {"rowsPerBatch": "100"}
-        )
-        (split,) = reader.partitions()
-        batches = reader.read(split)
-        found = rows_of(iter([next(batches)]))
-        assert len(found) < count * 20 // 2
-        broker.kill()
-        broker.restart()
-        found += rows_of(batches)
+@pytest.mark.parametrize("every", [1, 7, 20])
+def test_connections_that_break_in_the_middle_of_a_split(
+    publish: Publish,
+    client: magnetar.Client,
+    topic: str,
+    broker: BrokerProcess,
+    options: dict[str, str],
+    every: int,
+) -> None:
+    """Each message once, however often the broker must be connected to again."""
+    # A subscription keeps what is there while no reader is connected.
+    client.subscribe(topic, "keep").close()
+    publish(topic, texts(SMALL_LEDGER * 10), batch=5)
+    cuts = 0
+    with Interrupted(broker.url) as proxy:
+
+        def cut() -> None:
+            nonlocal cuts
+            cuts += 1
+            proxy.cut()
+            if cuts < 4:
+                proxy.after(every, cut)
+
+        proxied = Tables({**options, "serviceUrl": proxy.url})
+        reader = proxied._reader("value binary", {"rowsPerBatch": "10"})
+        splits = reader.partitions()
+        proxy.after(every, cut)
+        found = [row for split in splits for row in rows_of(reader.read(split))]
         drop_clients()
-    assert [row["value"][:6] for row in found] == [b"%06d" % i for i in range(count * 20)]
+    assert cuts == 4
+    assert [row["value"].decode() for row in found] == texts(SMALL_LEDGER * 10)
+
+
+def test_a_broker_that_is_killed_in_the_middle_of_a_split(tmp_path: Path) -> None:
+    count = 3000
+    with BrokerProcess(tmp_path / "data") as broker, Interrupted(broker.url) as proxy:
+        with magnetar.Client(broker.url) as client:
+            producer = client.create_producer(
+                "killed", batching_enabled=True, batching_max_messages=20, block_if_queue_full=True
+            )
+            for i in range(count):
+                producer.send_async(b"%06d" % i, None)
+            producer.flush()
+        reader = Tables({"serviceUrl": proxy.url, "topic": "killed"})._reader("value binary", {})
+        splits = reader.partitions()
+
+        def kill() -> None:
+            broker.kill()
+            broker.restart()
+
+        proxy.after(50, kill)
+        found = [row for split in splits for row in rows_of(reader.read(split))]
+        drop_clients()
+    assert [row["value"] for row in found] == [b"%06d" % i for i in range(count)]

@@ -1,5 +1,7 @@
 """What a task of a sink publishes, once, in one process and without a JVM."""
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from support.broker_process import BrokerProcess
 from support.tables import Tables, path_of
 
 import magnetar
-from magnetar.errors import SettingsError
+from magnetar.errors import MagnetarError, SettingsError
 from magnetar.spark.digests import DigestMismatchError, Digests
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
@@ -46,33 +48,81 @@ def test_a_second_run_publishes_nothing_more(sink: WriteOptions, tables: Tables)
     assert len(tables.values()) == 8
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 def test_a_run_that_was_cut_short_is_completed(
-    sink: WriteOptions, tables: Tables, monkeypatch: pytest.MonkeyPatch
+    sink: WriteOptions, tables: Tables, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:
     import magnetar.spark.publish as module
 
-    rows = [batch([b"%03d" % i for i in range(300)])]
-    sent = 0
+    values: list[bytes | None] = [b"%03d" % i for i in range(300)]
+    columns = {"key": [f"{i:03}" for i in range(300)]} if keyed else {}
+    rows = [batch(values, **columns)]
     send = module._Sending.send
+    turns = 0
 
-    async def send_some(self: Any, messages: list[Any]) -> None:
-        nonlocal sent
-        await send(self, messages[:37])
-        sent += 37
-        if sent > 100:
+    async def send_some(self: Any, rows: Any) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 3:
             await self.flush()
             raise ConnectionError("the executor is gone")
-        await send(self, messages[37:])
-        sent += len(messages[37:])
+        await send(self, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "TURN", 100)
+        patch.setattr(module, "TURN", 70)
         patch.setattr(module._Sending, "send", send_some)
         with pytest.raises(ConnectionError):
             publish(sink, task(), iter(rows))
-    assert len(tables.values()) == 137
+    assert len(tables.values()) == 140
     publish(sink, task(attempt=1), iter(rows))
     assert tables.values() == [f"{i:03}" for i in range(300)]
+    numbers = [row["sequence_id"] for row in tables.read("sequence_id long")]
+    assert numbers == list(range(300))
+
+
+def test_rows_that_are_slow_to_come_are_no_reason_to_fail(
+    options: dict[str, str], tables: Tables
+) -> None:
+    """A sink hears nothing of its broker while Spark makes rows."""
+    sink = WriteOptions({**options, "delivery": "atLeastOnce", "operationTimeoutSeconds": "1"})
+
+    def slowly() -> Iterator["pa.RecordBatch"]:
+        for value in (b"a", b"b"):
+            yield batch([value])
+            time.sleep(1.2)
+
+    assert publish(sink, task(), slowly()) == 2
+    assert tables.values() == ["a", "b"]
+
+
+def test_what_is_refused_is_not_taken_for_sent(
+    options: dict[str, str], topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    """Most messages do not tell of their fate, and each must count."""
+    sink = WriteOptions({**options, "delivery": "atLeastOnce"})
+    publish(sink, task(), iter([batch(VALUES)]))
+    rest.post(f"{path_of(topic)}/terminate").raise_for_status()
+    with pytest.raises(MagnetarError, match="terminated"):
+        publish(sink, task(), iter([batch(VALUES)]))
+    assert len(tables.values()) == 4
+
+
+def test_rows_that_are_only_values_and_others_are_numbered_alike_in_every_partition(
+    sink: WriteOptions, topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    rest.put(f"{path_of(topic)}/partitions", json=3).raise_for_status()
+    values: list[bytes | None] = [b"%03d" % i for i in range(100)]
+    publish(sink, task(), iter([batch(values[50:]), batch(values[:50])]))
+    publish(sink, task(attempt=1), iter([batch(values)]))
+    publish(sink, task(number=1), iter([batch([*values, None])]))
+    rows = tables.read("value binary, partition int, producer string, sequence_id long")
+    assert len(rows) == 201
+    for number in range(2):
+        own = [row for row in rows if row["producer"] == f"spark-query-{number}"]
+        assert {row["partition"] for row in own} == {0, 1, 2}
+        for partition in range(3):
+            numbers = [row["sequence_id"] for row in own if row["partition"] == partition]
+            assert numbers == list(range(len(numbers)))
 
 
 def test_other_rows_in_a_second_run_fail_and_send_nothing(

@@ -68,18 +68,24 @@ async def publish_raw(
     url: str, topic: str, payload: bytes, *, count: int | None = None, **fields: Any
 ) -> None:
     """Publishes an entry whatever its payload; `count` says how many messages it claims."""
+    await publish_raws(url, topic, [(payload, {"num_messages_in_batch": count, **fields})])
+
+
+async def publish_raws(url: str, topic: str, entries: list[tuple[bytes, dict[str, Any]]]) -> None:
+    """Publishes entries, each with these fields of its metadata."""
     host, port = url.removeprefix("pulsar://").split(":")
     connection = await ClientConnection.open(
         host, int(port), timeout_s=30, connect_timeout_s=30, client_version="test"
     )
     command = pb.CommandProducer(topic=topic, producer_id=1, request_id=1)
     made = await connection.request(command, pb.CommandProducerSuccess)
-    metadata = MessageMetadata(made.producer_name, 0, 1)
-    metadata.num_messages_in_batch = count
-    for name, value in fields.items():
-        setattr(metadata, name, value)
-    entry = encode_entry(metadata.encode(), payload)
-    connection.write([encode(CommandSend(1, 0, entry, count or 1))])
+    for number, (payload, fields) in enumerate(entries):
+        metadata = MessageMetadata(made.producer_name, number, 1)
+        for name, value in fields.items():
+            setattr(metadata, name, value)
+        entry = encode_entry(metadata.encode(), payload)
+        count = fields.get("num_messages_in_batch") or 1
+        connection.write([encode(CommandSend(1, number, entry, count))])
     # Answered after what was sent before it.
     close = pb.CommandCloseProducer(producer_id=1, request_id=2)
     await connection.request(close, pb.CommandSuccess)

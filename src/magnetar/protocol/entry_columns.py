@@ -29,7 +29,7 @@ from magnetar.protocol.compression import decompress
 from magnetar.protocol.entry import Entry
 from magnetar.protocol.metadata import MessageMetadata
 from magnetar.wire.integer import INT32_MAX
-from magnetar.wire.writer import BytesWriter, put_int_field
+from magnetar.wire.writer import BytesWriter, put_bytes_field, put_int_field
 
 # A column beside those of `columns`: ids as clients write them.
 MESSAGE_IDS: Final = 64
@@ -53,6 +53,8 @@ class EntryColumns:
         self.publish_times: Final = NumberColumn()
         self.sequence_ids: Final = NumberColumn()
         self.redelivery_counts: Final = NumberColumn()
+        # In ms since 1970; 0 for what is delivered at once.
+        self.deliver_times: Final = NumberColumn()
         self.producers: Final = BinaryColumn()
         self.schema_versions: Final = BinaryColumn()
 
@@ -105,11 +107,15 @@ class EntryColumns:
         redelivery_count: i64,
         metadata: MessageMetadata,
         payload: bytes | None,
+        first_chunk: bytes = b"",
     ) -> None:
-        """Adds one row: a message put together from chunks, or None where it is unreadable."""
+        """Adds one row: a message put together from chunks, or None where it is unreadable.
+
+        `first_chunk` is the id of its first chunk, as clients serialize it.
+        """
         before: i64 = len(self.messages)
         self._add_single(metadata, payload)
-        self._end_run(before, -1, ledger_id, entry_id, redelivery_count, metadata)
+        self._end_run(before, -1, ledger_id, entry_id, redelivery_count, metadata, first_chunk)
 
     def _add_single(self, metadata: MessageMetadata, payload: bytes | None) -> None:
         into = self.messages
@@ -149,6 +155,7 @@ class EntryColumns:
         entry_id: i64,
         redelivery_count: i64,
         metadata: MessageMetadata,
+        first_chunk: bytes = b"",
     ) -> i64:
         rows: i64 = len(self.messages)
         if rows == before:
@@ -159,17 +166,25 @@ class EntryColumns:
         self.publish_times.append(metadata.publish_time)
         self.sequence_ids.append(metadata.sequence_id)
         self.redelivery_counts.append(redelivery_count)
+        deliver_at = metadata.deliver_at_time
+        self.deliver_times.append(0 if deliver_at is None else deliver_at)
         self.producers.append(metadata.producer_name.encode())
         if metadata.schema_version is None:
             self.schema_versions.append_null()
         else:
             self.schema_versions.append(metadata.schema_version)
         if self._wanted & MESSAGE_IDS:
-            self._add_ids(before, rows, batch_size, ledger_id, entry_id)
+            self._add_ids(before, rows, batch_size, ledger_id, entry_id, first_chunk)
         return rows - before
 
     def _add_ids(
-        self, before: i64, rows: i64, batch_size: i64, ledger_id: i64, entry_id: i64
+        self,
+        before: i64,
+        rows: i64,
+        batch_size: i64,
+        ledger_id: i64,
+        entry_id: i64,
+        first_chunk: bytes,
     ) -> None:
         head = BytesWriter()
         put_int_field(head, 0x08, ledger_id)
@@ -178,7 +193,12 @@ class EntryColumns:
             put_int_field(head, 0x18, self._partition)
         shared = head.getvalue()
         if batch_size < 0:
-            self.message_ids.append(shared + b"\x30\x00")
+            last = BytesWriter()
+            last.write(shared)
+            put_int_field(last, 0x30, 0)
+            if first_chunk:
+                put_bytes_field(last, 0x3A, first_chunk)
+            self.message_ids.append(last.getvalue())
             return
         for row in range(before, rows):
             id = BytesWriter()

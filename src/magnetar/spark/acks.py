@@ -1,21 +1,27 @@
 """Acks of a durable subscription: everything before an offset, at once, with receipts.
 
 A consumer is there for as long as the ack takes and no longer: it receives nothing, and Spark
-calls at moments of its own. The subscription is a failover one, so that the reader's process
-and a listener's may both have a consumer there. An ack that was sent before changes nothing.
+calls at moments of its own. The subscription is a failover one, so that the reader's process,
+a listener's and an application may all have a consumer there; those here have the least
+priority, so that they never take the turn of an application's. An ack that was sent before
+changes nothing.
 
 An offset inside of a batch acks that batch up to its index, where the offset knows the
-batch's size; else up to the entry before.
+batch's size; else up to the entry before. A message in chunks that ends behind the offset is
+acked when it has been read.
 """
 
 import asyncio
 
 from magnetar.client import aio
+from magnetar.errors import ConsumerBusy
 from magnetar.model import ConsumerType, InitialPosition, MessageId, TopicName
 from magnetar.spark.plan.offsets import Offsets
 from magnetar.spark.plan.place import Place, behind_entry
 
 __all__ = ["ack_offsets", "ack_target", "pin"]
+
+LEAST_PRIORITY = (1 << 31) - 1
 
 
 def ack_target(topic: str, place: Place, size: int) -> MessageId | None:
@@ -38,8 +44,8 @@ def ack_target(topic: str, place: Place, size: int) -> MessageId | None:
 async def ack_offsets(client: aio.Client, subscription: str, offsets: Offsets) -> None:
     """Acks everything before these offsets; returns when the broker has kept it."""
     targets = {
-        topic: ack_target(topic, place, offsets.sizes.get(topic, 0))
-        for topic, place in offsets.places.items()
+        topic: ack_target(topic, offsets.acked(topic), offsets.sizes.get(topic, 0))
+        for topic in offsets.places
     }
     await asyncio.gather(
         *(_ack(client, topic, subscription, id) for topic, id in targets.items() if id is not None)
@@ -54,16 +60,24 @@ async def _ack(client: aio.Client, topic: str, subscription: str, id: MessageId)
 async def _consumer(
     client: aio.Client, topic: str, subscription: str, initial: InitialPosition
 ) -> aio.Consumer:
-    return await client.subscribe(
-        topic,
-        subscription,
-        consumer_type=ConsumerType.Failover,
-        initial_position=initial,
-        receiver_queue_size=0,
-        ack_receipt_enabled=True,
-        auto_retry_acknowledgement=True,
-        acknowledgement_group_time_ms=0,
-    )
+    try:
+        return await client.subscribe(
+            topic,
+            subscription,
+            consumer_type=ConsumerType.Failover,
+            initial_position=initial,
+            receiver_queue_size=0,
+            ack_receipt_enabled=True,
+            auto_retry_acknowledgement=True,
+            acknowledgement_group_time_ms=0,
+            priority_level=LEAST_PRIORITY,
+        )
+    except ConsumerBusy as error:
+        raise ConsumerBusy(
+            f"{subscription} on {topic} cannot be acknowledged behind the stream, for others "
+            f"consume it who are no failover consumers ({error}): give the stream a "
+            "subscription of its own"
+        ) from error
 
 
 async def pin(

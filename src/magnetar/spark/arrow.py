@@ -139,7 +139,11 @@ def _unbase64(key: bytes) -> bytes:
 
 
 def _event_times(rows: _Rows) -> "pa.Array":
-    times = numbers(rows.messages.event_times, pa.int64())
+    return _given_times(rows.messages.event_times)
+
+
+def _given_times(column: NumberColumn) -> "pa.Array":
+    times = numbers(column, pa.int64())
     given = pc.if_else(pc.equal(times, 0), pa.scalar(None, pa.int64()), times)
     return _micros(given)
 
@@ -214,5 +218,6 @@ COLUMNS: dict[str, Callable[[_Rows], Any]] = {
     "redelivery_count": lambda rows: rows.each(
         numbers(rows.columns.redelivery_counts, pa.int64())
     ).cast(pa.int32()),
+    "deliver_at": lambda rows: rows.each(_given_times(rows.columns.deliver_times)),
     "bad_record": _bad_records,
 }

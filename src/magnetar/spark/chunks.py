@@ -6,13 +6,19 @@ ranges that grow. Chunks whose last one lies behind the split are the business o
 So every message is read once, and no task needs to know of another.
 """
 
+from typing import TypeAlias
+
 from magnetar.client.bulk import BulkClient
 from magnetar.client.entry_range import RawEntry
 from magnetar.errors import InvalidMessage
+from magnetar.model import MessageId, TopicName
 from magnetar.protocol.compression import decompress
 from magnetar.protocol.metadata import MessageMetadata
 
-__all__ = ["Chunks", "is_chunk"]
+__all__ = ["Chunks", "Whole", "is_chunk"]
+
+# Chunks of a message by their numbers, with their payloads.
+_Parts: TypeAlias = dict[int, tuple[RawEntry, bytes]]
 
 LOOK_BACK_FIRST = 64
 WHOLE_SIZE_MAX = 1 << 30
@@ -22,6 +28,14 @@ def is_chunk(metadata: MessageMetadata) -> bool:
     return metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg > 1
 
 
+class Whole:
+    """A message that was put together, and the id of its first chunk."""
+
+    def __init__(self, payload: bytes, first: MessageId) -> None:
+        self.payload = payload
+        self.first = first
+
+
 class Chunks:
     """The chunks that one split has met, by message."""
 
@@ -29,10 +43,11 @@ class Chunks:
         self._client = client
         self._topic = topic
         self._timeout_s = timeout_s
-        self._met: dict[str, dict[int, bytes]] = {}
+        self._partition = TopicName.parse(topic).partition
+        self._met: dict[str, _Parts] = {}
 
-    def add(self, raw: RawEntry) -> bytes | None:
-        """The whole payload, uncompressed, if this is the last chunk of a message.
+    def add(self, raw: RawEntry) -> Whole | None:
+        """The message, its payload uncompressed, if this is the last chunk of one.
 
         Raises InvalidMessage if the message cannot be put together.
         """
@@ -45,23 +60,25 @@ class Chunks:
         if number == 0:
             # A producer that sends again begins again.
             parts.clear()
-        parts[number] = entry.payload()
+        parts[number] = (raw, entry.payload())
         if number != count - 1:
             return None
         del self._met[uuid]
         if len(parts) < count:
             self._look_back(raw, uuid, count, parts)
-        whole = b"".join(parts[i] for i in range(count) if i in parts)
+        whole = b"".join(parts[i][1] for i in range(count) if i in parts)
         if len(parts) < count or len(whole) != metadata.total_chunk_msg_size:
             raise InvalidMessage(
                 f"{self._topic}: the message in chunks that ends with {raw.ledger_id}:"
                 f"{raw.entry_id} has {len(parts)} of its {count} chunks"
             )
-        return decompress(
+        payload = decompress(
             int(metadata.compression), whole, int(metadata.uncompressed_size), WHOLE_SIZE_MAX
         )
+        first = parts[0][0]
+        return Whole(payload, MessageId(self._partition, int(first.ledger_id), int(first.entry_id)))
 
-    def _look_back(self, last: RawEntry, uuid: str, count: int, parts: dict[int, bytes]) -> None:
+    def _look_back(self, last: RawEntry, uuid: str, count: int, parts: _Parts) -> None:
         """Looks for the chunks before this one, further and further back."""
         ledger, end = int(last.ledger_id), int(last.entry_id)
         reach = LOOK_BACK_FIRST
@@ -74,7 +91,7 @@ class Chunks:
             reach *= 4
 
     def _collect(
-        self, start: tuple[int, int], end: tuple[int, int], uuid: str, parts: dict[int, bytes]
+        self, start: tuple[int, int], end: tuple[int, int], uuid: str, parts: _Parts
     ) -> None:
         with self._client.entries(self._topic, start, end, timeout_s=self._timeout_s) as entries:
             while chunk := entries.next():
@@ -82,4 +99,4 @@ class Chunks:
                     metadata, entry = raw.metadata, raw.entry
                     if metadata is None or entry is None or metadata.uuid != uuid:
                         continue
-                    parts[metadata.chunk_id or 0] = entry.payload()
+                    parts[metadata.chunk_id or 0] = (raw, entry.payload())

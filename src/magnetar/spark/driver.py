@@ -7,9 +7,10 @@ import logging
 import time
 
 from magnetar.client.bulk import BulkClient
-from magnetar.client.entry_range import RawEntry
+from magnetar.client.entry_range import At, RawEntry
 from magnetar.errors import SettingsError, Timeout, TopicNotFound
 from magnetar.model import MessageId
+from magnetar.spark.chunks import is_chunk
 from magnetar.spark.connect import client_of
 from magnetar.spark.loss import DataLossError
 from magnetar.spark.plan.admission import Limits, Quota, Window, shares
@@ -28,6 +29,10 @@ SAMPLE_ENTRIES = 64
 SAMPLE_BYTES = 1 << 20
 # For how long what a broker said about the ends of topics serves.
 ENDS_FRESH_S = 0.05
+# So many entries before its end a micro-batch is searched for messages in chunks that go on
+# behind it; and so many a message may span before it counts as given up by its producer.
+CHUNKS_REACH = 64
+CHUNKS_SPAN_MAX = 1000
 
 
 class Driver:
@@ -200,6 +205,45 @@ class Driver:
             elif topic in start.sizes and places.get(topic) == at:
                 sizes[topic] = start.sizes[topic]
         return Offsets(places, sizes), rows
+
+    # ---- What is not whole yet -----------------------------------------------
+
+    def unfinished(self, start: Offsets, end: Offsets) -> dict[str, Place]:
+        """The first chunks of messages that begin before `end` and end behind it, if there are."""
+        ranges: list[tuple[str, At, At]] = []
+        for topic, stop in end.places.items():
+            begin = start.places.get(topic, BEGINNING)
+            if begin < stop:
+                first = self._search_from(topic, begin, start.holds.get(topic), entry_end(stop))
+                ranges.append((topic, first, entry_end(stop)))
+        begun: dict[str, dict[str, Place]] = {topic: {} for topic, _, _ in ranges}
+
+        def see(topic: str, raw: RawEntry) -> None:
+            metadata = raw.metadata
+            if metadata is None or not is_chunk(metadata):
+                return
+            uuid, number = metadata.uuid or "", metadata.chunk_id or 0
+            if number == (metadata.num_chunks_from_msg or 0) - 1:
+                begun[topic].pop(uuid, None)
+            elif number == 0 or uuid not in begun[topic]:
+                begun[topic][uuid] = (int(raw.ledger_id), int(raw.entry_id), 0)
+
+        self.client.scan(ranges, see, timeout_s=self._timeout_s)
+        held = {topic: start.holds[topic] for topic in start.holds if topic not in begun}
+        held.update({topic: min(places.values()) for topic, places in begun.items() if places})
+        return held
+
+    def _search_from(self, topic: str, start: Place, hold: Place | None, end: At) -> At:
+        ledger, entry = end
+        if hold is not None and entry - (hold[1] if hold[0] == ledger else 0) <= CHUNKS_SPAN_MAX:
+            return hold[:2]
+        first = (ledger, max(entry - CHUNKS_REACH, 0))
+        if entry < CHUNKS_REACH and start[0] < ledger and self.options.connection.admin_url:
+            # The end of the ledger before belongs to it too.
+            for other, entries in Rest(self.options.connection).ledgers(topic):
+                if other < ledger:
+                    first = (other, max(entries - CHUNKS_REACH + entry, 0))
+        return max(start[:2], first)
 
     def missing(self, start: Offsets, ends: dict[str, Place]) -> None:
         """Topic partitions that were read before and are not there any more."""

@@ -77,6 +77,7 @@ class AckListener(StreamingQueryListener):
         try:
             while (item := self._acks.get()) is not None:
                 if isinstance(item, threading.Event):
+                    self._send()
                     item.set()
                     continue
                 url, subscription, offsets = item
@@ -96,7 +97,7 @@ class AckListener(StreamingQueryListener):
             try:
                 client = self._client(url)
                 client.call(ack_offsets(client.aio, subscription, offsets))
-            except MagnetarError as error:
+            except Exception as error:  # whatever it is, there will be a next one
                 log.warning("acks of %s are late, and come with the next: %s", subscription, error)
             else:
                 del self._pending[url, subscription]
@@ -132,7 +133,12 @@ def _later(before: Offsets | None, offsets: Offsets) -> Offsets:
     """Both: two queries may read different topics by one subscription."""
     if before is None:
         return offsets
-    return Offsets({**before.places, **offsets.places}, {**before.sizes, **offsets.sizes})
+    holds = {t: at for t, at in before.holds.items() if t not in offsets.places}
+    return Offsets(
+        {**before.places, **offsets.places},
+        {**before.sizes, **offsets.sizes},
+        {**holds, **offsets.holds},
+    )
 
 
 def _source_of(source: Any) -> tuple[str, str, Offsets] | None:

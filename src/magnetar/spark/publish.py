@@ -5,9 +5,12 @@
 | exactlyOnce | by content      | micro-batch and row      | sends what the broker lacks       |
 | atLeastOnce | as rows come    | the producer's own       | sends everything again            |
 
-Exactly once, a producer's name is the query's and the task's. The broker says which number
-it has of that name last; what is not above it is not sent again, and deduplication refuses
-what an older run of the task may still have on its way.
+Exactly once, a producer's name is the query's and the task's. Of a second run the broker says
+which number it has of that name last; what is not above it is not sent again, and deduplication
+refuses what the first run may still have on its way. That goes by the entry, so both runs must
+make the same ones: a batch ends by its count and size alone, never because time is up.
+
+Rows that are nothing but a value stay a column all the way; others are tuples.
 """
 
 import asyncio
@@ -15,20 +18,33 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from magnetar.client.bulk import BulkClient
-from magnetar.client.engine.producer import EngineProducer, partition_names
+from magnetar.client.engine.producer import (
+    EngineProducer,
+    PartitionProducer,
+    partition_names,
+)
 from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.outgoing import Done
+from magnetar.client.producer_core import ProducerCore
 from magnetar.client.router import hash_of_key
 from magnetar.client.schema import BytesSchema
-from magnetar.errors import SettingsError, UsageError
+from magnetar.errors import MagnetarError, SettingsError, UsageError
 from magnetar.model import CompressionType, MessageId, TopicName
 from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.connect import client_of
 from magnetar.spark.digests import Digests
 from magnetar.spark.plan.options import WriteOptions
-from magnetar.spark.plan.rows import Row, content_key, digest_of, first_number
+from magnetar.spark.plan.rows import (
+    Row,
+    content_key,
+    digest_of,
+    digest_of_values,
+    first_number,
+)
+from magnetar.spark.plan.sending import send_rows, send_values
 from magnetar.spark.rest import Rest
 
 __all__ = ["COLUMNS", "TaskId", "publish"]
@@ -38,8 +54,8 @@ COLUMNS = ("value", "key", "ordering_key", "topic", "event_time", "deliver_at", 
 WINDOW = 50_000
 # How many are handed to a producer at a time.
 TURN = 2000
-
-_PLAIN = (None, None, None, None, None)
+# A batch that is not full waits until all is sent.
+NEVER_MS = 24 * 3_600_000
 
 _KINDS = {
     "none": CompressionType.NONE,
@@ -67,8 +83,7 @@ def publish(options: WriteOptions, task: TaskId, batches: Iterator["pa.RecordBat
     client = client_of(options.connection)
     if not options.exactly_once:
         return client.call(_publish_as_they_come(client, options, batches))
-    rows = [row for batch in batches for row in rows_of(batch, options.topic)]
-    return client.call(_publish_once(client, options, task, rows))
+    return client.call(_publish_once(client, options, task, list(batches)))
 
 
 # ---- Rows --------------------------------------------------------------------
@@ -115,25 +130,58 @@ def _text(column: "pa.Array", name: str) -> "pa.Array":
         raise UsageError(f"a {name} is not UTF-8, as messages have it") from None
 
 
-def _outgoing(row: Row, number: int | None) -> Outgoing:
-    _, value, key, ordering_key, event_time, deliver_at, properties = row
-    if row[2:] == _PLAIN and value is not None:
-        return Outgoing(value, _wants_to_know, sequence_id=number)
-    return Outgoing(
-        value or b"",
-        _wants_to_know,
-        properties=dict(properties) if properties else None,
-        partition_key=key,
-        ordering_key=ordering_key,
-        event_timestamp=event_time or 0,
-        deliver_at=deliver_at,
-        sequence_id=number,
-        null_value=value is None,
-    )
+class Values:
+    """Rows that are nothing but a value, as a column."""
+
+    def __init__(self, column: "pa.Array") -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def part(self, first: int, end: int, step: int = 1) -> "Values":
+        if step == 1:
+            return Values(self._column.slice(first, end - first))
+        return Values(self._column.take(pa.array(range(first, end, step))))
+
+    def in_order(self) -> "Values":
+        return Values(self._column.take(pc.sort_indices(self._column)))
+
+    def digest(self, targets: list[str]) -> str:
+        data, ends = self._buffers()
+        return digest_of_values(data, ends, targets)
+
+    @property
+    def size_max(self) -> int:
+        return pc.max(pc.binary_length(self._column)).as_py() or 0
+
+    def send(self, core: ProducerCore, done: Done) -> None:
+        data, ends = self._buffers()
+        send_values(core, data, ends, done)
+
+    def _buffers(self) -> tuple[bytes, bytes]:
+        """All values, and where each ends."""
+        column = self._column
+        if not len(column):
+            return b"", b""
+        _, offsets, data = column.buffers()
+        bounds = pa.Array.from_buffers(
+            pa.int64(), len(column) + 1, [None, offsets], offset=column.offset
+        )
+        first, end = bounds[0].as_py(), bounds[-1].as_py()
+        ends = pc.subtract(bounds.slice(1), first)
+        whole = ends.buffers()[1].slice(0, len(column) * 8).to_pybytes()
+        return data.slice(first, end - first).to_pybytes(), whole
 
 
-def _wants_to_know(error: Exception | None, id: MessageId | None) -> None:
-    """Marks a message as one whose fate is told; `_Sending` hears of it, and counts."""
+def values_of(batches: "list[pa.RecordBatch]", topic: str) -> Values | None:
+    """The rows as a column, if they are nothing but values and go to one topic."""
+    if not topic or any(batch.schema.names != ["value"] for batch in batches):
+        return None
+    columns = [batch.column(0).cast(pa.large_binary()) for batch in batches]
+    if not columns or any(column.null_count for column in columns):
+        return None
+    return Values(columns[0] if len(columns) == 1 else pa.concat_arrays(columns))
 
 
 # ---- Producers ---------------------------------------------------------------
@@ -145,51 +193,69 @@ class _Sending:
     def __init__(self, producer: EngineProducer) -> None:
         self._producer = producer
         self._sent = 0
-        self._kept = 0
         self._error: Exception | None = None
         self._room = asyncio.Event()
-        producer.settle = self._settle
+        producer.on_room = self._room.set
 
-    def _settle(self, dones: Any, error: Exception | None, ids: Any) -> None:
-        if error is None:
-            self._kept += len(dones)
-        elif self._error is None:
+    @property
+    def _part(self) -> PartitionProducer:
+        (part,) = self._producer._parts
+        return part
+
+    def _told(self, error: Exception | None, id: MessageId | None) -> None:
+        """Called for some messages: why they failed, if they did."""
+        if self._error is None:
             self._error = error
-        if self._sent - self._kept <= WINDOW // 2 or error is not None:
-            self._room.set()
 
-    async def send(self, messages: list[Outgoing]) -> None:
+    async def send(self, rows: "Values | list[Row]") -> None:
         """Sends some, and waits while too many are under way."""
-        send = self._producer.send
-        for message in messages:
-            send(message)
-        self._sent += len(messages)
+        part, core = self._part, self._part.core
+        if part.failure is not None:
+            raise part.failure
+        if isinstance(rows, Values):
+            rows.send(core, self._told)
+        else:
+            send_rows(core, rows, self._told)
+        self._sent += len(rows)
+        part.rearm()
         # What was written goes out, and receipts come in, while somebody waits.
         await asyncio.sleep(0)
-        while self._sent - self._kept > WINDOW and self._error is None:
+        while core.pending_messages > WINDOW and not core.messages_failed:
             self._room.clear()
             await self._room.wait()
 
     async def flush(self) -> None:
         """Returns when everything is kept by the broker; raises what went wrong."""
         await self._producer.flush()
-        if self._error is not None:
-            raise self._error
-        assert self._kept == self._sent, f"{self._sent - self._kept} messages have no receipt"
+        core = self._part.core
+        if core.messages_stored != self._sent:
+            raise self._error or MagnetarError(
+                f"{self._sent - core.messages_stored} of {self._sent} messages to "
+                f"{self._producer.topic} were refused"
+            )
 
 
 async def _open(
-    client: BulkClient, options: WriteOptions, topic: str, name: str | None, *, large: bool
+    client: BulkClient,
+    options: WriteOptions,
+    topic: str,
+    name: str | None = None,
+    *,
+    large: bool = False,
+    last_number: int | None = None,
 ) -> tuple[_Sending, EngineProducer]:
+    """A producer; `last_number` is that of the row before its first."""
     engine = client.aio._engine
     producer = EngineProducer(
         engine,
         topic,
         ProducerOptions(
             producer_name=name,
+            initial_sequence_id=last_number,
             batching_enabled=not large,
             batching_max_messages=options.batch_messages,
             batching_max_allowed_size_in_bytes=options.batch_bytes,
+            batching_max_publish_delay_ms=NEVER_MS,
             chunking_enabled=large and options.chunking,
             compression_type=_KINDS[options.compression],
             max_pending_messages=WINDOW * 2,
@@ -218,65 +284,105 @@ def _target_of(row: Row, index: int, targets: list[str]) -> str:
     return targets[index % len(targets)]
 
 
-def _by_target(rows: list[Row], targets: dict[str, list[str]]) -> dict[str, list[Row]]:
+def _by_target(
+    rows: "Values | list[Row]", targets: dict[str, list[str]]
+) -> "dict[str, Values | list[Row]]":
     """Rows by the topic partition that they go to, in their order."""
-    if len(targets) == 1:
+    found: dict[str, Values | list[Row]] = {}
+    if isinstance(rows, Values):
         (names,) = targets.values()
-        if len(names) == 1:
-            return {names[0]: rows}
-    found: dict[str, list[Row]] = {}
+        for number, name in enumerate(names):
+            found[name] = rows.part(number, len(rows), len(names))
+        return found
+    parts: dict[str, list[Row]] = {}
     for index, row in enumerate(rows):
-        found.setdefault(_target_of(row, index, targets[row[0]]), []).append(row)
+        parts.setdefault(_target_of(row, index, targets[row[0]]), []).append(row)
+    found.update(parts)
     return found
 
 
-def _is_large(rows: list[Row]) -> bool:
+def _is_large(rows: "Values | list[Row]") -> bool:
     """Whether any value may be too large for a message that is not chunked."""
-    return any(row[1] is not None and len(row[1]) > MESSAGE_SIZE_MAX * 9 // 10 for row in rows)
+    if isinstance(rows, Values):
+        size = rows.size_max
+    else:
+        size = max((len(row[1]) for row in rows if row[1] is not None), default=0)
+    return size > MESSAGE_SIZE_MAX * 9 // 10
+
+
+def _turns(rows: "Values | list[Row]", first: int = 0) -> "Iterator[Values | list[Row]]":
+    for at in range(first, len(rows), TURN):
+        end = min(at + TURN, len(rows))
+        yield rows.part(at, end) if isinstance(rows, Values) else rows[at:end]
 
 
 # ---- Once --------------------------------------------------------------------
 
 
 async def _publish_once(
-    client: BulkClient, options: WriteOptions, task: TaskId, rows: list[Row]
+    client: BulkClient, options: WriteOptions, task: TaskId, batches: "list[pa.RecordBatch]"
 ) -> int:
-    keyed = sorted(((content_key(row), row) for row in rows), key=lambda pair: pair[0])
-    targets = {topic: await _targets(client, topic) for topic in sorted({row[0] for row in rows})}
-    by_target = _by_target([row for _, row in keyed], targets)
-    digest = digest_of(
-        [key for key, _ in keyed], [name for names in targets.values() for name in names]
-    )
-    _claim(options, task, digest)
+    rows: Values | list[Row]
+    values = values_of(batches, options.topic)
+    if values is not None:
+        targets = {options.topic: await _targets(client, options.topic)}
+        rows = values.in_order()
+        digest = rows.digest(targets[options.topic])
+    else:
+        plain = [row for batch in batches for row in rows_of(batch, options.topic)]
+        keys = list(map(content_key, plain))
+        order = sorted(range(len(plain)), key=keys.__getitem__)
+        rows = [plain[i] for i in order]
+        targets = {topic: await _targets(client, topic) for topic in sorted({r[0] for r in rows})}
+        names = [name for names in targets.values() for name in names]
+        digest = digest_of([keys[i] for i in order], names)
+    again = _claim(options, task, digest)
     name = f"{options.producer_name or 'spark'}-{task.owner}-{task.task}"
-    for target, part in by_target.items():
-        await _send_once(client, options, target, name, first_number(task.batch_id), part)
+    for target, part in _by_target(rows, targets).items():
+        if len(part):
+            first = first_number(task.batch_id)
+            await _send_once(client, options, target, name, first, part, again=again)
     return len(rows)
 
 
-def _claim(options: WriteOptions, task: TaskId, digest: str) -> None:
+def _claim(options: WriteOptions, task: TaskId, digest: str) -> bool:
+    """Says whether the task may have sent something before."""
     if options.checkpoint:
-        Digests(options.checkpoint, task.owner).claim(task.batch_id, task.task, digest)
-    elif task.attempt > 0:
+        return Digests(options.checkpoint, task.owner).claim(task.batch_id, task.task, digest)
+    if task.attempt > 0:
         raise SettingsError(
             "checkpointLocation",
             "missing: this task is run again, and without a place for digests nobody can tell "
             "whether its rows are the same; give one, or use delivery=atLeastOnce",
         )
+    return False
 
 
 async def _send_once(
-    client: BulkClient, options: WriteOptions, target: str, name: str, first: int, rows: list[Row]
+    client: BulkClient,
+    options: WriteOptions,
+    target: str,
+    name: str,
+    first: int,
+    rows: "Values | list[Row]",
+    *,
+    again: bool,
 ) -> None:
     await _deduplicate(client, options, target)
-    sending, producer = await _open(client, options, target, name, large=_is_large(rows))
-    try:
-        last = producer.last_sequence_id
+    done = 0
+    if again:
+        _, asking = await _open(client, options, target, name)
         # What the broker has of it is not sent again.
-        left = max(last + 1 - first, 0)
-        for at in range(left, len(rows), TURN):
-            part = rows[at : at + TURN]
-            await sending.send([_outgoing(row, first + at + i) for i, row in enumerate(part)])
+        done = max(asking.last_sequence_id + 1 - first, 0)
+        await asking.close()
+    if done >= len(rows):
+        return
+    sending, producer = await _open(
+        client, options, target, name, large=_is_large(rows), last_number=first + done - 1
+    )
+    try:
+        for part in _turns(rows, done):
+            await sending.send(part)
         await sending.flush()
     finally:
         await producer.close()
@@ -289,7 +395,7 @@ async def _deduplicate(client: BulkClient, options: WriteOptions, target: str) -
     if known in _deduplicated:
         return
     # A topic that is not there yet is made by a producer, if at all.
-    _, first = await _open(client, options, target, None, large=False)
+    _, first = await _open(client, options, target)
     await first.close()
     rest = Rest(options.connection)
     if not rest.deduplicates(topic):
@@ -315,20 +421,21 @@ async def _publish_as_they_come(
     count = 0
     try:
         for batch in batches:
-            rows = rows_of(batch, options.topic)
-            large = _is_large(rows)
-            for topic in {row[0] for row in rows} - set(targets):
+            rows = values_of([batch], options.topic) or rows_of(batch, options.topic)
+            topics = {options.topic} if isinstance(rows, Values) else {row[0] for row in rows}
+            for topic in topics - set(targets):
                 targets[topic] = await _targets(client, topic)
-            for target, part in _by_target(rows, targets).items():
-                key = (target, large)
-                if key not in open_ones:
-                    open_ones[key] = await _open(client, options, target, None, large=large)
-                for at in range(0, len(part), TURN):
-                    messages = [_outgoing(row, None) for row in part[at : at + TURN]]
-                    await open_ones[key][0].send(messages)
+            here = {topic: targets[topic] for topic in topics}
+            large = _is_large(rows)
+            for target, part in _by_target(rows, here).items():
+                if (target, large) not in open_ones:
+                    open_ones[target, large] = await _open(client, options, target, large=large)
+                for turn in _turns(part):
+                    await open_ones[target, large][0].send(turn)
+            # Spark may take long to make the next rows, and nothing is heard meanwhile.
+            for sending, _ in open_ones.values():
+                await sending.flush()
             count += len(rows)
-        for sending, _ in open_ones.values():
-            await sending.flush()
     finally:
         for _, producer in open_ones.values():
             await producer.close()

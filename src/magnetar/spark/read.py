@@ -20,7 +20,7 @@ from magnetar.model import TopicName
 from magnetar.protocol.entry_columns import EntryColumns
 from magnetar.protocol.metadata import MessageMetadata
 from magnetar.spark.arrow import batch_of, binary, wanted_of
-from magnetar.spark.chunks import Chunks, is_chunk
+from magnetar.spark.chunks import Chunks, Whole, is_chunk
 from magnetar.spark.connect import client_of
 from magnetar.spark.loss import Losses
 from magnetar.spark.plan.backlog import Run
@@ -112,7 +112,7 @@ class _Task:
         self._columns = self._new_columns()
         self._size = 0
         # Kept only where bad entries are passed over: all that is in `_columns`, to begin anew.
-        self._kept: list[tuple[RawEntry, bytes | str | None]] = []
+        self._kept: list[tuple[RawEntry, Whole | str | None]] = []
         self._bad: dict[int, str] = {}
         # Of which batches only some indexes are wanted.
         self.picked: dict[tuple[int, int], int] = {}
@@ -130,7 +130,7 @@ class _Task:
 
     def add(self, raw: RawEntry) -> None:
         """Adds an entry's messages, or what stands for them."""
-        whole: bytes | str | None = None
+        whole: Whole | str | None = None
         try:
             whole = self._payload(raw)
             self._add(raw, whole)
@@ -147,8 +147,8 @@ class _Task:
             self._kept.append((raw, whole))
         self._size += int(raw.size)
 
-    def _payload(self, raw: RawEntry) -> bytes | None:
-        """The payload of a message in chunks that is whole now; raises for what is unreadable."""
+    def _payload(self, raw: RawEntry) -> Whole | None:
+        """A message in chunks that is whole now; raises for what is unreadable."""
         metadata, entry = raw.metadata, raw.entry
         if metadata is None or entry is None or not entry.intact():
             raise InvalidMessage("its bytes are damaged")
@@ -156,7 +156,7 @@ class _Task:
             raise InvalidMessage("it is encrypted, and there are no keys here")
         return self._chunks.add(raw) if is_chunk(metadata) else None
 
-    def _add(self, raw: RawEntry, whole: bytes | str | None) -> None:
+    def _add(self, raw: RawEntry, whole: Whole | str | None) -> None:
         metadata, entry = raw.metadata, raw.entry
         ledger, number, again = raw.ledger_id, raw.entry_id, raw.redelivery_count
         if isinstance(whole, str):
@@ -166,13 +166,14 @@ class _Task:
         elif metadata is None or entry is None:
             raise InvalidMessage("its bytes are damaged")
         elif whole is not None:
-            self._columns.add_whole(ledger, number, again, metadata, whole)
+            first = whole.first.serialize()
+            self._columns.add_whole(ledger, number, again, metadata, whole.payload, first)
         elif not is_chunk(metadata):
             at = (int(ledger), int(number))
-            first = self._start[2] if at == self._start[:2] else 0
+            begin = self._start[2] if at == self._start[:2] else 0
             end = self._end[2] if at == self._end[:2] else INT32_MAX
             only = self.picked.get(at)
-            self._columns.add(ledger, number, again, entry, metadata, first, end, only)
+            self._columns.add(ledger, number, again, entry, metadata, begin, end, only)
 
     def _begin_anew(self) -> None:
         """Throws away what a bad entry left half done."""

@@ -11,7 +11,7 @@ from magnetar.errors import AuthorizationError, ConnectError, SettingsError, Top
 from magnetar.model import TopicName
 from magnetar.spark.plan.options import ConnectionOptions
 
-__all__ = ["Rest"]
+__all__ = ["Rest", "subscription_path", "topic_path"]
 
 
 class Rest:
@@ -35,6 +35,12 @@ class Rest:
 
     def post(self, path: str, body: object) -> Any:
         return self._ask("POST", path, body)
+
+    def put(self, path: str, body: object) -> Any:
+        return self._ask("PUT", path, body)
+
+    def delete(self, path: str) -> Any:
+        return self._ask("DELETE", path, None)
 
     def _ask(self, method: str, path: str, body: object) -> Any:
         headers = {"Content-Type": "application/json"}
@@ -90,3 +96,7 @@ def topic_path(topic: str) -> str:
     name = TopicName.parse(topic)
     local = urllib.parse.quote(name.local_name, safe="")
     return f"{name.domain}/{name.namespace}/{local}"
+
+
+def subscription_path(topic: str, subscription: str) -> str:
+    return f"{topic_path(topic)}/subscription/{urllib.parse.quote(subscription, safe='')}"

@@ -1,8 +1,8 @@
 """Skipping messages by query: `option("operation", "skip")` on a DataFrame of message ids.
 
 Tasks gather ids and change nothing; the driver skips them when all tasks are done, with one
-request for each topic, which is done as a whole or not at all. A task that is run again
-gathers the same, and what is skipped already stays so.
+request for each topic (of more than 200,000 ids, for each 200,000), which is done as a whole or
+not at all. A task that is run again gathers the same, and what is skipped already stays so.
 
 Rows have `topic`, and `message_id` or `ledger_id`, `entry_id` and, for one message of a batch,
 `batch_index`: as a read gives them.
@@ -15,14 +15,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from magnetar.errors import SettingsError, UsageError
+from magnetar.errors import OperationNotSupported, SettingsError, TopicNotFound, UsageError
 from magnetar.model import MessageId, TopicName
 from magnetar.spark.plan.options import SkipOptions
-from magnetar.spark.rest import Rest, topic_path
+from magnetar.spark.rest import Rest, subscription_path
 
 __all__ = ["SkipWriter"]
 
 log: logging.Logger = logging.getLogger("magnetar.spark")
+
+# What fits into a request, and is skipped as a whole.
+IDS_MAX = 200_000
 
 
 class Gathered(WriterCommitMessage):
@@ -69,8 +72,16 @@ class SkipWriter(DataSourceArrowWriter):
             if self._skip.dry_run:
                 log.warning("dry run: %s would be skipped", what)
                 continue
-            path = f"{topic_path(topic)}/subscription/{self._skip.subscription}/skipByMessageIds"
-            rest.post(path, {"type": "byteArray", "messageIds": ids})
+            path = f"{subscription_path(topic, self._skip.subscription)}/skipByMessageIds"
+            for first in range(0, len(ids), IDS_MAX):
+                part = ids[first : first + IDS_MAX]
+                try:
+                    rest.post(path, {"type": "byteArray", "messageIds": part})
+                except TopicNotFound as error:
+                    raise OperationNotSupported(
+                        f"{what} cannot be skipped by id: is there such a subscription, and "
+                        f"is the broker a Magnetar? ({error})"
+                    ) from error
             log.info("skipped %s", what)
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from magnetar.errors import MagnetarError, OperationNotSupported, TopicNotFound
 from magnetar.spark.plan.backlog import Backlog, Run
-from magnetar.spark.rest import Rest, topic_path
+from magnetar.spark.rest import Rest, subscription_path
 
-__all__ = ["backlog_of"]
+__all__ = ["backlog_of", "state_of"]
 
 ATTEMPTS_MAX = 5
 PAGE = 10_000
@@ -26,10 +26,15 @@ _SAME = (
 
 def backlog_of(rest: Rest, topic: str, subscription: str) -> Backlog:
     """The backlog of a topic partition, at one moment."""
+    return _backlog(state_of(rest, topic, subscription), rest.ledgers(topic))
+
+
+def state_of(rest: Rest, topic: str, subscription: str) -> list[Any]:
+    """The ack state of a topic partition at one moment, as pages of REST's answer."""
     for _ in range(ATTEMPTS_MAX):
         pages = _pages(rest, topic, subscription)
         if pages is not None:
-            return _backlog(pages, rest.ledgers(topic))
+            return pages
     raise MagnetarError(
         f"the ack state of {subscription} on {topic} has more than {PAGE} holes and changes "
         "while it is read: pause its consumers, and read again"
@@ -38,7 +43,7 @@ def backlog_of(rest: Rest, topic: str, subscription: str) -> Backlog:
 
 def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
     """All pages of one state; None if it changed meanwhile."""
-    path = f"{topic_path(topic)}/subscription/{subscription}/ackState?limit={PAGE}"
+    path = f"{subscription_path(topic, subscription)}/ackState?limit={PAGE}"
     pages: list[Any] = []
     following = ""
     while True:

@@ -54,6 +54,7 @@ _TYPES: dict[str, DataType] = {
     "properties": MapType(StringType(), StringType()),
     "schema_version": LongType(),
     "redelivery_count": IntegerType(),
+    "deliver_at": TimestampType(),
 }
 
 

@@ -154,8 +154,11 @@ class _Live:
             since_ms = int((time.monotonic() - self._batch_at) * 1000)
             if self._frozen is None and limits.waits(rows, since_ms):
                 return start
-        if found != start:
-            self._batch_at = time.monotonic()
+        if found == start:
+            return start
+        self._batch_at = time.monotonic()
+        if self._options.subscription:
+            found = Offsets(found.places, found.sizes, self.driver.unfinished(start, found))
         return found
 
     def _pin_new(self, start: Offsets, ends: dict[str, Place]) -> None:
@@ -193,9 +196,8 @@ class _Live:
         }
         if new:
             client = self.driver.client
-            client.call(
-                ack_offsets(client.aio, self._options.subscription, Offsets(new, offsets.sizes))
-            )
+            due = Offsets(new, offsets.sizes, offsets.holds)
+            client.call(ack_offsets(client.aio, self._options.subscription, due))
             self._acked.update(new)
 
 

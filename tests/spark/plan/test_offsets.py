@@ -27,12 +27,13 @@ def test_the_order_of_topics_does_not_count(
 def test_they_come_back_from_json_as_the_same_text(
     places: dict[str, tuple[int, int, int]],
 ) -> None:
-    offsets = Offsets(places, {topic: 9 for topic, place in places.items() if place[2]})
+    sizes = {topic: 9 for topic, place in places.items() if place[2]}
+    offsets = Offsets(places, sizes, {topic: (3, 4, 0) for topic in places if topic < "c"})
     back = offsets_of(json.loads(offsets.to_json()))
-    assert (back, back.sizes) == (offsets, offsets.sizes)
+    assert (back, back.sizes, back.holds) == (offsets, offsets.sizes, offsets.holds)
     assert hash(back) == hash(offsets)
     # Spark writes what it was given with keys as they are, and compares the text.
-    assert json.dumps(back.to_value()) == json.dumps(offsets.to_value())
+    assert json.dumps(back.to_value()) == json.dumps(offsets.to_value()) == offsets.to_json()
 
 
 @given(OFFSETS, OFFSETS)
@@ -63,11 +64,19 @@ def test_a_partition_that_was_added_is_read_from_its_beginning() -> None:
         ({"v": 1, "topics": {"t": 3}}, "has no place"),
         ({"v": 1, "topics": {"t": {"l": 1, "e": "x", "b": 0}}}, "is no number"),
         ({"v": 1, "topics": {"t": {"l": 1, "e": True, "b": 0}}}, "is no number"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": 3}}}, "is no entry"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": [1]}}}, "is no entry"),
     ],
 )
 def test_what_is_no_offset_is_refused(value: object, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         offsets_of(value)
+
+
+def test_acks_do_not_go_beyond_what_is_held() -> None:
+    places = {"a": (1, 5, 2), "b": (1, 5, 2), "c": (1, 5, 2)}
+    offsets = Offsets(places, holds={"b": (1, 3, 0), "c": (1, 6, 0)})
+    assert [offsets.acked(topic) for topic in "abc"] == [(1, 5, 2), (1, 3, 0), (1, 5, 2)]
 
 
 def test_an_offset_is_compared_with_offsets_alone() -> None:

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.errors import UsageError
-from magnetar.spark.plan.rows import ROWS_MAX, Row, content_key, digest_of, first_number
+from magnetar.spark.plan.rows import (
+    ROWS_MAX,
+    Row,
+    content_key,
+    digest_of,
+    digest_of_values,
+    first_number,
+)
 
 ROWS = st.tuples(
     st.sampled_from(["t", "u", "1:t"]),
@@ -49,3 +56,15 @@ def test_numbers_grow_from_micro_batch_to_micro_batch() -> None:
     for bad in (-1, 1 << 31):
         with pytest.raises(UsageError, match="beyond"):
             first_number(bad)
+
+
+def test_values_have_a_digest_of_their_own() -> None:
+    digests = {
+        digest_of_values(b"ab", b"12", ["t"]),
+        digest_of_values(b"a", b"12", ["t"]),
+        digest_of_values(b"b2", b"1a", ["t"]),
+        digest_of_values(b"2ab", b"1", ["t"]),
+        digest_of_values(b"ab", b"12", ["t", "u"]),
+        digest_of([b"ab"], ["t"]),
+    }
+    assert len(digests) == 6

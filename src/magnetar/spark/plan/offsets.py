@@ -5,8 +5,9 @@
 
 One place for each topic partition: ledger, entry and batch index of the first message that
 is not read yet. `n` is there where the place is inside of a batch, and tells its size, which
-an ack of the first half needs. Keys are sorted: Spark compares offsets as text, and takes
-another order for new data.
+an ack of the first half needs. `h` is there where a message in chunks has begun before the
+place and ends behind it: the entry of its first chunk, up to which acks go. Keys are sorted:
+Spark compares offsets as text, and takes another order for new data.
 
 A partition that only the later of two offsets has was found meanwhile, and is read from the
 beginning. One that only the earlier has is gone.
@@ -27,13 +28,21 @@ Range: TypeAlias = tuple[str, Place, Place]
 
 @final
 class Offsets:
-    """A place for each topic partition, and the sizes of the batches that places are in."""
+    """A place for each topic partition, the sizes of the batches that places are in, and holds."""
 
     def __init__(
-        self, places: dict[str, Place] | None = None, sizes: dict[str, int] | None = None
+        self,
+        places: dict[str, Place] | None = None,
+        sizes: dict[str, int] | None = None,
+        holds: dict[str, Place] | None = None,
     ) -> None:
         self.places: Final[dict[str, Place]] = {} if places is None else places
         self.sizes: Final[dict[str, int]] = {} if sizes is None else sizes
+        self.holds: Final[dict[str, Place]] = {} if holds is None else holds
+
+    def acked(self, topic: str) -> Place:
+        """Up to where acks may go: not beyond the beginning of a message that is not whole yet."""
+        return min(self.places[topic], self.holds.get(topic, self.places[topic]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Offsets):
@@ -51,7 +60,9 @@ class Offsets:
             value: dict[str, object] = {"b": index, "e": entry, "l": ledger}
             if index > 0 and topic in self.sizes:
                 value["n"] = self.sizes[topic]
-            topics[topic] = value
+            if topic in self.holds:
+                value["h"] = list(self.holds[topic][:2])
+            topics[topic] = dict(sorted(value.items()))
         return {"topics": topics, "v": VERSION}
 
     def to_json(self) -> str:
@@ -83,6 +94,7 @@ def offsets_of(value: object) -> Offsets:
         raise _bad("`topics` is missing")
     places: dict[str, Place] = {}
     sizes: dict[str, int] = {}
+    holds: dict[str, Place] = {}
     for topic, fields in topics.items():
         if not isinstance(topic, str) or not isinstance(fields, dict):
             raise _bad(f"{topic!r:.80} has no place")
@@ -93,7 +105,12 @@ def offsets_of(value: object) -> Offsets:
         )
         if "n" in fields:
             sizes[topic] = _number(topic, fields["n"])
-    return Offsets(places, sizes)
+        if "h" in fields:
+            held = fields["h"]
+            if not isinstance(held, list) or len(held) != 2:
+                raise _bad(f"{topic}: {held!r:.40} is no entry")
+            holds[topic] = (_number(topic, held[0]), _number(topic, held[1]), 0)
+    return Offsets(places, sizes, holds)
 
 
 def _number(topic: str, value: object) -> int:

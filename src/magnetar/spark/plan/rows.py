@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from magnetar.errors import UsageError
 
-__all__ = ["ROWS_MAX", "Row", "content_key", "digest_of", "first_number"]
+__all__ = ["ROWS_MAX", "Row", "content_key", "digest_of", "digest_of_values", "first_number"]
 
 # Topic, value, key, ordering key, event time and deliver-at in ms, properties.
 Row: TypeAlias = tuple[
@@ -74,4 +74,14 @@ def digest_of(keys: list[bytes], targets: list[str]) -> str:
         total.update(_part(target.encode()))
     for key in keys:
         total.update(_part(key))
+    return total.hexdigest()
+
+
+def digest_of_values(data: bytes, ends: bytes, targets: list[str]) -> str:
+    """The same of rows that are nothing but values: all of them, and where each ends."""
+    total = hashlib.sha256(b"values %d\n" % len(targets))
+    for target in targets:
+        total.update(_part(target.encode()))
+    total.update(_part(ends))
+    total.update(data)
     return total.hexdigest()

@@ -1,0 +1,20 @@
+"""`magnetar pipeline`: work on topics that Spark does. Spark is imported when one is run."""
+
+import typer
+
+from magnetar.cli.pipeline_archive import archive
+from magnetar.cli.pipeline_audit import audit
+from magnetar.cli.pipeline_purge import purge
+from magnetar.cli.pipeline_redrive import redrive
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer(
+    help="Pipelines on Spark: archives of topics, and what subscriptions have not acked.",
+    no_args_is_help=True,
+)
+
+app.command()(archive)
+app.command()(audit)
+app.command()(purge)
+app.command()(redrive)

@@ -1,0 +1,128 @@
+"""`magnetar pipeline archive`: topics to Parquet or Delta, each message once."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal, cast
+
+import typer
+
+from magnetar.cli.option import pairs
+from magnetar.cli.pipeline_option import (
+    Conf,
+    Master,
+    ReportFile,
+    pipeline_target,
+    print_facts,
+    running,
+)
+from magnetar.errors import SettingsError
+
+__all__ = ["archive"]
+
+
+def archive(
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="The archive.")],
+    subscription: Annotated[
+        str,
+        typer.Option(
+            "-s", "--subscription", metavar="SUB", help="Acked behind the archive; made if missing."
+        ),
+    ],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("-t", "--topic", metavar="TOPIC", help="A topic; may be repeated."),
+    ] = None,
+    pattern: Annotated[
+        str, typer.Option("--pattern", metavar="REGEX", help="All topics that match.")
+    ] = "",
+    format: Annotated[
+        str, typer.Option("--format", metavar="parquet|delta", help="Of the archive.")
+    ] = "parquet",
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint", metavar="DIR", help="How far it is; _checkpoint in the archive if none."
+        ),
+    ] = "",
+    partition_by: Annotated[
+        str, typer.Option("--partition-by", metavar="day|hour", help="Of the publish time, in UTC.")
+    ] = "day",
+    columns: Annotated[
+        str, typer.Option("--columns", metavar="A,B", help="Only these; all if left out.")
+    ] = "",
+    continuous: Annotated[
+        bool, typer.Option("--continuous/--once", help="Until SIGTERM or Ctrl-C, or what is there.")
+    ] = False,
+    trigger: Annotated[
+        str, typer.Option("--trigger", metavar="TIME", help="Between micro-batches.")
+    ] = "10 seconds",
+    rows_max: Annotated[
+        int,
+        typer.Option("--max-rows", min=0, help="Of a micro-batch; 0 is no limit."),
+    ] = 1_000_000,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="A read option of the connector, such as valueSchema=topic; may be repeated.",
+        ),
+    ] = None,
+    report: ReportFile = None,
+    master: Master = "",
+    conf: Conf = None,
+) -> None:
+    """Write topics to Parquet or Delta, each message once, and ack what is written.
+
+    Killed at any moment, the same command goes on where it was.
+    """
+    from magnetar.spark.pipelines.archive import ArchiveOptions
+    from magnetar.spark.pipelines.archive import archive as run
+    from magnetar.spark.pipelines.report import Report
+
+    options = ArchiveOptions(
+        target=pipeline_target(),
+        subscription=subscription,
+        to=to,
+        topics=tuple(topics or ()),
+        pattern=pattern,
+        format=cast('Literal["parquet", "delta"]', _one_of("--format", format, "parquet", "delta")),
+        checkpoint=checkpoint,
+        partition_by=cast(
+            'Literal["day", "hour"]', _one_of("--partition-by", partition_by, "day", "hour")
+        ),
+        columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
+        continuous=continuous,
+        trigger=trigger,
+        rows_max=rows_max,
+        read=pairs("--option", read or []),
+    )
+    if bool(options.topics) == bool(pattern):
+        raise SettingsError("--topic", "give --topic or --pattern")
+    page = Report(f"Archive of {', '.join(options.topics) or pattern}") if report else None
+    with running("archive", options.target, master, conf) as spark, _stopped() as stop:
+        facts = run(spark, options, stop=stop, report=page)
+    print_facts(facts)
+    if page is not None and report is not None:
+        typer.echo(f"report: {page.write(report)}")
+
+
+def _one_of(name: str, value: str, *choices: str) -> str:
+    if value not in choices:
+        raise SettingsError(name, f"{value!r} is not one of {', '.join(choices)}")
+    return value
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    """Set by SIGTERM or Ctrl-C, so that a run ends in order."""
+    stop = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, lambda *_: stop.set()) for one in signals]
+    try:
+        yield stop
+    finally:
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)

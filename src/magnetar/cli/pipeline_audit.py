@@ -1,0 +1,100 @@
+"""`magnetar pipeline audit`: the state of a subscription."""
+
+from typing import Annotated, Any
+
+import typer
+
+from magnetar.cli.console import output, printable
+from magnetar.cli.option import Json, SubscriptionName
+from magnetar.cli.pipeline_option import (
+    Conf,
+    Master,
+    ReportFile,
+    pipeline_target,
+    print_facts,
+    running,
+)
+from magnetar.cli.pipeline_rows import print_rows
+from magnetar.cli.show import show_json
+
+__all__ = ["audit"]
+
+
+def audit(
+    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")],
+    subscription: SubscriptionName,
+    report: ReportFile = None,
+    as_json: Json = False,
+    master: Master = "",
+    conf: Conf = None,
+) -> None:
+    """Tell the state of a subscription: its backlog by age, key and producer, holes, suspects.
+
+    Nothing is disturbed.
+    """
+    from magnetar.spark.pipelines.audit import AuditOptions
+    from magnetar.spark.pipelines.audit import audit as run
+    from magnetar.spark.pipelines.audit_report import audit_report
+
+    options = AuditOptions(pipeline_target(), topic, subscription)
+    with running("audit", options.target, master, conf) as spark:
+        facts = run(spark, options)
+    written = audit_report(facts).write(report) if report is not None else None
+    if as_json:
+        show_json(facts)
+        return
+    _print(facts)
+    if written is not None:
+        typer.echo(f"\nreport: {written}")
+
+
+def _print(facts: dict[str, Any]) -> None:
+    print_facts(
+        {
+            "topic": facts["topic"],
+            "subscription": f"{facts['subscription']}, {facts['type']}",
+            "backlog": facts["messages"],
+            "oldest": facts["oldest_age"],
+            "keys": facts["key_count"],
+            "holes": facts["hole_count"],
+            "partly acked batches": facts["batch_count"],
+            "overtaken": facts["overtaken"],
+            "stuck keys": facts["stuck_key_count"],
+            "undecodable": facts["undecodable"] if facts["decoded"] else "no schema",
+            "delayed": facts["delayed"],
+        }
+    )
+    if facts["findings"]:
+        console = output()
+        console.print()
+        for finding in facts["findings"]:
+            console.print(f"! {printable(finding)}")
+    ages = [row for row in facts["ages"] if row["messages"]]
+    print_rows("By age", {"age": "age", "messages": "messages#"}, ages)
+    times = {"messages": "messages#", "oldest": "oldest~", "newest": "newest~"}
+    print_rows("By key", {"key": "key", **times}, facts["keys"])
+    print_rows("By producer", {"producer": "producer", **times}, facts["producers"])
+    print_rows("Stuck keys", {"stuck": "key", **times}, facts["stuck_keys"])
+    holes = {"first": "first~", "last": "last~", "entries": "entries#", "topic": "topic"}
+    print_rows(f"The largest of {facts['hole_count']:,} holes", holes, facts["holes"], 5)
+    suspects = {
+        "position": "position~",
+        "age": "age~",
+        "redeliveries": "given back#",
+        "key": "key",
+        "value": "value",
+    }
+    print_rows("Overtaken", suspects, facts["suspects"]["overtaken"], 5)
+    print_rows("Given back most often", suspects, facts["suspects"]["redelivered"], 5)
+    bad = {"position": "position~", "age": "age~", "producer": "producer", "problem": "problem"}
+    print_rows("Undecodable", bad, facts["suspects"]["undecodable"], 5)
+    due = {"due": "due~", "position": "position~", "key": "key", "value": "value"}
+    print_rows("Delayed, the next", due, facts["suspects"]["delayed"], 5)
+    consumers = {
+        "consumer": "consumer",
+        "address": "address~",
+        "unacked": "unacked#",
+        "permits": "permits#",
+        "blocked": "blocked~",
+    }
+    print_rows("Consumers", consumers, facts["consumers"])

@@ -1,0 +1,78 @@
+"""What all commands of `magnetar pipeline` have: where Spark is, and how a run is told of."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from magnetar.cli.console import output, printable, warn
+from magnetar.cli.option import pairs
+from magnetar.cli.target import current
+from magnetar.errors import MagnetarError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from magnetar.spark.pipelines.target import Target
+
+__all__ = ["Conf", "Master", "ReportFile", "pipeline_target", "print_facts", "running"]
+
+Master: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="A Spark cluster, as spark://host:7077; without it Spark runs here.",
+    ),
+]
+Conf: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated."),
+]
+ReportFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report there.")
+]
+
+
+def pipeline_target() -> "Target":
+    """The broker of this command, for a pipeline. Raises SettingsError."""
+    from magnetar.spark.pipelines.target import Target
+
+    found = current()
+    return Target(
+        found.url,
+        found.admin_url,
+        token=found.token(),
+        tls_trust_certs=found.tls_trust_certs or "",
+        tls_certificate=found.tls_certificate or "",
+        tls_key=found.tls_key or "",
+    )
+
+
+@contextmanager
+def running(
+    name: str, target: "Target", master: str, conf: list[str] | None
+) -> "Iterator[SparkSession]":
+    """A Spark for the command, which ends with it; says where its log is if it fails."""
+    from magnetar.spark.pipelines.session import session
+
+    settings = pairs("--conf", conf or [])
+    try:
+        with session(name, target, master=master, conf=settings) as spark:
+            yield spark
+    except MagnetarError as error:
+        for note in getattr(error, "__notes__", []):
+            warn(note)
+        raise
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Names and values, a line each."""
+    from magnetar.spark.pipelines.report import shown
+
+    console = output()
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        console.print(f"{name:{width}}  {printable(shown(value))}")

@@ -1,0 +1,34 @@
+"""What pipelines found, as tables on the terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from magnetar.cli.console import output, print_table, printable
+from magnetar.cli.show import grid
+
+__all__ = ["print_rows"]
+
+# A cell that would fold over many lines.
+CELL_MAX = 100
+
+
+def print_rows(
+    title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], most: int = 10
+) -> None:
+    """A table of some rows under a title; `columns` has the heading of each field, as `grid` does.
+
+    Nothing is printed of no rows.
+    """
+    from magnetar.spark.pipelines.report import shown
+
+    if not rows:
+        return
+    console = output()
+    console.print(f"\n{title}")
+    table = grid(*columns.values())
+    for row in rows[:most]:
+        texts = [printable(shown(row[name])) for name in columns]
+        table.add_row(*(t if len(t) <= CELL_MAX else f"{t[: CELL_MAX - 1]}\u2026" for t in texts))
+    print_table(console, table)
+    if len(rows) > most:
+        console.print(f"and {len(rows) - most:,} more: see --json or --report")

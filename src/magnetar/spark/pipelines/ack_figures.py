@@ -1,0 +1,96 @@
+"""What the ack states of a subscription say: how far it is, its holes, its partly acked batches."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from magnetar.spark.pipelines.subscription import Subscription
+from magnetar.spark.snapshot import state_of
+
+__all__ = ["AckFigures"]
+
+# Holes and batches that are named; of others there is the number.
+NAMED = 10
+# Entries that consumers gave back most often, of each topic partition.
+REDELIVERED = 20
+
+
+class AckFigures:
+    """The state of each topic partition at one moment."""
+
+    def __init__(self, subscription: Subscription, topics: Iterable[str]) -> None:
+        self.partitions: list[dict[str, Any]] = []
+        # The last entry of each partition that anything was acked of, if there are holes.
+        self.last_acked: dict[str, tuple[int, int]] = {}
+        # How often an entry was given back, by topic and position.
+        self.redelivered: dict[tuple[str, str], int] = {}
+        self._holes: list[dict[str, Any]] = []
+        self._batches: list[dict[str, Any]] = []
+        for topic in topics:
+            self._add(subscription, topic)
+
+    def _add(self, subscription: Subscription, topic: str) -> None:
+        pages = state_of(subscription.rest, topic, subscription.name)
+        holes = _joined([hole for page in pages for hole in page["holes"]])
+        batches = [batch for page in pages for batch in page["batches"]]
+        state = pages[0]
+        self.partitions.append(
+            {
+                "topic": topic,
+                "mark_delete": state["markDeletePosition"],
+                "last_acked": state["lastAckedPosition"],
+                "last": state["lastPosition"],
+                "messages": state["msgBacklogMessages"],
+                "entries": state["msgBacklog"],
+                "holes": len(holes),
+                "acked_ranges": state["ackedRanges"],
+                "partly_acked": state["partiallyAckedBatches"],
+            }
+        )
+        if holes or batches:
+            self.last_acked[topic] = _position(state["lastAckedPosition"])
+        self._holes += [{"topic": topic, **hole} for hole in holes]
+        self._batches += [
+            {
+                "topic": topic,
+                "position": batch["position"],
+                "size": batch["batchSize"],
+                "remaining": len(batch["remaining"]),
+            }
+            for batch in batches
+        ]
+        path = f"{subscription.path(topic)}/ackState?limit=1&redelivered={REDELIVERED}"
+        for entry in subscription.rest.get(path).get("redelivered", []):
+            self.redelivered[topic, entry["position"]] = entry["count"]
+
+    def facts(self) -> dict[str, Any]:
+        largest = sorted(self._holes, key=lambda hole: -hole["entries"])
+        fullest = sorted(self._batches, key=lambda batch: -batch["remaining"])
+        return {
+            "partitions": self.partitions,
+            "hole_count": len(self._holes),
+            "holes": largest[:NAMED],
+            "batch_count": len(self._batches),
+            "batches": fullest[:NAMED],
+        }
+
+
+def _joined(holes: list[Any]) -> list[dict[str, Any]]:
+    """Holes with their sizes; one that a page ended in is one again."""
+    found: list[dict[str, Any]] = []
+    for hole in holes:
+        first, last = _position(hole["first"]), _position(hole["last"])
+        if found:
+            before = _position(found[-1]["last"])
+            if (before[0], before[1] + 1) == first:
+                found[-1]["last"] = hole["last"]
+                found[-1]["entries"] += last[1] - first[1] + 1
+                continue
+        found.append(
+            {"first": hole["first"], "last": hole["last"], "entries": last[1] - first[1] + 1}
+        )
+    return found
+
+
+def _position(text: str) -> tuple[int, int]:
+    ledger, _, entry = text.partition(":")
+    return int(ledger), int(entry)

@@ -1,0 +1,184 @@
+"""A lane of a redrive: letters in the order of their numbers, each once, in an executor.
+
+A letter's number in the plan is its sequence id, and the names of the producers follow from the
+plan and the lane. So whoever sends a lane again, the broker says what it has of it already, and
+deduplication refuses what an earlier run may still have on its way.
+
+The rows that are given back name the letters that are with their topics now, those of an earlier
+run included: they may be acknowledged.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from magnetar.client.bulk import BulkClient
+from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.options import ProducerOptions
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.schema import BytesSchema, Schema
+from magnetar.client.schema_info import SchemaInfo
+from magnetar.errors import ProducerBusy
+from magnetar.model import MessageId
+from magnetar.protocol import MESSAGE_SIZE_MAX
+from magnetar.spark.connect import client_of
+from magnetar.spark.pipelines.letters import key_text, restored, target_of
+from magnetar.spark.plan.options import WriteOptions
+
+__all__ = ["SENT", "Lanes"]
+
+# What comes back of each letter.
+SENT = "topic string, message_id binary, fresh boolean"
+# The producer of a run that was killed is there until the broker has noticed.
+BUSY_S = 60.0
+BUSY_POLL_S = 0.5
+PENDING_MAX = 5000
+
+
+class Lanes:
+    """What tasks are told: how to connect, whose run it is, where letters go, how fast."""
+
+    def __init__(
+        self, options: dict[str, str], run: str, targets: dict[str, list[str]], rate: float
+    ) -> None:
+        self.options = options
+        self.run = run
+        self.targets = targets
+        # Letters in a second; 0 is as fast as it goes.
+        self.rate = rate
+
+    def send(self, batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        """For `mapInArrow`: rows of letters, those of a lane in their order."""
+        given = {**self.options, "delivery": "atLeastOnce"}
+        client = client_of(WriteOptions(given).connection)
+        sent = client.call(_Sender(client, self).send_all(batches))
+        columns = [[row[i] for row in sent] for i in range(3)]
+        kinds = (pa.string(), pa.binary(), pa.bool_())
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["topic", "message_id", "fresh"])
+
+
+class _Registered(Schema):
+    """A schema as a topic has it, for bytes that are encoded already."""
+
+    def __init__(self, info: SchemaInfo) -> None:
+        self._schema_info = info
+
+
+class _Open:
+    """A producer, and what the broker had of it when it was opened."""
+
+    def __init__(self, producer: EngineProducer) -> None:
+        self.producer = producer
+        self.last: int = producer.last_sequence_id
+
+
+class _Sender:
+    def __init__(self, client: BulkClient, lanes: Lanes) -> None:
+        self._client = client
+        self._lanes = lanes
+        self._open: dict[tuple[str, str], _Open] = {}
+        self._schemas: dict[tuple[str, int], Schema] = {}
+        self._error: Exception | None = None
+        # When the first letter of this task went, and how many did.
+        self._began = 0.0
+        self._sent = 0
+
+    async def send_all(self, batches: Iterator["pa.RecordBatch"]) -> list[tuple[str, bytes, bool]]:
+        """Returns when the broker keeps all of them; raises what went wrong."""
+        done: list[tuple[str, bytes, bool]] = []
+        try:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    done.append((row["topic"], row["message_id"], await self._send(row)))
+            await asyncio.gather(*(one.producer.flush() for one in self._open.values()))
+        finally:
+            await asyncio.gather(*(one.producer.close() for one in self._open.values()))
+        if self._error is not None:
+            raise self._error
+        return done
+
+    async def _send(self, row: dict[str, Any]) -> bool:
+        """Sends a letter, if the broker lacks it; says whether it did."""
+        key, value, number = key_text(row["key"]), row["value"], row["number"]
+        targets = self._lanes.targets[row["target"]]
+        target = target_of(number, key, row["came_from"], targets)
+        large = value is not None and len(value) > MESSAGE_SIZE_MAX * 9 // 10
+        producer = await self._producer(target, row, large)
+        if number <= producer.last:
+            return False
+        if self._error is not None:
+            raise self._error
+        await self._keep_pace()
+        await producer.producer.send_when_room(
+            Outgoing(
+                value or b"",
+                self._settled,
+                properties=restored(json.loads(row["properties"])),
+                partition_key=key,
+                ordering_key=row["ordering_key"],
+                event_timestamp=row["event_ms"] or 0,
+                sequence_id=number,
+                null_value=value is None,
+            )
+        )
+        return True
+
+    def _settled(self, error: Exception | None, id: MessageId | None) -> None:
+        if error is not None and self._error is None:
+            self._error = error
+
+    async def _keep_pace(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._sent == 0:
+            self._began = loop.time()
+        if self._lanes.rate:
+            due = self._began + self._sent / self._lanes.rate
+            if due > loop.time():
+                await asyncio.sleep(due - loop.time())
+        self._sent += 1
+
+    async def _producer(self, target: str, row: dict[str, Any], large: bool) -> _Open:
+        version = row["schema_version"]
+        suffix = "" if version is None else f"-v{version}"
+        name = f"redrive-{self._lanes.run}-{row['lane']}{suffix}{'-large' if large else ''}"
+        found = self._open.get((target, name))
+        if found is None:
+            schema = await self._schema(row["topic"], version)
+            producer = await self._opened(target, name, schema, large=large)
+            found = self._open[target, name] = _Open(producer)
+        return found
+
+    async def _schema(self, topic: str, version: int | None) -> Schema:
+        if version is None:
+            return BytesSchema()
+        found = self._schemas.get((topic, version))
+        if found is None:
+            raw = version.to_bytes(8, "big", signed=True)
+            found = _Registered(await self._client.aio._engine.schema_info(topic, raw))
+            self._schemas[topic, version] = found
+        return found
+
+    async def _opened(
+        self, target: str, name: str, schema: Schema, *, large: bool
+    ) -> EngineProducer:
+        engine = self._client.aio._engine
+        options = ProducerOptions(
+            producer_name=name,
+            batching_enabled=not large,
+            chunking_enabled=large,
+            max_pending_messages=PENDING_MAX,
+        )
+        give_up = asyncio.get_running_loop().time() + BUSY_S
+        while True:
+            producer = EngineProducer(engine, target, options, schema)
+            try:
+                await engine.open(producer)
+                return producer
+            except ProducerBusy:
+                if asyncio.get_running_loop().time() > give_up:
+                    raise
+                await asyncio.sleep(BUSY_POLL_S)

@@ -1,0 +1,91 @@
+"""A subscription as admin REST tells of it, over all partitions of its topic."""
+
+from typing import Any
+
+from magnetar.errors import (
+    NotAllowedError,
+    OperationNotSupported,
+    SettingsError,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
+from magnetar.model import TopicName
+from magnetar.spark.rest import Rest, subscription_path, topic_path
+
+__all__ = ["Subscription", "partitions_of", "subscriptions_of"]
+
+# Of these, messages cannot be skipped one by one.
+_IN_ORDER = ("Exclusive", "Failover")
+
+
+class Subscription:
+    """One subscription; what is asked is asked of the broker each time."""
+
+    def __init__(self, rest: Rest, topic: str, subscription: str) -> None:
+        """Raises TopicNotFound, SubscriptionNotFound, SettingsError."""
+        if not subscription:
+            raise SettingsError("subscription", "it has no name")
+        self.rest = rest
+        self.topic = str(TopicName.parse(topic))
+        self.name = subscription
+        self.partitions: list[str] = partitions_of(rest, self.topic)
+        self.stats()
+
+    def stats(self) -> dict[str, Any]:
+        """Stats by topic partition; those where it does not exist are left out."""
+        found: dict[str, Any] = {}
+        others: set[str] = set()
+        for partition in self.partitions:
+            there = self.rest.get(f"{topic_path(partition)}/stats")["subscriptions"]
+            others.update(there)
+            if self.name in there:
+                found[partition] = there[self.name]
+        if not found:
+            names = f"there are {', '.join(sorted(others))}" if others else "there is none"
+            raise SubscriptionNotFound(f"{self.topic} has no subscription {self.name}: {names}")
+        return found
+
+    def backlog(self) -> int:
+        """How many messages are not acknowledged."""
+        stats = self.stats().values()
+        if any("msgBacklogMessages" not in one for one in stats):
+            raise OperationNotSupported(
+                "this broker does not tell single messages of a backlog: it is no Magnetar"
+            )
+        return sum(int(one["msgBacklogMessages"]) for one in stats)
+
+    def require_skips(self) -> None:
+        """Raises NotAllowedError if single messages of it cannot be skipped."""
+        for partition, one in self.stats().items():
+            if one["type"] in _IN_ORDER:
+                raise NotAllowedError(
+                    f"{self.name} of {partition} is {one['type']}: single messages are skipped on "
+                    "Shared and Key_Shared ones only, which it is once such a consumer subscribes"
+                )
+
+    def path(self, partition: str) -> str:
+        return subscription_path(partition, self.name)
+
+
+def partitions_of(rest: Rest, topic: str) -> list[str]:
+    """The topic partitions of a topic, or itself. Raises TopicNotFound."""
+    name = TopicName.parse(topic)
+    if not name.persistent:
+        raise SettingsError("topic", f"{name} is not persistent: it stores nothing")
+    try:
+        count = int(rest.get(f"{topic_path(topic)}/partitions")["partitions"])
+        if count > 0:
+            return [str(name.with_partition(number)) for number in range(count)]
+        rest.get(f"{topic_path(topic)}/stats")
+    except TopicNotFound:
+        raise TopicNotFound(f"there is no topic {name}") from None
+    return [str(name)]
+
+
+def subscriptions_of(rest: Rest, topic: str) -> list[str]:
+    """The durable subscriptions of a topic."""
+    found: set[str] = set()
+    for partition in partitions_of(rest, topic):
+        stats = rest.get(f"{topic_path(partition)}/stats")["subscriptions"]
+        found.update(name for name, one in stats.items() if one.get("isDurable", True))
+    return sorted(found)

@@ -1,0 +1,107 @@
+"""The archive as jobs that Spark starts: by spark-submit, and as a declarative pipeline."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+from support.broker_process import BrokerProcess
+from support.java import find_java
+from support.tables import path_of
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+Publish = Callable[..., None]
+
+
+def texts(count: int) -> list[str]:
+    return [f"v{i}" for i in range(count)]
+
+
+def backlog(rest: httpx.Client, topic: str) -> int:
+    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
+    found: int = stats["subscriptions"]["archive"]["msgBacklogMessages"]
+    return found
+
+
+def run(command: list[str], directory: Path) -> None:
+    """A command of PySpark's, with this interpreter for its workers."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYSPARK_GATEWAY_PORT"},
+        "JAVA_HOME": str(find_java()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(directory),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    ran = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def values(spark: SparkSession, path: Path) -> list[str]:
+    rows = spark.read.parquet(str(path)).select("value").collect()
+    return sorted(row.value.decode() for row in rows)
+
+
+@pytest.fixture
+def scratch(spark: SparkSession, tmp_path: Path) -> Path:
+    """A directory, where there is a Java."""
+    return tmp_path
+
+
+def test_spark_submit(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    publish: Publish,
+    topic: str,
+    rest: httpx.Client,
+    scratch: Path,
+) -> None:
+    publish(topic, texts(40), batch=7)
+    submit = ["spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
+    conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.log.level=ERROR"]
+    at = ["--url", broker.url, "--admin-url", broker.http_url]
+    archive = ["archive", "--topic", topic, "--subscription", "archive", "--to", "out"]
+    run(
+        [*submit, *conf, str(EXAMPLES / "spark" / "pipeline.py"), *at, "pipeline", *archive],
+        scratch,
+    )
+    assert values(spark, scratch / "out") == sorted(texts(40))
+    assert backlog(rest, topic) == 0
+
+
+def test_a_declarative_pipeline(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    publish: Publish,
+    topic: str,
+    rest: httpx.Client,
+    scratch: Path,
+) -> None:
+    publish(topic, texts(40), batch=7, partition_key="alice")
+    project = scratch / "project"
+    shutil.copytree(EXAMPLES / "spark_pipelines" / "archive", project)
+    spec = project / "spark-pipeline.yml"
+    changed = spec.read_text()
+    for before, after in (
+        ("file:///tmp/magnetar-archive", scratch.as_uri()),
+        ("pulsar://127.0.0.1:6650", broker.url),
+        ("topics: orders", f"topics: {topic}"),
+    ):
+        assert before in changed
+        changed = changed.replace(before, after)
+    spec.write_text(changed)
+    warehouse = scratch / "warehouse"
+    conf = ["--conf", f"spark.sql.warehouse.dir={warehouse}", "--conf", "spark.ui.enabled=false"]
+    run(["spark-pipelines", "run", "--remote", "local[2]", *conf], project)
+    assert values(spark, warehouse / "messages") == sorted(texts(40))
+    (row,) = spark.read.parquet(str(warehouse / "messages_by_key")).collect()
+    assert (row["key"], row["count"]) == (b"alice", 40)
+    assert backlog(rest, topic) == 0

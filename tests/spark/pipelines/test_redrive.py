@@ -1,0 +1,332 @@
+"""Dead letters back to their topics: each once, whatever is killed, and nothing else of theirs."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from spark.pipelines.archive_process import ArchiveProcess
+from support.broker_process import BrokerProcess
+from support.java import find_java
+from support.tables import path_of
+from typer.testing import CliRunner
+
+import magnetar
+from magnetar.cli.app import app
+from magnetar.cli.pipeline_redrive import rate_of
+from magnetar.errors import NotAllowedError, SettingsError, TopicNotFound
+from magnetar.schema import Integer, JsonSchema, Record
+from magnetar.spark.pipelines.letters import key_text, lane_of, restored, target_of
+from magnetar.spark.pipelines.redrive import RedriveOptions, _steps, redrive, redrive_report
+from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
+from magnetar.spark.pipelines.submit import arranged
+from magnetar.spark.pipelines.subscription import subscriptions_of
+from magnetar.spark.pipelines.target import Target
+
+EARLIEST = magnetar.InitialPosition.Earliest
+
+
+# ---- Rules -------------------------------------------------------------------
+
+KEYS = st.one_of(st.none(), st.text(max_size=5))
+
+
+@given(st.integers(0, 10**6), KEYS, st.integers(-1, 9), st.integers(1, 8), st.integers(1, 4))
+def test_letters_of_a_key_stay_together(
+    number: int, key: str | None, came_from: int, count: int, lanes: int
+) -> None:
+    names = [f"t-partition-{i}" for i in range(count)]
+    target = target_of(number, key, came_from, names)
+    assert target in names
+    assert 0 <= lane_of(number, key, lanes) < lanes
+    if key is not None:
+        assert target == target_of(number + 1, key, -1, names)
+        assert lane_of(number, key, lanes) == lane_of(number + 7, key, lanes)
+    elif 0 <= came_from < count:
+        assert target == names[came_from]
+
+
+def test_properties_are_as_they_were() -> None:
+    own = {"a": "b", "REDRIVE_COUNT": "2"}
+    added = {
+        "REAL_TOPIC": "t",
+        "REAL_SUBSCRIPTION": "s",
+        "ORIGIN_MESSAGE_ID": "1:2:3",
+        "ORIGIN_MESSAGE_IDY_TIME": "1:2:3",
+        "RECONSUMETIMES": "4",
+        "DELAY_TIME": "100",
+    }
+    assert restored({**own, **added}) == {"a": "b", "REDRIVE_COUNT": "3"}
+    assert restored({"REDRIVE_COUNT": "many"}) == {"REDRIVE_COUNT": "1"}
+    assert (key_text(None), key_text(b"k"), key_text(b"\xff")) == (None, "k", "/w==")
+
+
+@given(st.integers(0, 50_000), st.integers(0, 100_000), st.sampled_from([0.0, 0.1, 7.0, 1e6]))
+def test_steps_cover_all_letters_once(done: int, count: int, rate: float) -> None:
+    steps = [] if rate == 0.1 and count > 100 else list(_steps(done, count, rate))
+    assert steps == sorted(steps)
+    if steps:
+        assert (steps[0][0], steps[-1][1]) == (done, count)
+        assert all(a[1] == b[0] for a, b in pairwise(steps))
+
+
+def test_arguments() -> None:
+    for text in ("0", "-1", "fast", "5/", "5/d", "nan", "inf"):
+        with pytest.raises(SettingsError, match="rate: "):
+            rate_of(text)
+    assert arranged(["--where", "a", "--url", "u", "--apply"]) == (
+        ["--url", "u"],
+        ["--where", "a", "--apply"],
+    )
+    assert arranged(["--url"]) == (["--url"], [])
+
+
+# ---- With a broker -----------------------------------------------------------
+
+
+def letters(
+    client: magnetar.Client, dlq: str, numbers: range, real: Callable[[int], str], **more: Any
+) -> None:
+    """Dead letters as consumers publish them."""
+    producer = client.create_producer(dlq, **more)
+    for n in numbers:
+        properties = {
+            "n": str(n),
+            "REAL_TOPIC": real(n),
+            "REAL_SUBSCRIPTION": "s",
+            "ORIGIN_MESSAGE_ID": f"1:{n}:-1",
+        }
+        producer.send_async(
+            b"v%d" % n,
+            lambda result, id: None,
+            properties=properties,
+            partition_key=f"k{n % 5}" if n % 2 else None,
+            event_timestamp=1000 + n,
+        )
+    producer.flush()
+    producer.close()
+
+
+def arrived(client: magnetar.Client, topics: list[str]) -> list[magnetar.Message]:
+    found = []
+    for topic in topics:
+        reader = client.create_reader(topic, magnetar.MessageId.earliest)
+        while reader.has_message_available():
+            found.append(reader.read_next(10_000))
+        reader.close()
+    return found
+
+
+def backlog(rest: httpx.Client, topic: str, subscription: str) -> int:
+    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
+    found: int = stats["subscriptions"][subscription]["msgBacklogMessages"]
+    return found
+
+
+def test_letters_go_back_where_they_come_from(
+    spark: SparkSession,
+    target: Target,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+    checkpoint: str,
+    tmp_path: Path,
+) -> None:
+    """Real ones: messages of a partitioned topic with a schema, refused until they die."""
+
+    class Order(Record):
+        id = Integer()
+
+    rest.put(f"{path_of(topic)}/partitions", json=2).raise_for_status()
+    partitions = [f"{topic}-partition-{i}" for i in range(2)]
+    policy = magnetar.ConsumerDeadLetterPolicy(1, initial_subscription_name="ops")
+    consumer = client.subscribe(
+        topic,
+        "s",
+        magnetar.ConsumerType.Shared,
+        schema=JsonSchema(Order),
+        initial_position=EARLIEST,
+        dead_letter_policy=policy,
+        negative_ack_redelivery_delay_ms=1,
+    )
+    producer = client.create_producer(topic, schema=JsonSchema(Order))
+    for n in range(12):
+        producer.send(
+            Order(id=n), partition_key=f"k{n}", properties={"n": str(n)}, event_timestamp=1 + n
+        )
+    before = {m.properties()["n"]: m for m in arrived(client, partitions)}
+    dlq = f"{partitions[0]}-s-DLQ"
+    while True:
+        dlqs = [f"{partition}-s-DLQ" for partition in partitions]
+        there = [dlq for dlq in dlqs if rest.get(f"{path_of(dlq)}/stats").status_code == 200]
+        if sum(backlog(rest, dlq, "ops") for dlq in there) == 12:
+            break
+        try:
+            consumer.negative_acknowledge(consumer.receive(200))
+        except magnetar.Timeout:
+            continue
+    consumer.close()
+    dlq = max(there, key=lambda one: backlog(rest, one, "ops"))
+    count = backlog(rest, dlq, "ops")
+
+    shown = redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint))
+    assert (shown["subscription"], shown["matched"], shown["redriven"]) == ("ops", count, 0)
+    assert shown["targets"] == [{"target": topic, "messages": count}]
+    assert "A dry run" in redrive_report(shown).to_html()
+    assert backlog(rest, dlq, "ops") == count
+
+    ids = sorted(int(json.loads(row["value"])["id"]) for row in shown["sample"])
+    some = f"value.id <= {ids[1]}"
+    page = tmp_path / "redrive.html"
+    root = ["--url", target.service_url, "--admin-url", target.admin_url]
+    command = [*root, "pipeline", "redrive", "-t", dlq, "--where", some, "--checkpoint", checkpoint]
+    done = CliRunner().invoke(app, [*command, "--apply", "--report", str(page), "--rate", "500/s"])
+    assert done.exit_code == 0, done.output
+    assert "redriven                2" in done.stdout
+    assert "Redrive of" in page.read_text()
+    assert backlog(rest, dlq, "ops") == count - 2
+    back = [m for m in arrived(client, partitions) if "REDRIVE_COUNT" in m.properties()]
+    assert sorted(int(m.properties()["n"]) for m in back) == ids[:2]
+    for message in back:
+        first = before[message.properties()["n"]]
+        assert message.data() == first.data()
+        assert message.properties() == {**first.properties(), "REDRIVE_COUNT": "1"}
+        assert message.partition_key() == first.partition_key()
+        assert message.event_timestamp() == first.event_timestamp()
+        assert message.topic_name() == first.topic_name()
+        assert message.schema_version() == first.schema_version()
+    # Deduplication is off again, as it was, and nothing is left of the plan.
+    assert not rest.get(f"{path_of(topic)}/deduplicationEnabled?applied=true").json()
+    assert not any(Path(checkpoint).glob("*"))
+
+
+def test_killed_in_the_middle_each_letter_is_back_once(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    target: Target,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+    checkpoint: str,
+    tmp_path: Path,
+) -> None:
+    rest.put(f"{path_of(topic)}/partitions", json=2).raise_for_status()
+    partitions = [f"{topic}-partition-{i}" for i in range(2)]
+    dlq = f"{topic}-s-DLQ"
+    client.subscribe(dlq, "ops", magnetar.ConsumerType.Shared, initial_position=EARLIEST).close()
+    # Without it the broker would delete what is not needed any more.
+    client.subscribe(topic, "keep").close()
+    batches = {"batching_enabled": True, "batching_max_messages": 20}
+    letters(client, dlq, range(400), lambda n: partitions[n % 2], **batches)
+
+    home = find_java()
+    assert home is not None
+    root = ["--url", broker.url, "--admin-url", broker.http_url, "pipeline", "redrive"]
+    arguments = ["-t", dlq, "--where", "properties['n'] < '4'", "--rate", "25/s", "--apply"]
+    more = ["--checkpoint", checkpoint, "--master", "local[2]"]
+    process = ArchiveProcess([*root, *arguments, *more], tmp_path / "scratch", str(home))
+    chosen = sorted(n for n in range(400) if str(n) < "4")
+    try:
+        deadline = time.monotonic() + 300
+        # Within the second step: some are acknowledged, some only sent, most are neither.
+        while sum(backlog(rest, one, "keep") for one in partitions) < 150:
+            assert process.runs, process.output
+            assert time.monotonic() < deadline, process.output
+            time.sleep(0.1)
+    finally:
+        process.kill("all")
+        process.end()
+    left = 400 - backlog(rest, dlq, "ops")
+    there = len(arrived(client, partitions))
+    assert 0 < left <= there < len(chosen)
+
+    with pytest.raises(SettingsError, match=r"where: .* not finished, \d+ of its 334 letters"):
+        redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint, apply=True))
+    options = RedriveOptions(
+        target, dlq, where="properties['n'] < '4'", checkpoint=checkpoint, apply=True
+    )
+    facts = redrive(spark, options)
+    assert facts["redriven"] + there == len(chosen)
+    assert facts["were_back"] == there - facts["resumed_at"] > 0
+    assert facts["backlog_after"] == 400 - len(chosen)
+    back = Counter(int(m.properties()["n"]) for m in arrived(client, partitions))
+    assert back == Counter(chosen)
+    again = redrive(spark, options)
+    assert (again["matched"], again["redriven"]) == (0, 0)
+
+
+def test_letters_that_cannot_go(
+    spark: SparkSession,
+    target: Target,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+    checkpoint: str,
+) -> None:
+    dlq = f"{topic}-DLQ"
+
+    def run(**more: Any) -> dict[str, Any]:
+        return redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint, **more))
+
+    with pytest.raises(TopicNotFound, match="there is no topic"):
+        run()
+    rest.put(path_of(topic)).raise_for_status()
+    letters(client, dlq, range(3), lambda n: f"{topic}-gone" if n else topic)
+    shown = run()
+    # There is no subscription, and looking makes none.
+    assert (shown["subscription"], shown["matched"], shown["backlog_before"]) == ("redrive", 3, 3)
+    assert subscriptions_of(target.rest(), dlq) == []
+    with pytest.raises(TopicNotFound, match=f"2 letters come from {topic}-gone, which is not"):
+        run(apply=True)
+    client.create_producer(dlq).send(b"stray", partition_key="k1")
+    with pytest.raises(SettingsError, match="to: 1 letters do not say where they come from"):
+        run(apply=True, where="key = 'k1' and value = 'stray'")
+    with pytest.raises(SettingsError, match=r"where: .*`nope`"):
+        run(apply=True, where="nope")
+    with pytest.raises(SettingsError, match=r"to: .* is where the letters are"):
+        run(to=dlq)
+    with pytest.raises(SettingsError, match="rate: -1"):
+        run(rate=-1)
+    assert arrived(client, [topic]) == []
+    assert subscriptions_of(target.rest(), dlq) == []
+
+    other = f"{topic}-other"
+    rest.put(path_of(other)).raise_for_status()
+    facts = run(apply=True, to=other)
+    assert (facts["redriven"], facts["backlog_after"]) == (4, 0)
+    assert sorted(m.data() for m in arrived(client, [other])) == [b"stray", b"v0", b"v1", b"v2"]
+
+    client.subscribe(dlq, "second", magnetar.ConsumerType.Exclusive).close()
+    with pytest.raises(SettingsError, match="has redrive, second: which one's"):
+        run()
+    with pytest.raises(NotAllowedError, match="is Exclusive"):
+        run(subscription="second")
+
+
+def test_a_plan_is_there_whole_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    store = PlanStore(spark, str(tmp_path / "plan"))
+    assert (store.load(), store.done()) == (None, 0)
+    asked = {"topic": "t", "subscription": "s", "where": "", "to": ""}
+    plan = Plan.made(**asked, count=9, lanes=2, targets={"t": ["t"]}, deduplication={"t": None})
+    store.save(plan)
+    for done in (3, 7):
+        store.mark(done)
+    found = store.load()
+    assert found is not None
+    assert (found.value, store.done()) == (plan.value, 7)
+    store.require_same(found, asked)
+    with pytest.raises(SettingsError, match=r"where: .* 7 of its 9 letters are back"):
+        store.require_same(found, {**asked, "where": "x"})
+    store.clear()
+    assert (store.load(), store.done()) == (None, 0)
+    (tmp_path / "plan" / "plan.json").write_text("{")
+    with pytest.raises(SettingsError, match="is no plan of a redrive"):
+        store.load()
