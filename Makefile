@@ -9,7 +9,7 @@ LOG := .build/interpreted.log
 # What runs interpreted too.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
   tests/client tests/admin tests/sim tests/cli tests/spark/plan tests/test_architecture.py \
-  tests/test_front_door.py tests/test_examples.py tests/peer/test_official_client.py src
+  tests/test_front_door.py tests/peer/test_official_client.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
@@ -17,7 +17,7 @@ COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar
 .PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto reference lock newcomer
 
 help:
-	@echo 'make demo       a tour of what is here'
+	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
 	@echo 'make test       set up, check, and test: compiled, and interpreted beside it'
 	@echo 'make check      format, lint, types, generated files'
 	@echo 'make bench      benchmarks, compiled'
@@ -32,7 +32,9 @@ help:
 	@echo 'make clean      remove everything that is built or installed here'
 
 demo: $(READY) sweep
-	@$(BIN)/python examples/wire_tour.py
+	@$(BIN)/python tools/find_java.py --install > /dev/null
+	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
+	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
 # The compiler and the interpreted tests keep one core busy each, so they go side by side.
 test: check
@@ -138,12 +140,12 @@ $(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml
 	  || { echo 'Python 3.11 or newer is needed: make PYTHON=/path/to/python3'; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bootstrap.lock
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes \
+	@$(BIN)/uv pip sync --python $(BIN)/python --require-hashes \
 	  requirements/bootstrap.lock requirements/dev.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/.fuzz-ready: $(READY) requirements/fuzz.lock
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/fuzz
-	@$(BIN)/uv pip sync --quiet --python .venv/fuzz/bin/python --require-hashes requirements/fuzz.lock
+	@$(BIN)/uv pip sync --python .venv/fuzz/bin/python --require-hashes requirements/fuzz.lock
 	@touch $@

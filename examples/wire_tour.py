@@ -1,6 +1,6 @@
 """A tour of the wire: one batch goes out, comes back, and is acknowledged in part.
 
-    make demo
+    python examples/wire_tour.py
 
 No broker is needed: both ends of the conversation are played here, with the same codec
 that a broker and a client use.

@@ -33,8 +33,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="write wheels instead")
     parser.add_argument("--possible", action="store_true", help="say whether it can be done")
+    parser.add_argument("--current", action="store_true", help="say whether it is done")
     arguments = parser.parse_args()
     wheels: Path | None = arguments.wheels
+    if arguments.current:
+        return 0 if is_current(digest_of_inputs()) else 1
     obstacle = missing_compiler()
     if arguments.possible:
         return 1 if obstacle else 0
@@ -83,9 +86,14 @@ def missing_compiler() -> str:
     return ""
 
 
+def is_current(digest: str) -> bool:
+    """Whether there is a compiled package of these sources."""
+    return DIGEST.exists() and DIGEST.read_text() == digest and COMPILED.is_dir()
+
+
 def compile_package() -> None:
     digest = digest_of_inputs()
-    if DIGEST.exists() and DIGEST.read_text() == digest and COMPILED.is_dir():
+    if is_current(digest):
         return
     DIGEST.unlink(missing_ok=True)
     for old in (COMPILED, WHEEL):

@@ -52,6 +52,18 @@ def test_every_change_of_a_source_asks_for_a_new_build(tool: ModuleType, tmp_pat
     assert tool.digest_of_inputs() == digests[-1]
 
 
+def test_a_build_is_current_until_a_source_changes(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["compile.py", "--current"])
+    assert tool.main() == 1
+    tool.COMPILED.mkdir(parents=True)
+    tool.DIGEST.write_text(tool.digest_of_inputs())
+    assert tool.main() == 0
+    (tmp_path / "src" / "magnetar" / "__init__.py").write_text("x = 3\n")
+    assert tool.main() == 1
+
+
 def test_without_a_compiler_there_is_no_compiled_build_and_a_word_about_it(
     tool: ModuleType,
     tmp_path: Path,
