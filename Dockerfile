@@ -30,7 +30,7 @@ COPY tools/compile.py tools/
 COPY src src
 # What is compiled is type-checked first, so its libraries must be there.
 RUN pip install --no-cache-dir --upgrade "pip>=25.1" \
- && pip install --no-cache-dir --group build "types-protobuf>=6.32" ".[otel]" \
+ && pip install --no-cache-dir --group build ".[otel]" \
  && MAGNETAR_REQUIRE=compiled python tools/compile.py --wheels /wheels \
  && rm /wheels/*-py3-none-any.whl
 

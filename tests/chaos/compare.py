@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--type", choices=[type for type, _, _ in TYPES], help="only this one")
     chosen = parser.parse_args()
     table = Table(title=f"{chosen.messages:,} messages, kill -9 of broker and workers")
     table.add_column("subscription")
@@ -43,6 +44,8 @@ def main() -> int:
         table.add_column(column, justify="right")
     fine = True
     for type, workers, cumulative in TYPES:
+        if chosen.type not in (None, type):
+            continue
         for retries in (True, False):
             plan = Plan(type, workers, cumulative, retries, chosen.messages, chosen.seconds)
             plan.pause_s, plan.seed = 2.0, chosen.seed

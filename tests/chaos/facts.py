@@ -72,6 +72,8 @@ class Facts:
         self._acked: dict[Place, int] = {}
         # By worker: what it was handed, and whether it has acked that.
         self._by_worker: dict[str, dict[Place, bool]] = {}
+        # By worker: what it was handed, and no cumulative ack of its own was confirmed for.
+        self._unconfirmed: dict[str, dict[Place, None]] = {}
         self._cumulative = cumulative
         self._first: dict[str, list[int]] = {}
         self._seen: dict[tuple[str, int], None] = {}
@@ -113,6 +115,7 @@ class Facts:
             if acked_in is not None:
                 self.verdict.twice.append(f"{place} of {key} to {worker}")
         mine.setdefault(place, False)
+        self._unconfirmed.setdefault(worker, {})[place] = None
         if (key, number) not in self._seen:
             self._seen[(key, number)] = None
             self._first.setdefault(key, []).append(number)
@@ -130,9 +133,10 @@ class Facts:
                 mine[each] = True
 
     def _acked_through(self, worker: str, place: Place) -> None:
-        for each in self._by_worker.get(worker, {}):
-            if each <= place:
-                self._acked.setdefault(each, self.count.kills)
+        waiting = self._unconfirmed.get(worker, {})
+        for each in [each for each in waiting if each <= place]:
+            del waiting[each]
+            self._acked.setdefault(each, self.count.kills)
 
     def judge(self, sent: Iterable[tuple[str, int]]) -> Verdict:
         """All that is wrong, given what was sent and confirmed."""

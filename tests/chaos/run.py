@@ -217,9 +217,10 @@ class Run:
 
     async def _until(self, holds: Callable[[], bool], what: Callable[[], str]) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while not holds():
+        # In a thread, for the proxy is on this loop, and all facts take a while to read.
+        while not await asyncio.to_thread(holds):
             assert time.monotonic() < deadline, f"stuck: {what()}"
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1)
 
 
 def run(plan: Plan, directory: Path) -> tuple[Run, Facts]:

@@ -93,7 +93,7 @@ async def _first_peace(simulation: Simulation, scenario: Scenario, book: Book) -
     for plan in scenario.subscriptions:
         # Who asks for answers, or has acks retried, need not come anew for anything.
         reliable = plan.receipts or plan.retries
-        if reliable and not plan.seek_share and not scenario.skips:
+        if reliable and not scenario.skips:
             await _rest(simulation, scenario, book, plan)
     await _quiet(simulation)
 
@@ -117,8 +117,10 @@ def _lost_permits(simulation: Simulation, scenario: Scenario, book: Book) -> Ite
                 yield topic
                 continue
             for consumer in simulation.broker.subscription(topic, plan.name).consumers:
-                core = book.consumers[consumer.name]._consumer.parts[topic].core
-                if int(consumer.permits) != core.available_permits:
+                known = book.consumers.get(consumer.name)
+                part = None if known is None else known._consumer.parts.get(topic)
+                # One that the program does not have yet is still subscribing.
+                if part is None or int(consumer.permits) != part.core.available_permits:
                     yield consumer.name
 
 

@@ -139,6 +139,18 @@ def _whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
     return settle
 
 
+def _only_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.ack.delta import ResetDelta
+
+    def write_then(self: Any, delta: Any, settled: Callable[[Exception | None], None]) -> None:
+        if isinstance(delta, ResetDelta):
+            self._when_quiet(lambda: settled(None))
+        else:
+            original(self, delta, settled)
+
+    return write_then
+
+
 # ---- The client --------------------------------------------------------------
 
 
@@ -154,14 +166,25 @@ def _acks_all(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _drops_neighbours(original: Callable[..., Any]) -> Callable[..., Any]:
-    def drop_queued(self: Any, keys: set[int]) -> int:
-        return int(self._clear_queue())
+    def drop(self: Any, keys: set[int]) -> int:
+        return int(self.clear())
 
-    return drop_queued
+    return drop
 
 
 def _shows_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, ledger_id, entry_id, batch_size, unacked: unacked
+
+
+def _keeps_acks(original: Callable[..., Any]) -> Callable[..., Any]:
+    def sought(self: Any, *args: Any) -> None:
+        self._acks.clear = lambda: None
+        try:
+            original(self, *args)
+        finally:
+            del self._acks.clear
+
+    return sought
 
 
 BROKER = "magnetar.broker"
@@ -216,7 +239,26 @@ PLANTS = [
         _whole_entries,
         23,
     ),
-    Plant("a permit leaks", f"{CLIENT}.consumer_core:ConsumerCore._give_back", _leaks, 1),
+    Plant("a seek leaves some acks as they were", "magnetar.ack.acks:Acks.clear", nothing, 3),
+    Plant(
+        "a seek is not written",
+        f"{BROKER}.subscription:Subscription._write_then",
+        _only_in_memory,
+        13,
+    ),
+    Plant(
+        "a seek into a batch begins with all of it",
+        "magnetar.ack.reset_plan:ResetPlan.enter_batch",
+        nothing,
+        48,
+    ),
+    Plant(
+        "acks from before a seek are sent after it",
+        f"{CLIENT}.consumer_core:ConsumerCore.sought",
+        _keeps_acks,
+        130,
+    ),
+    Plant("a permit leaks", f"{CLIENT}.permits:Permits.give_back", _leaks, 1),
     Plant(
         "an ack of one message acks its whole batch",
         f"{CLIENT}.ack_outbox:AckOutbox.acknowledge",
@@ -243,7 +285,7 @@ PLANTS = [
     ),
     Plant(
         "a redelivery drops neighbours from the queue",
-        f"{CLIENT}.consumer_core:ConsumerCore._drop_queued",
+        f"{CLIENT}.receive_queue:ReceiveQueue.drop",
         _drops_neighbours,
         42,
     ),

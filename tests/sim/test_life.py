@@ -21,7 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 # What these found is mended, and each stays what it was as long as the workload does:
 # 519  a subscribe of several partitions failed, and left one behind that was reconnecting
 # 566  an ack of a message in chunks failed, and the next one named only its first and last
-MENDED = [519, 566]
+# 1664 a cumulative ack that was given again spared a message in chunks that had been taken
+# 1969 an entry was shown that another ack of the same group of the journal had acked
+MENDED = [519, 566, 1664, 1969]
 
 
 @pytest.mark.parametrize("seed", sorted({*range(SEEDS), *MENDED}))

@@ -15,6 +15,7 @@ import pytest
 
 from magnetar.broker.settings import BrokerSettings
 from magnetar.client.message import Message
+from magnetar.client.options import ConsumerDeadLetterPolicy
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
 from magnetar.testing import CHECKERS, Place, RecordedConsumer, Simulation, check
@@ -229,6 +230,54 @@ async def test_18454_18486_a_batch_that_comes_again_before_its_ack_was_sent(s: S
     assert sorted(await s.rest(consumer)) == ["b", "d"]
 
 
+@scene
+async def test_22352_22353_24725_25208_acks_of_one_batch_at_the_same_time(s: Scene) -> None:
+    consumer = await s.subscribe(ack_receipt_enabled=True)
+    await s.publish("abcdefgh")
+    got = await s.take(consumer, 8)
+    async with asyncio.TaskGroup() as group:
+        for letter in "hbfdac":
+            group.create_task(consumer.acknowledge(got[letter]))
+    assert s.counts() == (2, 1, 2)
+    await s.cut()
+    assert sorted(await s.rest(consumer)) == ["e", "g"]
+
+
+@scene
+async def test_26125_26135_what_is_acked_in_the_last_round_is_no_dead_letter(s: Scene) -> None:
+    letters = "persistent://public/default/dead"
+    policy = ConsumerDeadLetterPolicy(2, dead_letter_topic=letters)
+    consumer = await s.subscribe(
+        dead_letter_policy=policy, negative_ack_redelivery_delay_ms=50, ack_receipt_enabled=True
+    )
+    dead = await s.client.subscribe(letters, "dead", initial_position=InitialPosition.Earliest)
+    await s.publish("abc")
+    got = await s.take(consumer, 3)
+    await consumer.acknowledge(got["a"])
+    for _ in range(2):
+        for letter in "bc":
+            consumer.negative_acknowledge(got[letter])
+        got = await s.take(consumer, 2)
+    await consumer.acknowledge([got["b"], got["c"]])
+    assert await s.rest(consumer) == ""
+    with pytest.raises(Timeout):
+        await dead.receive(timeout_millis=QUIET_MS)
+    assert s.counts() == (0, 0, 0)
+
+
+@scene
+async def test_read_7_a_key_is_free_when_its_batch_is_acked_in_parts(s: Scene) -> None:
+    one = await s.subscribe(ConsumerType.KeyShared, ack_receipt_enabled=True)
+    await s.publish("abc", partition_key="k")
+    got = await s.take(one, 3)
+    other = await s.subscribe(ConsumerType.KeyShared, client=s.simulation.client())
+    for letter in "cab":
+        await one.acknowledge(got[letter])
+    await one.close()
+    await s.publish("d", partition_key="k")
+    assert await s.rest(other) == "d"
+
+
 # ---- Cumulative acks ---------------------------------------------------------
 
 
@@ -276,6 +325,66 @@ async def test_18042_a_late_lower_cumulative_ack_takes_nothing_back(s: Scene) ->
     await consumer.acknowledge_cumulative(got["a"])
     await s.crash()
     assert await s.rest(consumer) == "d"
+
+
+@scene
+async def test_25047_24938_25089_single_and_cumulative_acks_in_one_batch(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish("abcd", "ef")
+    got = await s.take(consumer, 6)
+    await consumer.acknowledge(got["e"])
+    await consumer.acknowledge(got["c"])
+    await consumer.acknowledge_cumulative(got["b"])
+    assert s.counts()[:2] == (2, 2)
+    await consumer.acknowledge(got["d"])
+    await consumer.acknowledge_cumulative(got["f"])
+    assert s.counts()[:2] == (0, 0)
+    await s.crash()
+    assert await s.rest(consumer) == ""
+
+
+@scene
+async def test_read_1_a_cumulative_ack_keeps_what_was_acked_behind_it(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish("abcd")
+    got = await s.take(consumer, 4)
+    await consumer.acknowledge(got["d"])
+    await consumer.acknowledge_cumulative(got["b"])
+    await s.crash(power_loss=s.simulation.seed % 2 == 0)
+    assert await s.rest(consumer) == "c"
+
+
+@scene
+async def test_read_4_a_cumulative_ack_is_confirmed_when_it_is_durable(s: Scene) -> None:
+    consumer = await s.subscribe(ConsumerType.Exclusive, ack_receipt_enabled=True)
+    await s.publish(*"abcd")
+    got = await s.take(consumer, 4)
+    ack = asyncio.create_task(consumer.acknowledge_cumulative(got["c"]))
+    await asyncio.sleep(s.simulation.loop.random_for("scene").random() * 0.02)
+    confirmed = ack.done()
+    await s.crash()
+    await _quietly(ack)
+    assert await s.rest(consumer) in (("d",) if confirmed else ("d", "abcd"))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_25110_25165_acks_beside_the_deletion_of_ledgers(seed: int) -> None:
+    async def story(s: Scene) -> None:
+        options = {"ack_receipt_enabled": True, "auto_retry_acknowledgement": True}
+        consumer = await s.subscribe(ConsumerType.Exclusive, **options)
+        letters = "".join(chr(ord("0") + n) for n in range(30))
+        await s.publish(*letters)
+        got = await s.take(consumer, 30)
+        for first in range(0, 30, 3):
+            acks = [consumer.acknowledge(got[letter]) for letter in letters[first + 1 : first + 3]]
+            await asyncio.gather(consumer.acknowledge_cumulative(got[letters[first]]), *acks)
+            if first % 9 == 0:
+                await s.crash(power_loss=first % 2 == 0)
+        assert await s.rest(consumer) == ""
+        assert s.counts()[0] == 0
+
+    settings = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, ledger_entries_max=2)
+    play(story, seed, settings)
 
 
 # ---- Answers -----------------------------------------------------------------
@@ -490,6 +599,29 @@ async def test_pip_377_an_ack_that_is_pending_is_not_seen_again(s: Scene) -> Non
     await s.cut()  # everything is in the queue again
     await consumer.acknowledge([got["a"], got["c"]])
     assert await s.rest(consumer) == "b"
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+@pytest.mark.parametrize("retries", [False, True])
+def test_who_is_active_again_does_not_see_what_it_acked(retries: bool, cumulative: bool) -> None:
+    """A consumer of a Failover subscription has messages when another comes and goes."""
+
+    async def story(s: Scene) -> None:
+        options = {"ack_receipt_enabled": True, "auto_retry_acknowledgement": retries}
+        one = await s.subscribe(ConsumerType.Failover, priority_level=1, **options)
+        await s.publish("ab", "c", "d")
+        got = await s.take(one, 3)
+        other = await s.subscribe(ConsumerType.Failover)
+        await asyncio.sleep(2)
+        await other.close()
+        await asyncio.sleep(2)  # a, b and c are in the queue, behind d
+        if cumulative:
+            await one.acknowledge_cumulative(got["c"])
+        else:
+            await one.acknowledge(list(got.values()))
+        assert await s.rest(one) == "d"
+
+    play(story, 0)
 
 
 @scene

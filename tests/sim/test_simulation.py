@@ -86,6 +86,12 @@ SENT = Sent("p", 0, "t", b"m", "", False)
 STORED = Stored("p", 0, Place(1, 0), -1)
 GRANTED = Granted(1, 1, 10)
 ANSWERED = AckAnswered(1, 1, 7, "")
+SEEK: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "")]
+SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
+REFUSED: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "ServiceNotReady")]
+FAILED = SeekAnswered(1, 8, "PersistenceError")
+SOUGHT = Sought("c", "s", "done", "t", Place(1, 3))
+AGAIN: list[Fact] = [subscribed(2), dispatched(2, 0)]
 
 BAD: list[tuple[str, list[Fact]]] = [
     ("one_name", [SENT, STORED, received(0, b"other")]),
@@ -95,6 +101,32 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("stays_acked", [subscribed(1), came(1, 0), ANSWERED, dispatched(1, 0)]),
     ("stays_acked", [subscribed(1), came(1, 0, 0b101), ANSWERED, dispatched(1, 0, 0b110)]),
     ("stays_acked", [subscribed(1), Skipped("t", "s", (Place(1, 0, 2),)), dispatched(1, 0, 4)]),
+    # Acks that come after a seek stay, whatever became of it.
+    ("stays_acked", [subscribed(1), *SEEK, came(1, 0), ANSWERED, dispatched(1, 0)]),
+    (
+        "stays_acked",
+        [
+            subscribed(1),
+            SeekCame(1, 1, 8),
+            LineEnded(1),
+            subscribed(2),
+            came(2, 0),
+            AckAnswered(2, 1, 7, ""),
+            dispatched(2, 0),
+        ],
+    ),
+    # A seek that was refused changes nothing, and one that was not goes no further back.
+    ("stays_acked", [subscribed(1), came(1, 0), ANSWERED, *REFUSED, dispatched(1, 0)]),
+    ("stays_acked", [subscribed(1), *SEEK_ON, dispatched(1, 2)]),
+    ("acked_once", [opened(), subscribed(1), *SEEK, asked(0), AckKept("c", 0), received(0)]),
+    ("acked_once", [opened(), asked(0), AckKept("c", 0), subscribed(1), *REFUSED, received(0)]),
+    ("sought", [SOUGHT, received(2)]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, came(1, 0)]),
+    (
+        "in_order",
+        [subscribed(1, "Exclusive"), *SEEK, dispatched(1, 1), dispatched(1, 0)],
+    ),
     ("acked_once", [opened(), received(0), asked(0), AckKept("c", 0), received(0)]),
     ("acked_once", [opened(), asked(5, cumulative=True), AckKept("c", 0), received(3)]),
     ("settled", [opened(retries=True), received(0), asked(0), received(0)]),
@@ -130,15 +162,46 @@ GOOD: list[tuple[str, list[Fact]]] = [
             subscribed(1),
             came(1, 0),
             ANSWERED,
-            SeekCame(1, 1, 8),
-            SeekAnswered(1, 8, ""),
+            *SEEK,
             dispatched(1, 0),
         ],
     ),
-    ("acked_once", [opened(), asked(0), received(0)]),
+    ("stays_acked", [subscribed(1), came(1, 0), *SEEK, ANSWERED, dispatched(1, 0)]),
     (
-        "acked_once",
-        [opened(), asked(0), AckKept("c", 0), Sought("c", "s", False), received(0)],
+        "stays_acked",
+        [subscribed(1), came(1, 0), ANSWERED, SeekCame(1, 1, 8), LineEnded(1), *AGAIN],
+    ),
+    (
+        "stays_acked",
+        [subscribed(1), came(1, 0), ANSWERED, SeekCame(1, 1, 8), FAILED, dispatched(1, 0)],
+    ),
+    ("acked_once", [opened(), asked(0), received(0)]),
+    ("acked_once", [opened(), asked(0), AckKept("c", 0), subscribed(1), *SEEK, received(0)]),
+    (
+        "settled",
+        [
+            opened(retries=True),
+            Sought("c", "s", "asked"),
+            asked(0),  # the seek will decide what becomes of it
+            Sought("c", "s", "done"),
+            received(0),
+        ],
+    ),
+    ("sought", [SOUGHT, received(3), received(4)]),
+    ("sought", [opened(), SOUGHT, subscribed(1), *SEEK, received(0)]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK_ON]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, received(0)]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, asked(0)]),
+    (
+        "delivered",
+        [opened(), SENT, STORED, received(0), subscribed(1), subscribed(2), *SEEK, came(2, 0)],
+    ),
+    # All of its ledger was acked before, and may be gone.
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), came(1, 0), *SEEK]),
+    ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK_ON, *SEEK]),
+    (
+        "in_order",
+        [subscribed(1, "Exclusive"), dispatched(1, 1), *SEEK, dispatched(1, 0), dispatched(1, 1)],
     ),
     ("settled", [opened(), asked(0), received(0)]),
     ("answered", [subscribed(1), came(1, 0), LineEnded(1), Quiet()]),
@@ -176,5 +239,5 @@ def test_every_checker_has_a_history_that_it_finds_fault_with() -> None:
 def test_what_was_refused_is_waited_for_until_it_comes_or_is_acked() -> None:
     nack = Nacked("c", "s", Place(1, 3))
     assert list(judges.unreturned(history(received(3), nack))) == [nack]
-    for end in (received(3), asked(3), asked(4, cumulative=True), Sought("c", "s", False)):
+    for end in (received(3), asked(3), asked(4, cumulative=True), Sought("c", "s", "asked")):
         assert list(judges.unreturned(history(received(3), nack, end))) == []

@@ -131,6 +131,8 @@ class Worker:
         self._name = name
         self._random = simulation.loop.random_for(f"worker {name}")
         self._seeks_left = SEEKS_MAX
+        # Where it was: some seeks lead back there.
+        self._been: list[MessageId] = []
 
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
@@ -173,6 +175,7 @@ class Worker:
                     acknowledgement_group_time_ms=plan.group_ms,
                     negative_ack_redelivery_delay_ms=200,
                     expire_time_of_incomplete_chunked_message_ms=60_000,
+                    start_message_id_inclusive=True,
                     **options,
                 )
                 assert isinstance(made, RecordedConsumer)
@@ -191,9 +194,8 @@ class Worker:
         plan, random, book = self._plan, self._random, self._book
         if book.publishing and self._seeks_left and random.random() < plan.seek_share:
             self._seeks_left -= 1
-            with contextlib.suppress(MagnetarError):
-                await consumer.seek(MessageId.earliest)
-            return []
+            return await self._seek(consumer, message, gathered)
+        self._been.append(message.message_id())
         if book.withholds(plan, message):
             place = place_of(message.message_id())
             book.withheld.setdefault(plan.name, {})[place] = message.topic_name()
@@ -208,6 +210,20 @@ class Worker:
                 await self._ack_now_or_later(consumer, gathered, tasks)
                 return []
         return gathered
+
+    async def _seek(
+        self, consumer: RecordedConsumer, message: Message, gathered: list[Message]
+    ) -> list[Message]:
+        """To the beginning, or to where it was on one topic; returns what is still to be acked."""
+        topic = message.topic_name()
+        been = [id for id in self._been if id.topic_name() == topic]
+        # What is kept unacked must come again.
+        everything = self._plan.withhold or not been or self._random.random() < 0.5
+        try:
+            await consumer.seek(MessageId.earliest if everything else self._random.choice(been))
+        except MagnetarError:
+            return [*gathered, message]
+        return [] if everything else [one for one in gathered if one.topic_name() != topic]
 
     async def _ack_now_or_later(
         self, consumer: RecordedConsumer, messages: list[Message], tasks: asyncio.TaskGroup

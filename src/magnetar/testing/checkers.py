@@ -2,11 +2,13 @@
 
 | function        | invariant | says                                                              |
 |-----------------|-----------|-------------------------------------------------------------------|
-| delivered       | I1, I3    | what has a receipt reached every subscription, unless skipped     |
-| stays_acked     | I2, I5    | the broker shows no message again whose ack it confirmed, or      |
-|                 |           | that it skipped                                                   |
+| delivered       | I1, I3    | what has a receipt reached every subscription, unless skipped,    |
+|                 |           | and once more after a seek to a place before it                   |
+| stays_acked     | I2, I5    | the broker shows no message again whose ack it confirmed, that it |
+|                 |           | skipped, or that is before the place it sought                    |
 | acked_once      | I2        | a program does not see a message again that it acked with success |
 | settled         | I2        | the same while an ack is on its way, where acks are retried       |
+| sought          | I5        | a program sees nothing from before a place that it sought         |
 | permitted       | I3        | no consumer is sent more than it asked for                        |
 | answered        | I3        | every ACK that asks for an answer gets one (upstream 23261)       |
 | in_order        | I4        | the broker's first deliveries are in order: per topic where one   |
@@ -19,23 +21,27 @@
 | stored_once     |           | with deduplication a message is stored once                       |
 
 The broker's part is judged by what it heard and said (`wiretap.py`), the client's by what
-the program saw. A seek begins anew: what was acked before it may come again.
+the program saw. Those of acks are in `ack_checkers.py`; what a seek changes is in `seeks.py`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from magnetar.testing.ack_checkers import (
+    Acked,
+    acked_once,
+    bits_of,
+    settled,
+    sought,
+    stays_acked,
+)
 from magnetar.testing.history import (
     AckAnswered,
     AckAsked,
     AckCame,
-    AckFailed,
-    AckKept,
     Counted,
     Dismissed,
     Dispatched,
-    Fact,
     Granted,
     History,
     LineEnded,
@@ -45,14 +51,14 @@ from magnetar.testing.history import (
     Quiet,
     Received,
     RedeliverCame,
-    SeekAnswered,
-    SeekCame,
     Sent,
     Skipped,
     Sought,
     Stored,
     Subscribed,
 )
+from magnetar.testing.seeks import Line, Seats, Seek, Seeks
+from magnetar.testing.violation import Violation, ViolationError
 
 __all__ = [
     "CHECKERS",
@@ -70,6 +76,7 @@ __all__ = [
     "permitted",
     "published_order",
     "settled",
+    "sought",
     "stays_acked",
     "stored_once",
     "undelivered",
@@ -77,33 +84,11 @@ __all__ = [
     "whole",
 ]
 
-Line = tuple[int, int]  # a consumer of a connection
 Entry = tuple[int, int]
 SINGLE: Final = ("Exclusive", "Failover")
 KEY_SHARED: Final = "KeyShared"
-# More are of no use to the one who reads them.
-VIOLATIONS_SHOWN: Final = 10
-
-
-@dataclass(frozen=True)
-class Violation:
-    """Something that must not be."""
-
-    invariant: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.invariant}: {self.text}"
-
-
-class ViolationError(AssertionError):
-    """A history in which an invariant does not hold."""
-
-    def __init__(self, violations: list[Violation]) -> None:
-        shown = "\n".join(f"  {violation}" for violation in violations[:VIOLATIONS_SHOWN])
-        super().__init__(f"{len(violations)} violations:\n{shown}")
-        self.violations = violations
-
+# Behind all there are.
+UNKNOWN_LEDGER: Final = 1 << 62
 
 Checker = Callable[[History], Iterable[Violation]]
 
@@ -160,29 +145,105 @@ def stored_once(history: History) -> Iterable[Violation]:
 def delivered(history: History) -> Iterable[Violation]:
     """I1, I3: what has a receipt was received on every subscription, unless it was skipped.
 
-    For histories that end when nothing is left to do. A seek may leave messages out.
+    For histories that end when nothing is left to do. After a seek all of that comes again,
+    from its target on.
     """
     for subscription, stored in undelivered(history):
         yield Violation("I1", f"{stored} never reached {subscription}")
 
 
 def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
-    """What has a receipt and did not reach a subscription yet."""
-    moved = {fact.subscription for fact in history.of(Sought)}
+    """What has a receipt and did not reach a subscription yet, or not since the last seek."""
+    seeks = Seeks(history)
     opened = {fact.subscription: None for fact in history.of(Opened)}
-    payloads = {(fact.producer, fact.number): fact.payload for fact in history.of(Sent)}
-    arrived: set[tuple[str, Place | bytes]] = set()
-    for fact in history.of(Received):
-        arrived |= {(fact.subscription, fact.place), (fact.subscription, fact.payload)}
-    for skip in history.of(Skipped):
-        arrived |= {(skip.subscription, place) for place in skip.places}
+    sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
+    # Which fact told of it last.
+    arrived: dict[tuple[str, Place | bytes], int] = {}
+    for at, fact in enumerate(history.facts):
+        if isinstance(fact, Received):
+            arrived[fact.subscription, fact.place] = at
+            arrived[fact.subscription, fact.payload] = at
+        elif isinstance(fact, Skipped):
+            arrived.update({(fact.subscription, place): at for place in fact.places})
+    spared: dict[Seek, _Spared] = {}
     for stored in history.of(Stored):
-        payload = payloads[stored.producer, stored.number]
+        message = sent[stored.producer, stored.number]
         # A broker that deduplicates may not say where the message is.
-        what = payload if stored.split or stored.place.ledger < 0 else stored.place
+        vague = stored.split or stored.place.ledger < 0
+        what = message.payload if vague else stored.place
+        topic = _topic_of(message, stored)
         for subscription in opened:
-            if (subscription, what) not in arrived and subscription not in moved:
-                yield subscription, stored
+            seek = seeks.last_done((topic, subscription))
+            since = -1 if seek is None or vague else seek.came
+            if arrived.get((subscription, what), -1) > since:
+                continue
+            later = seeks.unknown_since((topic, subscription), since)
+            if any(one.passes(stored.place) for one in later):
+                continue
+            if seek is not None:
+                if seek not in spared:
+                    spared[seek] = _Spared(history, seeks, seek, list(opened))
+                if seek.passes(stored.place) or spared[seek].has(stored.place):
+                    continue
+            yield subscription, stored
+
+
+def _topic_of(message: Sent, stored: Stored) -> str:
+    if stored.partition < 0:
+        return message.topic
+    return f"{message.topic}-partition-{stored.partition}"
+
+
+class _Spared:
+    """What needs not come again after a seek.
+
+    - What programs acked after it, or others than the one who sought had acked before it and
+      the broker heard of after it.
+    - What may be gone: ledgers of which every subscription has acked everything before it, or
+      sought past it.
+    """
+
+    def __init__(
+        self, history: History, seeks: Seeks, seek: Seek, subscriptions: list[str]
+    ) -> None:
+        self._acked: Final = Acked()
+        topic, subscription = seek.where
+        before = {name: Acked() for name in subscriptions}
+        for one in seeks.came.values():
+            if one.where[0] == topic and one is not seek and one.came < seek.ended:
+                before[one.where[1]].begin(one.target or Place(UNKNOWN_LEDGER, 0))
+        seats = Seats()
+        for at, fact in enumerate(history.facts):
+            seats.take(fact)
+            if isinstance(fact, AckAsked) and at > seek.ended:
+                # Places of other topics do no harm; a cumulative ack of one would.
+                if fact.subscription == subscription and (
+                    not fact.cumulative or fact.topic == topic
+                ):
+                    self._acked.ask(fact)
+            elif isinstance(fact, AckCame):
+                line = (fact.line, fact.consumer)
+                where = seats.topic.get(line, ("", ""))
+                if at < seek.ended and where[0] == topic and where[1] in before:
+                    before[where[1]].ack(fact.entries, cumulative=fact.cumulative)
+                if at > seek.came and where == seek.where and seats.name[line] != seek.seeker:
+                    self._acked.ack(fact.entries, cumulative=fact.cumulative)
+            elif isinstance(fact, Skipped) and at < seek.ended and fact.topic == topic:
+                before[fact.subscription].ack(bits_of(fact.places), cumulative=False)
+        sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
+        self._ledger: Final = min(
+            (
+                stored.place.ledger
+                for stored in history.of(Stored)
+                if _topic_of(sent[stored.producer, stored.number], stored) == topic
+                and stored.place.ledger >= 0
+                and not all(acked.has(stored.place) for acked in before.values())
+            ),
+            default=UNKNOWN_LEDGER,
+        )
+
+    def has(self, place: Place) -> bool:
+        return place.ledger < self._ledger or self._acked.has(place)
 
 
 def unreturned(history: History) -> Iterable[Nacked]:
@@ -209,166 +270,6 @@ def unreturned(history: History) -> Iterable[Nacked]:
         elif isinstance(fact, Sought):
             waiting = {key: nack for key, nack in waiting.items() if key[0] != fact.subscription}
     return waiting.values()
-
-
-# ---- I2, I5: what is acked stays acked ---------------------------------------
-
-
-class _Acked:
-    """What the broker has confirmed on one topic of one subscription."""
-
-    def __init__(self) -> None:
-        self._left: Final[dict[Entry, int]] = {}
-        self._through: Entry = (-1, -1)
-
-    def ack(self, entries: "Iterable[tuple[int, int, int]]", *, cumulative: bool) -> None:
-        for ledger, entry, left in entries:
-            key = (ledger, entry)
-            self._left[key] = self._left.get(key, -1) & left
-            if cumulative:
-                self._through = max(self._through, (ledger, entry - 1))
-
-    def again(self, fact: Dispatched) -> int:
-        """The bits of what is shown although it is acked."""
-        if (fact.ledger, fact.entry) <= self._through:
-            return fact.unacked
-        return fact.unacked & ~self._left.get((fact.ledger, fact.entry), -1)
-
-
-class _Seats:
-    """Which consumer of which line belongs to what, and which of its requests wait."""
-
-    def __init__(self) -> None:
-        self.topic: dict[Line, tuple[str, str]] = {}
-        self.type: dict[tuple[str, str], str] = {}
-
-    def take(self, fact: Fact) -> None:
-        if isinstance(fact, Subscribed):
-            where = (fact.topic, fact.subscription)
-            self.topic[fact.line, fact.consumer] = where
-            self.type[where] = fact.type
-
-
-class _Moves:
-    """Seeks: from the time that one comes until it is answered, anything may be meant.
-
-    One that is never answered, since its line ended, may be done or not: nothing is known of
-    that subscription any more.
-    """
-
-    def __init__(self, seats: _Seats) -> None:
-        self._seats: Final = seats
-        self._asked: Final[dict[tuple[int, int], tuple[str, str]]] = {}
-        self.under_way: Final[dict[tuple[str, str], int]] = {}
-        # How often each began or ended to move: what is asked before may be meant before.
-        self.count: Final[dict[tuple[str, str], int]] = {}
-
-    def take(self, fact: Fact) -> tuple[str, str] | None:
-        """The topic and subscription that begins anew with this fact, if one does."""
-        if isinstance(fact, SeekCame):
-            where = self._seats.topic[fact.line, fact.consumer]
-            self._asked[fact.line, fact.request] = where
-            self.under_way[where] = self.under_way.get(where, 0) + 1
-            self.count[where] = self.count.get(where, 0) + 1
-            return where
-        if isinstance(fact, SeekAnswered):
-            where = self._asked.pop((fact.line, fact.request))
-            self.under_way[where] -= 1
-            if self.under_way[where] == 0:
-                del self.under_way[where]
-            self.count[where] += 1
-            return where
-        return None
-
-
-def stays_acked(history: History) -> Iterable[Violation]:
-    """I2, I5: an ack that the broker confirmed, or a skip, is not forgotten."""
-    seats = _Seats()
-    moves = _Moves(seats)
-    acked: dict[tuple[str, str], _Acked] = {}
-    waiting: dict[tuple[int, int, int], tuple[AckCame, int]] = {}
-    for fact in history.facts:
-        seats.take(fact)
-        moved = moves.take(fact)
-        if moved is not None:
-            acked.pop(moved, None)
-        elif isinstance(fact, AckCame) and fact.request >= 0:
-            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
-            waiting[fact.line, fact.consumer, fact.request] = (fact, moves.count.get(where, 0))
-        elif isinstance(fact, AckAnswered):
-            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
-            found = waiting.pop((fact.line, fact.consumer, fact.request), None)
-            if found is None or fact.error or where in moves.under_way:
-                continue
-            ack, count = found
-            if count == moves.count.get(where, 0):
-                acked.setdefault(where, _Acked()).ack(ack.entries, cumulative=ack.cumulative)
-        elif isinstance(fact, Skipped):
-            where = (fact.topic, fact.subscription)
-            if where not in moves.under_way:
-                acked.setdefault(where, _Acked()).ack(_bits(fact.places), cumulative=False)
-        elif isinstance(fact, Dispatched):
-            where = seats.topic[fact.line, fact.consumer]
-            again = acked[where].again(fact) if where in acked else 0
-            if again:
-                yield Violation("I2", f"{fact} shows {again:b} again, which {where} has acked")
-
-
-def _bits(places: "Iterable[Place]") -> "list[tuple[int, int, int]]":
-    return [(p.ledger, p.entry, 0 if p.index < 0 else ~(1 << p.index)) for p in places]
-
-
-def acked_once(history: History) -> Iterable[Violation]:
-    """I2: what a program acked, and was told is kept, it does not see again."""
-    return _seen_again(history, pending=False)
-
-
-def settled(history: History) -> Iterable[Violation]:
-    """I2, PIP-377: with retries not even while the ack is on its way."""
-    return _seen_again(history, pending=True)
-
-
-def _seen_again(history: History, *, pending: bool) -> Iterable[Violation]:
-    strict = {fact.consumer for fact in history.of(Opened) if fact.retries and pending}
-    asked: dict[tuple[str, int], tuple[AckAsked, int]] = {}
-    moves: dict[str, int] = {}
-    seeking: dict[str, dict[str, None]] = {}
-    acked: dict[str, dict[Place, None]] = {}
-    through: dict[tuple[str, str], Place] = {}
-
-    def keep(ack: AckAsked, moved: int) -> None:
-        if moved != moves.get(ack.subscription, 0) or seeking.get(ack.subscription):
-            return  # the subscription was moved meanwhile, or is being moved
-        if ack.cumulative:
-            key = (ack.consumer, ack.topic)
-            through[key] = max(through.get(key, Place(-1, -1)), ack.places[0])
-        else:
-            acked.setdefault(ack.consumer, {}).update(dict.fromkeys(ack.places))
-
-    for fact in history.facts:
-        if isinstance(fact, AckAsked):
-            asked[fact.consumer, fact.number] = (fact, moves.get(fact.subscription, 0))
-            if fact.consumer in strict:
-                keep(*asked[fact.consumer, fact.number])
-        elif isinstance(fact, AckKept) and not pending:
-            keep(*asked[fact.consumer, fact.number])
-        elif isinstance(fact, AckFailed) and fact.consumer in strict:
-            acked.pop(fact.consumer, None)
-            for key in [key for key in through if key[0] == fact.consumer]:
-                del through[key]
-        elif isinstance(fact, Sought):
-            moves[fact.subscription] = moves.get(fact.subscription, 0) + 1
-            under_way = seeking.setdefault(fact.subscription, {})
-            under_way[fact.consumer] = None
-            if fact.done:
-                del under_way[fact.consumer]
-            acked.clear()
-            through.clear()
-        elif isinstance(fact, Received):
-            done = fact.place in acked.get(fact.consumer, {})
-            last = through.get((fact.consumer, fact.topic), Place(-1, -1))
-            if done or fact.place <= last:
-                yield Violation("I2", f"{fact.consumer} acked {fact.place} and was handed it again")
 
 
 # ---- I3: permits and answers -------------------------------------------------
@@ -412,23 +313,20 @@ def answered(history: History) -> Iterable[Violation]:
 
 def in_order(history: History) -> Iterable[Violation]:
     """I4: what comes for the first time comes in order; what is delayed has none."""
-    seats = _Seats()
+    seats, seeks = Seats(), Seeks(history)
     seen: dict[tuple[str, str], dict[Entry, None]] = {}
     last: dict[tuple[str, str, bytes], Entry] = {}
     # What came while a seek was under way, perhaps already from where it leads to.
     during: dict[tuple[str, str], dict[Entry, None]] = {}
-    moves = _Moves(seats)
-    for fact in history.facts:
+    for at, fact in enumerate(history.facts):
         seats.take(fact)
-        moved = moves.take(fact)
-        if moved is not None and isinstance(fact, SeekAnswered):
-            meanwhile = during.pop(moved, {})
-            if fact.error:
-                seen.setdefault(moved, {}).update(meanwhile)
-                continue
-            seen[moved] = meanwhile
-            for key in [key for key in last if key[:2] == moved]:
-                del last[key]
+        if at in seeks.came and seeks.came[at].done:
+            during[seeks.came[at].where] = {}
+        for seek in seeks.ended.get(at, []):
+            if seek.done:
+                seen[seek.where] = during.pop(seek.where, {})
+                for key in [key for key in last if key[:2] == seek.where]:
+                    del last[key]
         if not isinstance(fact, Dispatched) or fact.delayed:
             continue
         where = seats.topic[fact.line, fact.consumer]
@@ -436,8 +334,8 @@ def in_order(history: History) -> Iterable[Violation]:
         if type not in SINGLE and type != KEY_SHARED:
             continue
         entry = (fact.ledger, fact.entry)
-        if where in moves.under_way:
-            during.setdefault(where, {})[entry] = None
+        if where in during:
+            during[where][entry] = None
             continue
         if entry in seen.setdefault(where, {}):
             continue
@@ -451,7 +349,7 @@ def in_order(history: History) -> Iterable[Violation]:
 
 def one_holder(history: History) -> Iterable[Violation]:
     """I4: entries of a key are with one consumer at a time; the next waits until it let go."""
-    seats = _Seats()
+    seats = Seats()
     held: dict[tuple[str, str], dict[bytes, dict[Line, dict[Entry, int]]]] = {}
 
     def forget(match: "Callable[[Line], bool]") -> None:
@@ -487,7 +385,7 @@ def one_holder(history: History) -> Iterable[Violation]:
         elif isinstance(fact, Skipped):
             for keys in held.get((fact.topic, fact.subscription), {}).values():
                 for entries in keys.values():
-                    for ledger, number, left in _bits(fact.places):
+                    for ledger, number, left in bits_of(fact.places):
                         if (ledger, number) in entries:
                             entries[ledger, number] &= left
         elif isinstance(fact, (Dismissed, Subscribed)):
@@ -550,6 +448,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     stays_acked,
     acked_once,
     settled,
+    sought,
     permitted,
     answered,
     in_order,

@@ -177,11 +177,17 @@ class Nacked(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Sought(Fact):
-    """A program moves its subscription: `done` is False when it asks, True when it is told."""
+    """A program moves its subscription; `stage` is asked, done or failed.
+
+    `first` is the first place of the topic that may come now. A seek that is of all topics, or
+    to a time, names no topic, and nothing is known of that.
+    """
 
     consumer: str
     subscription: str
-    done: bool
+    stage: str
+    topic: str = ""
+    first: Place = Place(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +256,18 @@ class AckAnswered(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SeekCame(Fact):
+    """A consumer wants its subscription to begin at a place; None is a time, or the end."""
+
     line: int
     consumer: int
     request: int
+    target: Place | None = Place(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class SeekAnswered(Fact):
+    """The broker's word on a seek; `error` is the name of a ServerError, or empty."""
+
     line: int
     request: int
     error: str

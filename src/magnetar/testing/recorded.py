@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -191,9 +192,29 @@ class RecordedConsumer(Consumer):
         super().negative_acknowledge(message)
 
     async def seek(self, to: "MessageId | int") -> None:
-        self._history.add(Sought(self.name, self.subscription_name(), False))
-        await super().seek(to)
-        self._history.add(Sought(self.name, self.subscription_name(), True))
+        topic, first = self._first_after(to)
+        seek = partial(Sought, self.name, self.subscription_name(), topic=topic, first=first)
+        self._history.add(seek("asked"))
+        try:
+            await super().seek(to)
+        except MagnetarError:
+            self._history.add(seek("failed"))
+            raise
+        self._history.add(seek("done"))
+
+    def _first_after(self, to: "MessageId | int") -> tuple[str, Place]:
+        """What may come first after a seek, as `Sought` has it."""
+        if isinstance(to, int) or to.entry_id() < 0 or to == MessageId.latest:
+            return "", Place(-1, -1)
+        topic = to.topic_name() or self.topic()
+        if isinstance(to, ChunkMessageId):
+            return topic, place_of(to.first_chunk_message_id())
+        place = place_of(to)
+        if self._consumer.options.start_message_id_inclusive:
+            return topic, place
+        if place.index < 0:
+            return topic, Place(place.ledger, place.entry + 1)
+        return topic, Place(place.ledger, place.entry, place.index + 1)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         await super().close(timeout)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import Message as Pb
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.model import AckType, ConsumerType
+from magnetar.model import AckType, ConsumerType, ServerError
 from magnetar.protocol import (
     Command,
     CommandAck,
@@ -33,11 +33,13 @@ from magnetar.testing.history import (
     Granted,
     History,
     LineEnded,
+    Place,
     RedeliverCame,
     SeekAnswered,
     SeekCame,
     Subscribed,
 )
+from magnetar.wire.integer import INT64_MAX
 
 if TYPE_CHECKING:
     from magnetar.testing.sim_connection import SimConnection
@@ -127,7 +129,8 @@ class _Line:
         elif isinstance(command, pb.CommandSeek):
             self._seeks[command.request_id] = None
             consumer = signed(command.consumer_id)
-            self._history.add(SeekCame(self._number, consumer, command.request_id))
+            target = _target(command)
+            self._history.add(SeekCame(self._number, consumer, command.request_id, target))
         elif isinstance(command, pb.CommandRedeliverUnacknowledgedMessages):
             entries = tuple((signed(id.ledgerId), signed(id.entryId)) for id in command.message_ids)
             consumer = signed(command.consumer_id)
@@ -142,7 +145,9 @@ class _Line:
             return
         elif command.request_id in self._seeks:
             del self._seeks[command.request_id]
-            error = command.message if isinstance(command, pb.CommandError) else ""
+            error = ""
+            if isinstance(command, pb.CommandError):
+                error = ServerError(command.error).name
             self._history.add(SeekAnswered(self._number, command.request_id, error))
 
     def _message(self, command: CommandMessage) -> None:
@@ -161,6 +166,15 @@ class _Line:
                 facts.deliver_at_ms > 0,
             )
         )
+
+
+def _target(seek: pb.CommandSeek) -> Place | None:
+    if not seek.HasField("message_id"):
+        return None
+    id = seek.message_id
+    if signed(id.ledgerId) == INT64_MAX:
+        return None
+    return Place(signed(id.ledgerId), signed(id.entryId), id.batch_index)
 
 
 def _commands(connection: Connection, data: bytes) -> "list[Command | UnknownCommand]":

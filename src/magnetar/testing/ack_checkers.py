@@ -1,0 +1,226 @@
+"""Judges of acks: what is acked stays acked, and what a seek brings back comes (I2, I5).
+
+The broker's part is judged by what it heard and said, the client's by what the program saw.
+A seek begins anew: what was acked before it may come again, and what is before its target does
+not. What is acked after it stays acked like anything else.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from magnetar.testing.history import (
+    AckAnswered,
+    AckAsked,
+    AckCame,
+    AckFailed,
+    AckKept,
+    Dispatched,
+    History,
+    Opened,
+    Place,
+    Received,
+    SeekCame,
+    Skipped,
+    Sought,
+)
+from magnetar.testing.seeks import Seats, Seek, Seeks, Where
+from magnetar.testing.violation import Violation
+
+__all__ = ["Acked", "acked_once", "bits_of", "settled", "sought", "stays_acked"]
+
+Bits = tuple[int, int, int]  # a ledger, an entry, and which of its messages are left
+
+
+def bits_of(places: Iterable[Place]) -> list[Bits]:
+    """Acks one by one as they stand on the wire."""
+    return [(p.ledger, p.entry, 0 if p.index < 0 else ~(1 << p.index)) for p in places]
+
+
+class Acked:
+    """What was acked on one topic of one subscription."""
+
+    def __init__(self) -> None:
+        self._left: Final[dict[tuple[int, int], int]] = {}
+        self._through: tuple[int, int] = (-1, -1)
+
+    def ack(self, entries: Iterable[Bits], *, cumulative: bool) -> None:
+        for ledger, entry, left in entries:
+            key = (ledger, entry)
+            self._left[key] = self._left.get(key, -1) & left
+            if cumulative:
+                self._through = max(self._through, (ledger, entry - 1))
+
+    def ask(self, ack: AckAsked) -> None:
+        """The same as a program asks for it."""
+        if not ack.cumulative:
+            self.ack(bits_of(ack.places), cumulative=False)
+            return
+        place = ack.places[0]
+        left = 0 if place.index < 0 else -1 << (place.index + 1)
+        self.ack([(place.ledger, place.entry, left)], cumulative=True)
+
+    def begin(self, target: Place) -> None:
+        """Everything before a place is acked."""
+        left = -1 << max(target.index, 0)
+        self.ack([(target.ledger, target.entry, left)], cumulative=True)
+
+    def again(self, fact: Dispatched) -> int:
+        """The bits of what is shown although it is acked."""
+        if (fact.ledger, fact.entry) <= self._through:
+            return fact.unacked
+        return fact.unacked & ~self._left.get((fact.ledger, fact.entry), -1)
+
+    def has(self, place: Place) -> bool:
+        key = (place.ledger, place.entry)
+        return key <= self._through or not self._left.get(key, -1) >> max(place.index, 0) & 1
+
+
+# ---- The broker --------------------------------------------------------------
+
+
+def stays_acked(history: History) -> Iterable[Violation]:
+    """I2, I5: an ack that the broker confirmed, a skip and a seek are not forgotten."""
+    seats, seeks = Seats(), Seeks(history)
+    acked: dict[Where, Acked] = {}
+    epochs: dict[Where, int] = {}
+    moving: dict[Where, None] = {}
+    waiting: dict[tuple[int, int, int], tuple[AckCame, int]] = {}
+    for at, fact in enumerate(history.facts):
+        seats.take(fact)
+        if at in seeks.came:
+            where = seeks.came[at].where
+            epochs[where] = epochs.get(where, 0) + 1
+            acked.pop(where, None)
+            moving[where] = None
+        for seek in seeks.ended.get(at, []):
+            moving.pop(seek.where, None)
+            if seek.done and seek.target is not None:
+                acked.setdefault(seek.where, Acked()).begin(seek.target)
+        if isinstance(fact, AckCame) and fact.request >= 0:
+            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
+            waiting[fact.line, fact.consumer, fact.request] = (fact, epochs.get(where, 0))
+        elif isinstance(fact, AckAnswered):
+            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
+            found = waiting.pop((fact.line, fact.consumer, fact.request), None)
+            if found is None or fact.error or found[1] != epochs.get(where, 0):
+                continue
+            ack = found[0]
+            acked.setdefault(where, Acked()).ack(ack.entries, cumulative=ack.cumulative)
+        elif isinstance(fact, Skipped):
+            where = (fact.topic, fact.subscription)
+            if where not in moving:  # else it may have been skipped before that
+                acked.setdefault(where, Acked()).ack(bits_of(fact.places), cumulative=False)
+        elif isinstance(fact, Dispatched):
+            where = seats.topic[fact.line, fact.consumer]
+            again = acked[where].again(fact) if where in acked else 0
+            if again:
+                yield Violation("I2", f"{fact} shows {again:b} again, which {where} has acked")
+
+
+# ---- Programs ----------------------------------------------------------------
+
+
+def acked_once(history: History) -> Iterable[Violation]:
+    """I2: what a program acked, and was told is kept, it does not see again."""
+    return _SeenAgain(history, pending=False).judge()
+
+
+def settled(history: History) -> Iterable[Violation]:
+    """I2, PIP-377: with retries not even while the ack is on its way."""
+    return _SeenAgain(history, pending=True).judge()
+
+
+class _SeenAgain:
+    """What each program acked, since the last seek that came to the broker."""
+
+    def __init__(self, history: History, *, pending: bool) -> None:
+        self._history: Final = history
+        self._pending: Final = pending
+        self._seeks: Final = Seeks(history)
+        self._topics: Final[dict[int, str]] = {}
+        self._subscription: Final[dict[str, str]] = {}
+        # Those who have their acks retried: an ack counts as soon as it is asked for.
+        self._strict: Final[dict[str, None]] = {}
+        # Programs in the middle of a seek of their own, which decides what becomes of acks.
+        self._seeking: Final[dict[str, None]] = {}
+        self._epochs: Final[dict[Where, int]] = {}
+        self._asked: Final[dict[tuple[str, int], list[tuple[Place, str, int]]]] = {}
+        self._cumulative: Final[dict[tuple[str, int], None]] = {}
+        self._acked: Final[dict[tuple[str, str], Acked]] = {}
+
+    def judge(self) -> Iterable[Violation]:
+        for at, fact in enumerate(self._history.facts):
+            if at in self._seeks.came:
+                self._begin_anew(self._seeks.came[at])
+            elif isinstance(fact, Opened):
+                self._subscription[fact.consumer] = fact.subscription
+                if fact.retries and self._pending:
+                    self._strict[fact.consumer] = None
+            elif isinstance(fact, AckAsked):
+                self._ask(fact)
+            elif isinstance(fact, AckKept) and not self._pending:
+                self._keep(fact.consumer, fact.number)
+            elif isinstance(fact, AckFailed) and fact.consumer in self._strict:
+                for key in [key for key in self._acked if key[0] == fact.consumer]:
+                    del self._acked[key]
+            elif isinstance(fact, Sought):
+                if fact.stage == "asked":
+                    self._seeking[fact.consumer] = None
+                else:
+                    self._seeking.pop(fact.consumer, None)
+            elif isinstance(fact, Received):
+                self._topics[fact.place.ledger] = fact.topic
+                acked = self._acked.get((fact.consumer, fact.topic))
+                if acked is not None and acked.has(fact.place):
+                    yield Violation(
+                        "I2", f"{fact.consumer} acked {fact.place} and was handed it again"
+                    )
+
+    def _begin_anew(self, seek: Seek) -> None:
+        topic, subscription = seek.where
+        self._epochs[seek.where] = self._epochs.get(seek.where, 0) + 1
+        for key in [key for key in self._acked if key[1] == topic]:
+            if self._subscription.get(key[0]) == subscription:
+                del self._acked[key]
+
+    def _ask(self, fact: AckAsked) -> None:
+        if fact.consumer in self._seeking:
+            return
+        key = (fact.consumer, fact.number)
+        self._asked[key] = [self._dated(fact, place) for place in fact.places]
+        if fact.cumulative:
+            self._cumulative[key] = None
+        if fact.consumer in self._strict:
+            self._keep(*key)
+
+    def _dated(self, fact: AckAsked, place: Place) -> tuple[Place, str, int]:
+        topic = self._topics.get(place.ledger, fact.topic)
+        return place, topic, self._epochs.get((topic, fact.subscription), 0)
+
+    def _keep(self, consumer: str, number: int) -> None:
+        for place, topic, epoch in self._asked.get((consumer, number), []):
+            where = (topic, self._subscription.get(consumer, ""))
+            if epoch != self._epochs.get(where, 0):
+                continue  # the subscription was moved meanwhile
+            cumulative = (consumer, number) in self._cumulative
+            ack = AckAsked(consumer, where[1], number, (place,), cumulative, topic)
+            self._acked.setdefault((consumer, topic), Acked()).ask(ack)
+
+
+def sought(history: History) -> Iterable[Violation]:
+    """I5: whoever was told that a seek is done is handed nothing from before its target."""
+    seeks = Seeks(history)
+    subscription = {fact.consumer: fact.subscription for fact in history.of(Opened)}
+    first: dict[tuple[str, str], Place] = {}
+    for at, fact in enumerate(history.facts):
+        if isinstance(fact, SeekCame) and at in seeks.came:
+            topic, name = seeks.came[at].where
+            for key in [key for key in first if key[1] == topic]:
+                if subscription.get(key[0]) == name:
+                    del first[key]
+        elif isinstance(fact, Sought) and fact.stage == "done" and fact.topic:
+            first[fact.consumer, fact.topic] = fact.first
+        elif isinstance(fact, Received):
+            least = first.get((fact.consumer, fact.topic))
+            if least is not None and fact.place < least:
+                yield Violation("I5", f"{fact} came after a seek to {least}")
