@@ -21,7 +21,7 @@ class Checkpoint:
     """The checkpoint of a query of one source, which need not be there."""
 
     def __init__(self, spark: "SparkSession", path: str) -> None:
-        self.files = Files(spark, path)
+        self.files: Files = Files(spark, path)
 
     def began(self) -> int:
         """The last batch that began; -1 if there is none."""

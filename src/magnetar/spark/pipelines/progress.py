@@ -51,8 +51,8 @@ class Followed:
 
     def __init__(self) -> None:
         self.batches: deque[Batch] = deque(maxlen=BATCHES_MAX)
-        self.count = 0
-        self.rows = 0
+        self.count: int = 0
+        self.rows: int = 0
         self._last = -1
 
     def add(self, progress: Any) -> None:

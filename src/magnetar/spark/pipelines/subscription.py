@@ -26,7 +26,7 @@ class Subscription:
         if not subscription:
             raise SettingsError("subscription", "it has no name")
         self.rest = rest
-        self.topic = str(TopicName.parse(topic))
+        self.topic: str = str(TopicName.parse(topic))
         self.name = subscription
         self.partitions: list[str] = partitions_of(rest, self.topic)
         self.stats()
