@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.strategies import TEXT
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.model import MessageId
+from magnetar.model import ChunkMessageId, MessageId
 from magnetar.protocol import SingleMessage, compress, encode_batch, encode_entry, split_entry
 from magnetar.protocol.columns import BinaryColumn, NumberColumn
 from magnetar.protocol.entry import Entry
@@ -163,6 +163,20 @@ def test_rows_stand_for_whole_and_for_unreadable_messages() -> None:
     columns.add_whole(7, 10, 0, metadata, None)
     assert values(columns.messages.values) == [b"from chunks", None]
     assert numbers(columns.run_ends) == [1, 2]
+
+
+def test_the_id_of_a_whole_message_names_its_first_chunk_too() -> None:
+    columns = EntryColumns(wanted=MESSAGE_IDS)
+    first = MessageId(-1, 7, 5, -1)
+    columns.add_whole(7, 9, 0, MessageMetadata("p", 1, 1), b"from chunks", first.serialize())
+    (data,) = values(columns.message_ids)
+    assert data is not None
+    id = MessageId.deserialize(data)
+    assert isinstance(id, ChunkMessageId)
+    assert (id.first_chunk_message_id(), id.last_chunk_message_id()) == (
+        first,
+        MessageId(-1, 7, 9, -1),
+    )
 
 
 def test_damaged_entries_are_refused() -> None:
