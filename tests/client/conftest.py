@@ -189,7 +189,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 async def _leaving_nothing(test: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.timeout(2 * WAIT_S):
+    async with asyncio.timeout(6 * WAIT_S):
         await test
     await until(lambda: not other_tasks(), lambda: f"left behind: {other_tasks()}")
 
