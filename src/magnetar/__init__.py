@@ -15,27 +15,12 @@ from magnetar.client.authentication import (
     AuthenticationTLS,
     AuthenticationToken,
 )
-from magnetar.client.backoff import (
-    MultiplierRedeliveryBackoff,
-)
-from magnetar.client.crypto_key_reader import (
-    CryptoKeyReader,
-)
-from magnetar.client.encryption_context import (
-    EncryptionContext,
-    EncryptionKey,
-)
-from magnetar.client.errors import (
-    Result,
-)
-from magnetar.client.logger import (
-    ConsoleLogger,
-    FileLogger,
-    LoggerLevel,
-)
-from magnetar.client.message import (
-    Message,
-)
+from magnetar.client.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.crypto_key_reader import CryptoKeyReader
+from magnetar.client.encryption_context import EncryptionContext, EncryptionKey
+from magnetar.client.errors import Result
+from magnetar.client.logger import ConsoleLogger, FileLogger, LoggerLevel
+from magnetar.client.message import Message
 from magnetar.client.options import (
     BatchingType,
     ConsumerBatchReceivePolicy,
@@ -44,14 +29,8 @@ from magnetar.client.options import (
     ConsumerKeySharedPolicy,
     PartitionsRoutingMode,
 )
-from magnetar.client.schema import (
-    BytesSchema,
-)
-from magnetar.client.service_info import (
-    AutoClusterFailover,
-    ServiceInfo,
-    ServiceInfoProvider,
-)
+from magnetar.client.schema import BytesSchema
+from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
 from magnetar.errors import (
     AlreadyClosed,
     AuthenticationError,

@@ -38,6 +38,8 @@ WAIT_MS = 20_000
 QUIET_MS = 150
 # For batches that are closed by hand.
 NEVER_MS = 60_000
+# More turns of the loop than any call takes on an idle machine.
+TURNS_MAX = 400
 
 _numbers = itertools.count()
 
@@ -229,6 +231,23 @@ def blocking_until(condition: Callable[[], bool], what: Callable[[], str]) -> No
     while not condition():
         assert time.monotonic() < deadline, what()
         time.sleep(0.005)
+
+
+def on_topic(engine: Engine, topic: str) -> tuple[int, int]:
+    """How many producers and consumers the broker knows there."""
+    stats = engine.stats(topic)
+    consumers = [len(one["consumers"]) for one in stats["subscriptions"].values()]
+    return len(stats["publishers"]), sum(consumers)
+
+
+async def nobody_is_left(engine: Engine, topic: str) -> None:
+    found = (-1, -1)
+    for _ in range(200):
+        found = await asyncio.to_thread(on_topic, engine, topic)
+        if found == (0, 0):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"producers and consumers left at the broker: {found}")
 
 
 # ---- Messages ----------------------------------------------------------------

@@ -29,6 +29,8 @@ from magnetar.wire.ack_set import all_unacked
 
 TOPIC = "persistent://public/default/orders"
 LEDGER = 7
+SINGLE = [ConsumerType.Exclusive, ConsumerType.Failover]
+SHARED = [ConsumerType.Shared, ConsumerType.KeyShared]
 
 
 def batch_entry(payloads: list[bytes], compression: int = 0) -> bytes:
@@ -294,6 +296,14 @@ class Rig:
         """The acks that the broker has handled."""
         return [command for command in self.broker.log if isinstance(command, CommandAck)]
 
+    def flows(self) -> list[int]:
+        """The permits that the broker was given, each time."""
+        return [c.message_permits for c in self.broker.log if isinstance(c, CommandFlow)]
+
+    def redeliveries(self) -> list[pb.CommandRedeliverUnacknowledgedMessages]:
+        kind = pb.CommandRedeliverUnacknowledgedMessages
+        return [command for command in self.broker.log if isinstance(command, kind)]
+
     def check_permits(self) -> None:
         if not self.online or not self.core.has_queue:
             return
@@ -309,3 +319,20 @@ def charge(command: CommandMessage) -> int:
     if command.ack_set is not None:
         return command.ack_set.bit_count()
     return max(command.entry.count(b"%d:" % command.message_id.entry_id), 1)
+
+
+def connected(
+    *sizes: int, consumer_type: ConsumerType = ConsumerType.Shared, **options: object
+) -> Rig:
+    """A consumer that is connected to a broker with such entries."""
+    rig = Rig(consumer_type, **options)
+    rig.broker.publish(*sizes)
+    rig.connect()
+    return rig
+
+
+def command(
+    entry: bytes, ack_set: int | None = None, entry_id: int = 0, epoch: int | None = None
+) -> CommandMessage:
+    """An entry as the broker hands it over, for the third time."""
+    return CommandMessage(3, MessageIdData(LEDGER, entry_id), entry, 2, ack_set, epoch)

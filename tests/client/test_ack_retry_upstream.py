@@ -8,20 +8,14 @@ them all, and those that concern the broker alone are in tests/broker.
 from typing import Any
 
 import pytest
-from support.wire_client import (
-    Exclusive,
-    Failover,
-    KeyShared,
-    Shared,
-    WireClient,
-    World,
-)
+from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireClient
+from support.world import FULL, World
 
 from magnetar.client.consumer_core import ConsumerCore
 from magnetar.client.engine.partition_consumer import seek_target
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions
-from magnetar.errors import AlreadyClosed, DiskFullError, NotAllowedError
+from magnetar.errors import AlreadyClosed, NotAllowedError
 from magnetar.model import ConsumerType, MessageId
 from magnetar.protocol import (
     Command,
@@ -32,7 +26,6 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 
-FULL = DiskFullError("write to", "journal", "No space left on device")
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 SINGLE = (Exclusive, Failover)
 TOPIC = "persistent://public/default/t"
@@ -210,10 +203,9 @@ def test_issue_23261_acks_during_an_unload_are_answered_and_tried_again(
     assert again(world) == ""
 
 
-@pytest.mark.parametrize("number", [14982, 20585, 26475])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_issues_14982_20585_26475_a_batch_acked_in_part_around_an_unload(
-    world: World, number: int, when: str
+    world: World, when: str
 ) -> None:
     publish(world, "abcd")
     consumer = Consumer(world)
@@ -473,9 +465,8 @@ def test_issue_8997_a_cumulative_ack_that_is_tried_again_has_the_bits_of_its_own
     assert left(world) == 2
 
 
-@pytest.mark.parametrize("number", [13945, 10478])
 def test_issues_13945_10478_a_cumulative_ack_that_waits_loses_nothing_behind_it(
-    world: World, number: int
+    world: World,
 ) -> None:
     publish(world, "ab", "cd", "ef")
     consumer = Consumer(world, Exclusive)
@@ -534,7 +525,8 @@ def test_issues_25047_24938_25089_acks_of_both_kinds_leave_an_exact_backlog(
             consumer.core.flush()
             consumer.pump()
             world.fail_disk(None)
-        assert left(world) == world.subscription("t", "sub").cursor.unacked_messages()
+        entries = world.subscription("t", "sub").cursor.unacked()
+        assert left(world) == sum(4 if bits is None else bits.bit_count() for _, bits in entries)
     consumer.pass_time(5000)
     assert consumer.settled
     assert left(world) == 0

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 
 import pytest
+from client.ack_bench import Bench
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.client import ack_outbox
-from magnetar.client.ack_tracker import AckTracker, Cumulative, EntryAcks, entry_key
+from magnetar.client.ack_retry import BREAKS_FREE
+from magnetar.client.entry_acks import Cumulative, EntryAcks
+from magnetar.client.entry_key import entry_key
 from magnetar.errors import (
     BatchIndexError,
     BrokerPersistenceError,
@@ -17,58 +20,7 @@ from magnetar.errors import (
     Timeout,
 )
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import Command, CommandAck, CommandAckResponse
 from magnetar.wire.ack_set import all_unacked
-
-
-class Bench:
-    """A tracker with its clock and its wire."""
-
-    def __init__(
-        self,
-        group_time_ms: int = 100,
-        group_size_max: int = 1000,
-        receipts: bool = False,
-        idle_max: int = 10_000,
-    ) -> None:
-        self.now = 5_000
-        self.written: list[CommandAck] = []
-        self.results: list[Exception | None] = []
-        self.acks = AckTracker(
-            3,
-            group_time_ms=group_time_ms,
-            group_size_max=group_size_max,
-            receipts=receipts,
-            now_ms=lambda: self.now,
-            write=self.write,
-            idle_max=idle_max,
-        )
-        self.acks.connected()
-
-    def write(self, commands: list[Command]) -> None:
-        for command in commands:
-            assert isinstance(command, CommandAck)
-            self.written.append(command)
-
-    def ack(self, entry_id: int, index: int = -1, size: int = 0, waits: bool = False) -> None:
-        unacked = all_unacked(size) if size else 1
-        self.acks.acknowledge(self.acks.find(7, entry_id, size, unacked), index)
-        self.acks.joined(self.results.append if waits else None)
-
-    def ack_through(
-        self, entry_id: int, index: int = -1, size: int = 0, waits: bool = False
-    ) -> None:
-        self.acks.acknowledge_cumulative(Cumulative(7, entry_id, index, size))
-        self.acks.joined(self.results.append if waits else None, cumulative=True)
-
-    def sent(self) -> list[tuple[int, list[tuple[int, int | None]]]]:
-        """Type, and entries with their bits, of each ACK since the last call."""
-        written, self.written = self.written, []
-        return [(c.ack_type, [(i.entry_id, i.ack_set) for i in c.message_ids]) for c in written]
-
-    def answer(self, request_id: int, error: int | None = None) -> None:
-        self.acks.answered(CommandAckResponse(3, request_id, error, "no" if error else None))
-
 
 # ---- One entry -----------------------------------------------------------------
 
@@ -508,6 +460,47 @@ def test_what_gets_no_answer_fails_or_goes_again(
     bench.answer(5)
     bench.answer(6)
     assert bench.acks.in_flight == 0
+
+
+@pytest.mark.parametrize("end", [lose_the_connection, let_the_time_run_out])
+def test_what_never_gets_an_answer_does_not_go_again_for_ever(
+    end: Callable[[Bench], None],
+) -> None:
+    """It may be what breaks the connections."""
+    bench = Bench(receipts=True)
+    bench.ack(1)
+    bench.ack_through(5)
+    bench.acks.flush()
+    for _ in range(BREAKS_FREE):
+        bench.sent()
+        end(bench)
+    assert len(bench.sent()) == 2
+    end(bench)
+    assert bench.sent() == []
+    assert bench.acks.unacked_of(7, 1, 0, 1) == 1  # what comes again is delivered again
+    bench.ack(1)
+    bench.ack_through(5)
+    bench.acks.flush()
+    bench.sent()
+    end(bench)
+    assert len(bench.sent()) == 2
+
+
+def test_an_answer_ends_the_count_of_those_that_did_not_come() -> None:
+    bench = Bench(receipts=True)
+    for index in range(3):
+        bench.ack(1, index, 9)
+        bench.acks.flush()
+        for _ in range(BREAKS_FREE):
+            lose_the_connection(bench)
+        bench.sent()
+        bench.answer((index + 1) * (BREAKS_FREE + 1))
+    assert bench.acks.in_flight == 0
+    bench.ack(1, 3, 9)
+    bench.acks.flush()
+    bench.sent()
+    lose_the_connection(bench)
+    assert len(bench.sent()) == 1
 
 
 def test_what_goes_again_joins_what_came_meanwhile() -> None:

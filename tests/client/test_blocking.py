@@ -262,6 +262,33 @@ def test_batch_receive_and_queueless_consumers(client: Client, topic: str) -> No
     assert datas(receive(without_queue, 8)) == payloads(8)
 
 
+def test_batch_receive_takes_nothing_while_another_thread_works_on_the_consumer(
+    client: Client, topic: str
+) -> None:
+    consumer = client.subscribe(
+        topic, "s", batch_receive_policy=ConsumerBatchReceivePolicy(2, -1, -1)
+    )
+    publish(client.create_producer(topic), payloads(2))
+    blocking_until(lambda: consumer.stats().queue_length == 2, lambda: str(consumer.stats()))
+    got: list[Any] = []
+    taking = threading.Thread(target=lambda: got.extend(consumer.batch_receive()))
+    with client._lock:
+        taking.start()
+        taking.join(QUIET_MS / 1000)
+        assert consumer.stats().queue_length == 2
+    taking.join(WAIT_S)
+    assert datas(got) == payloads(2)
+
+
+def test_a_reader_may_be_told_how_to_treat_messages_in_chunks(client: Client, topic: str) -> None:
+    """One that is larger than it takes is refused, and the next comes."""
+    producer = client.create_producer(topic, chunking_enabled=True, chunk_max_message_size=100)
+    producer.send(bytes(1000))
+    producer.send(b"small")
+    reader = client.create_reader(topic, MessageId.earliest, max_message_size_total=500)
+    assert reader.read_next(WAIT_MS).data() == b"small"
+
+
 def test_acks_and_seeks(client: Client, engine: Engine, topic: str) -> None:
     consumer = client.subscribe(
         topic,

@@ -10,6 +10,7 @@ import magnetar
 from magnetar.client.bulk import BulkClient
 from magnetar.client.entry_range import RawEntry
 from magnetar.errors import AlreadyClosed, TopicNotFound
+from magnetar.testing.embedded import EmbeddedBroker
 
 TOPIC = "persistent://public/default/bulk"
 
@@ -20,9 +21,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process
 
 
-def publish(broker: BrokerProcess, entries: int, size: int = 100) -> None:
-    client = magnetar.Client(broker.url)
-    producer = client.create_producer(TOPIC, max_pending_messages=10_000)
+def publish(url: str, topic: str, entries: int, size: int = 100) -> None:
+    client = magnetar.Client(url)
+    producer = client.create_producer(topic, max_pending_messages=10_000)
     for i in range(entries):
         producer.send_async(b"%08d" % i + bytes(size), lambda result, id: None)
     producer.flush()
@@ -34,7 +35,7 @@ def payloads(raws: list[RawEntry]) -> list[bytes]:
 
 
 def test_entries_come_once_though_the_broker_is_killed(broker: BrokerProcess) -> None:
-    publish(broker, 300, size=100_000)
+    publish(broker.url, TOPIC, 300, size=100_000)
     client = BulkClient(broker.url)
     (ledger, last, _, _) = client.last_ids([TOPIC])[TOPIC] or (0, 0, 0, 0)
     assert last == 299
@@ -56,13 +57,14 @@ def test_entries_come_once_though_the_broker_is_killed(broker: BrokerProcess) ->
         client.partitions(TOPIC)
 
 
-def test_topics_are_found_and_missed(broker: BrokerProcess) -> None:
-    publish(broker, 1)
-    client = BulkClient(broker.url)
-    assert client.partitions("bulk") == [TOPIC]
-    assert client.topics("bul.*") == [TOPIC]
-    assert client.topics("x.*") == []
-    missing = "persistent://public/default/missing"
+def test_topics_are_found_and_missed(magnetar_broker: EmbeddedBroker, topic: str) -> None:
+    publish(magnetar_broker.url, topic, 1)
+    client = BulkClient(magnetar_broker.url)
+    name = topic.rpartition("/")[2]
+    assert client.partitions(name) == [topic]
+    assert client.topics(f"{name[:-1]}.*") == [topic]
+    assert client.topics(f"x{name}.*") == []
+    missing = f"{topic}-missing"
     assert client.last_ids([missing]) == {missing: None}
     with pytest.raises(TopicNotFound):
         client.entries(missing, (-1, -1), None)

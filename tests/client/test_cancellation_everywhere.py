@@ -11,8 +11,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from client.conftest import Engine, datas, new_batcher, nothing_comes, payloads, receive, send_all
-from client.test_cancellation import TURNS_MAX, nobody_is_left
+from client.conftest import (
+    TURNS_MAX,
+    Engine,
+    datas,
+    new_batcher,
+    nobody_is_left,
+    nothing_comes,
+    payloads,
+    receive,
+    send_all,
+)
 
 from magnetar.client import aio
 from magnetar.client.options import ConsumerDeadLetterPolicy

@@ -437,6 +437,67 @@ def test_another_copy_than_the_expected_one_has_all_its_time() -> None:
     assert rig.garbage == [10]
 
 
+@pytest.mark.parametrize("single", [True, False])
+def test_the_copy_of_its_end_costs_a_message_no_time(single: bool) -> None:
+    """The copy came before the message came again, which has all its time nonetheless."""
+    rig = Rig(single=single)
+    rig.pass_ms(10 * EXPIRE_MS)
+    message = chunks_of("m", b"aabbcc", 2, rig.now_ms)
+    for key, chunk in enumerate([*message, message[2]]):
+        rig.add(key, chunk)
+    rig.pass_ms(EXPIRE_MS // 8)
+    rig.assembler.expect_all()
+    for key in range(3):
+        rig.add(key, message[key])
+        rig.pass_ms(EXPIRE_MS - 1)
+    assert (rig.whole, rig.garbage) == ([b"aabbcc", b"aabbcc"], [])
+
+
+def test_a_beginning_that_comes_last_has_all_its_time() -> None:
+    rig = Rig(single=False)
+    rig.pass_ms(10 * EXPIRE_MS)
+    message = chunks_of("m", b"aabbcc", 2, rig.now_ms)
+    rig.add(1, message[1])
+    rig.add(2, message[2])
+    rig.pass_ms(EXPIRE_MS // 4)
+    assert rig.again == [1, 2]
+    for key in range(3):
+        rig.add(key, message[key])
+        rig.pass_ms(EXPIRE_MS - 1)
+    assert (rig.whole, rig.garbage) == ([b"aabbcc"], [])
+
+
+def test_an_evicted_message_has_its_time_while_it_comes_again() -> None:
+    """Nothing new came for long, but what is known of it is on its way."""
+    rig = Rig(count_max=1)
+    rig.pass_ms(10 * EXPIRE_MS)
+    message, other = chunks_of("m", b"aabbcc", 2, rig.now_ms), chunks_of("n", b"xy", 1, rig.now_ms)
+    for key, chunk in enumerate([message[0], *other, message[1], message[2]]):
+        rig.add(key, chunk)
+    rig.pass_ms(EXPIRE_MS)
+    assert (rig.whole, rig.again) == ([b"xy"], [0, 3, 4])
+    rig.assembler.expect_all()
+    for key, chunk in zip([0, 3, 4], message, strict=True):
+        rig.add(key, chunk)
+        rig.pass_ms(EXPIRE_MS - 1)
+    assert (rig.whole, rig.garbage) == ([b"xy", b"aabbcc"], [])
+
+
+def test_an_evicted_message_is_not_given_up_for_a_copy_that_only_begins() -> None:
+    rig = Rig(count_max=1)
+    other = chunks_of("n", b"xy", 1)
+    for key, chunk in enumerate([ABC[0], *other, ABC[1], ABC[2], ABC[0]]):
+        rig.add(key, chunk)
+    rig.pass_ms(EXPIRE_MS)
+    assert (rig.garbage, rig.again) == ([], [0, 3, 4, 5])
+    rig.assembler.expect_all()
+    for key, chunk in zip([0, 3, 4, 5], [*ABC, ABC[0]], strict=True):
+        rig.add(key, chunk)
+    assert rig.whole == [b"xy", b"aabbcc"]
+    rig.pass_ms(2 * EXPIRE_MS)
+    assert rig.garbage == [5]
+
+
 def test_evicted_messages_come_again_where_nothing_expires() -> None:
     rig = Rig(count_max=1, expire_ms=0, single=False)
     rig.add(0, ABC[0])

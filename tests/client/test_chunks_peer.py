@@ -9,7 +9,13 @@ import pulsar
 import pytest
 from client.conftest import WAIT_MS, Engine
 
-from magnetar import ChunkMessageId, ConsumerType, InitialPosition, MessageId
+from magnetar import (
+    ChunkMessageId,
+    CompressionType,
+    ConsumerType,
+    InitialPosition,
+    MessageId,
+)
 from magnetar.client.blocking import Client
 
 MIB = 1 << 20
@@ -26,10 +32,6 @@ def official(engine: Engine) -> Iterator[Any]:
     yield client
     with contextlib.suppress(pulsar.AlreadyClosed):
         client.close()
-
-
-def backlog(engine: Engine, topic: str) -> int:
-    return int(engine.stats(topic)["subscriptions"]["sub"]["msgBacklog"])
 
 
 def official_consumer(client: Any, topic: str, **options: Any) -> Any:
@@ -55,8 +57,6 @@ def test_it_reads_what_we_write(
     consumer = official_consumer(official, topic)
     options: dict[str, Any] = {}
     if compressed:
-        from magnetar import CompressionType
-
         options["compression_type"] = CompressionType.ZSTD
     producer = client.create_producer(topic, chunking_enabled=True, **options)
     ids = [producer.send(one, properties={"a": "b"}) for one in contents()]

@@ -31,9 +31,6 @@ import magnetar.schema
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
 VERSION = "3.13.0"
 
-# Classes of the door that come last; all else is compared from the start.
-AWAITED = {"Client", "Consumer", "Producer", "Reader", "TableView"}
-
 MODULES: list[tuple[ModuleType, ModuleType]] = [
     (pulsar, magnetar),
     (pulsar.exceptions, magnetar.exceptions),
@@ -162,11 +159,6 @@ def all_gaps(name: str, official: Any, ours: Any) -> set[str]:
     return {name} if found is None else set(gaps_of_class(name, official, found))
 
 
-def skip_if_awaited(name: str) -> None:
-    if name in AWAITED and not hasattr(magnetar, name):
-        pytest.skip(f"magnetar.{name} is not there yet")
-
-
 def test_the_package_is_the_one_that_was_read() -> None:
     assert pulsar.__version__ == VERSION
     assert len(CLASSES) > 150
@@ -180,7 +172,6 @@ interpreted = pytest.mark.skipif(magnetar.COMPILED, reason="mypyc keeps no signa
 def test_every_name_is_there_or_its_absence_explained(
     name: str, official: Any, ours: ModuleType
 ) -> None:
-    skip_if_awaited(name)
     unexplained = sorted(all_gaps(name, official, ours) - set(GAPS))
     assert unexplained == [], f"add them, or list them in {DOCUMENT.name} with a reason"
 
@@ -197,7 +188,6 @@ def test_every_module_is_there_or_its_absence_explained(name: str) -> None:
 @pytest.mark.parametrize("gap", GAPS)
 def test_every_gap_that_is_listed_is_one(gap: str) -> None:
     name = gap.partition(".")[0]
-    skip_if_awaited(name)
     if inspect.ismodule(getattr(pulsar, name, None)) or name == "asyncio":
         assert not hasattr(magnetar, name)
         return

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from client.consumer_model import LEDGER
-from client.test_incoming import command, tracker
+from client.ack_bench import tracker
+from client.consumer_model import LEDGER, command
+from client.producer_model import take_send
 from hypothesis import given
 from hypothesis import strategies as st
 from support.tokens import ec_key, private_pem, public_bytes, rsa_key
@@ -26,7 +27,6 @@ from magnetar.errors import CryptoError, MessageTooLargeError, SettingsError
 from magnetar.model import MessageId
 from magnetar.model.enums import CompressionType, ValidationError
 from magnetar.protocol import (
-    CommandSend,
     EncryptionKeys,
     MessageMetadata,
     decode_batch,
@@ -34,8 +34,6 @@ from magnetar.protocol import (
     encode_entry,
     split_entry,
 )
-from magnetar.protocol.command import decode
-from magnetar.protocol.frame import read_u32
 
 TOPIC = "persistent://public/default/secret"
 FAIL, DISCARD, CONSUME = ConsumerCryptoFailureAction
@@ -298,20 +296,18 @@ class Rig:
 
     def take(self) -> list[tuple[MessageMetadata, bytes]]:
         """The metadata and the payload, decrypted, of each entry; none is too large."""
-        found = []
-        while self.inbox:
-            size = 4 + read_u32(bytes(self.inbox[:4]), 0)
-            frame = bytes(self.inbox[:size])
-            del self.inbox[:size]
-            send = decode(frame, 8, 8 + read_u32(frame, 4), len(frame), None)
-            assert isinstance(send, CommandSend)
+        found: list[tuple[MessageMetadata, bytes]] = []
+        while True:
+            before = len(self.inbox)
+            send = take_send(self.inbox)
+            if send is None:
+                return found
             entry = split_entry(send.entry)
             assert entry.intact()
             assert len(entry.payload()) <= self.limit
-            assert size <= self.limit + 10 * 1024
+            assert before - len(self.inbox) <= self.limit + 10 * 1024
             metadata = entry.metadata()
             found.append((metadata, Opener(unwrap).open(metadata, entry.payload())))
-        return found
 
 
 @pytest.mark.parametrize("kind", [CompressionType.NONE, CompressionType.ZSTD])
@@ -439,12 +435,7 @@ def incoming(action: ConsumerCryptoFailureAction, opener: Opener | None) -> Inco
 
 def entries_of(rig: Rig) -> list[bytes]:
     found = []
-    while rig.inbox:
-        size = 4 + read_u32(bytes(rig.inbox[:4]), 0)
-        frame = bytes(rig.inbox[:size])
-        del rig.inbox[:size]
-        send = decode(frame, 8, 8 + read_u32(frame, 4), len(frame), None)
-        assert isinstance(send, CommandSend)
+    while (send := take_send(rig.inbox)) is not None:
         found.append(send.entry)
     return found
 

@@ -1,39 +1,28 @@
 """From entries to messages: what is split, dropped and refused, and what it costs."""
 
 import pytest
-from client.consumer_model import LEDGER, TOPIC, batch_entry, plain_entry
+from client.ack_bench import tracker
+from client.consumer_model import LEDGER, TOPIC, batch_entry, command, plain_entry
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.ack_tracker import AckTracker, Cumulative
+from magnetar.client.ack_tracker import AckTracker
 from magnetar.client.chunk_assembler import ChunkAssembler
 from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.entry_acks import Cumulative
 from magnetar.client.incoming import UNCOMPRESSED_SIZE_MAX, Arrival, Incoming, Start
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerCryptoFailureAction, ConsumerDeadLetterPolicy
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
-from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     BatchWriter,
     BrokerEntryMetadata,
-    CommandMessage,
     EncryptionKeys,
     MessageMetadata,
     encode_entry,
     with_broker_metadata,
 )
-
-
-def tracker() -> AckTracker:
-    return AckTracker(
-        3,
-        group_time_ms=100,
-        group_size_max=1000,
-        receipts=False,
-        now_ms=lambda: 0,
-        write=lambda commands: None,
-    )
 
 
 def incoming(
@@ -54,12 +43,6 @@ def incoming_of(
     return Incoming(
         TOPIC, -1, acks or tracker(), letters, crypto, None, assembler, lambda: 0, 1 << 20
     )
-
-
-def command(
-    entry: bytes, ack_set: int | None = None, entry_id: int = 0, epoch: int | None = None
-) -> CommandMessage:
-    return CommandMessage(3, MessageIdData(LEDGER, entry_id), entry, 2, ack_set, epoch)
 
 
 def batch(size: int) -> bytes:

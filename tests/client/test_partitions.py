@@ -15,6 +15,7 @@ from client.conftest import (
 )
 
 from magnetar import (
+    BatchIndexError,
     ConsumerType,
     InitialPosition,
     InvalidConfiguration,
@@ -131,6 +132,25 @@ async def test_all_partitions_are_received_and_acked(
         again = await client.subscribe(partitioned, "s", **options)
         assert datas(await receive(again, 1)) == [got[29].data()]
         await nothing_comes(again)
+
+
+async def test_a_list_with_an_id_that_cannot_be_acked_acks_nothing(
+    engine: Engine, partitioned: str
+) -> None:
+    """Also if the others are of other partitions."""
+    async with aio.Client(engine.url) as client:
+        await send_all(await client.create_producer(partitioned), payloads(3))
+        consumer = await client.subscribe(
+            partitioned, "s", initial_position=Earliest, ack_receipt_enabled=True
+        )
+        got = await receive(consumer, 3)
+        last = got[2].message_id()
+        bad = MessageId(last.partition(), last.ledger_id(), last.entry_id(), 5, batch_size=2)
+        with pytest.raises(BatchIndexError, match="no index 5 in a batch of 2"):
+            await consumer.acknowledge([*got[:2], bad])
+        await consumer.close()
+        again = await client.subscribe(partitioned, "s")
+        assert sorted(datas(await receive(again, 3))) == payloads(3)
 
 
 async def test_seeks_move_all_partitions_or_the_one_of_the_id(

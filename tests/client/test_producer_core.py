@@ -1,22 +1,11 @@
-"""The producer's core against a broker that is a list.
-
-The machine at the end sends, loses connections and receipts, and connects again in any
-order. Whatever happens: each message is done exactly once, what was confirmed is stored
-where its id says, the first copies of all messages stand in the order in which they were
-sent (per key, with batches by key), and a broker that removes duplicates has no copies.
-"""
-
-from collections.abc import Callable
-from itertools import pairwise
-from typing import NamedTuple
+"""The producer's core against a broker that is a list."""
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from client.producer_model import LEDGER, TOPIC, Fixture, connected, receipt
 
 from magnetar.client.chunks import Part
 from magnetar.client.options import BatchingType, ProducerOptions
-from magnetar.client.outgoing import Done, Outgoing
+from magnetar.client.outgoing import Outgoing
 from magnetar.client.producer_core import ProducerCore
 from magnetar.errors import (
     AlreadyClosed,
@@ -33,151 +22,8 @@ from magnetar.errors import (
 from magnetar.model.enums import CompressionType, ServerError
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol.batch import SingleMessage, decode_batch
-from magnetar.protocol.command import decode
-from magnetar.protocol.compression import decompress
-from magnetar.protocol.entry import split_entry
-from magnetar.protocol.frame import read_u32
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX
-from magnetar.protocol.metadata import MessageMetadata
-from magnetar.protocol.send import CommandSend, CommandSendReceipt
-
-TOPIC = "persistent://public/default/orders-partition-3"
-LEDGER = 7
-
-
-class Stored(NamedTuple):
-    send: CommandSend
-    metadata: MessageMetadata
-    messages: list[SingleMessage]
-
-
-class ModelBroker:
-    """One connection at a time: what was written waits in `inbox`, receipts in `outbox`."""
-
-    def __init__(self, *, deduplicates: bool = False) -> None:
-        self.deduplicates = deduplicates
-        self.inbox = bytearray()
-        self.outbox: list[CommandSendReceipt] = []
-        self.stored: list[Stored] = []
-        self.last_sequence_id = -1
-
-    def write(self, parts: list[Part]) -> None:
-        self.inbox += b"".join(parts)
-
-    def take(self) -> bool:
-        """Stores the next entry that was written, if there is one."""
-        if not self.inbox:
-            return False
-        data = bytes(self.inbox)
-        end = 4 + read_u32(data, 0)
-        send = decode(data, 8, 8 + read_u32(data, 4), end)
-        assert isinstance(send, CommandSend)
-        del self.inbox[:end]
-        self._store(send)
-        return True
-
-    def _store(self, send: CommandSend) -> None:
-        highest = max(send.highest_sequence_id, send.sequence_id)
-        if self.deduplicates and send.sequence_id <= self.last_sequence_id:
-            assert highest <= self.last_sequence_id, "part of a batch is a duplicate"
-            self._confirm(send, -1, -1)
-            return
-        self.last_sequence_id = max(self.last_sequence_id, highest)
-        self.stored.append(read_send(send))
-        self._confirm(send, LEDGER, len(self.stored) - 1)
-
-    def _confirm(self, send: CommandSend, ledger_id: int, entry_id: int) -> None:
-        self.outbox.append(
-            CommandSendReceipt(
-                send.producer_id,
-                send.sequence_id,
-                MessageIdData(ledger_id, entry_id),
-                send.highest_sequence_id,
-            )
-        )
-
-    def lose_connection(self) -> None:
-        self.inbox.clear()
-        self.outbox.clear()
-
-    def payloads(self) -> list[bytes]:
-        return [message.payload for stored in self.stored for message in stored.messages]
-
-
-def read_send(send: CommandSend) -> Stored:
-    entry = split_entry(send.entry)
-    assert entry.intact()
-    metadata = entry.metadata()
-    payload = decompress(
-        metadata.compression, entry.payload(), metadata.uncompressed_size, MESSAGE_SIZE_MAX
-    )
-    assert metadata.uncompressed_size == len(payload)
-    assert metadata.sequence_id == send.sequence_id
-    if metadata.num_messages_in_batch is None:
-        assert send.num_messages == 1
-        return Stored(send, metadata, [SingleMessage(payload, metadata.sequence_id)])
-    assert send.num_messages == metadata.num_messages_in_batch
-    messages = decode_batch(payload, metadata.num_messages_in_batch)
-    ids = [message.sequence_id or 0 for message in messages]
-    assert ids[0] == send.sequence_id
-    assert ids[-1] == send.highest_sequence_id == metadata.highest_sequence_id
-    assert all(first < second for first, second in pairwise(ids))
-    return Stored(send, metadata, messages)
-
-
-class Fixture:
-    """A core, its broker, and what `done` was told, by payload."""
-
-    def __init__(self, *, deduplicates: bool = False, **options: object) -> None:
-        self.now_ms = 1000
-        self.broker = ModelBroker(deduplicates=deduplicates)
-        self.done: dict[bytes, tuple[Exception | None, MessageId | None]] = {}
-        self.core = ProducerCore(
-            ProducerOptions(**options),  # type: ignore[arg-type]
-            TOPIC,
-            1,
-            now_ms=lambda: self.now_ms,
-            write=self.write,
-        )
-
-    def write(self, parts: list[Part]) -> None:
-        assert self.core.state == "ready"
-        self.broker.write(parts)
-
-    def connect(self, *, max_message_size: int = MESSAGE_SIZE_MAX) -> None:
-        last = self.broker.last_sequence_id if self.broker.deduplicates else -1
-        self.core.connected("producer-1", last, b"", max_message_size)
-
-    def disconnect(self) -> None:
-        self.core.disconnected()
-        self.broker.lose_connection()
-
-    def told(self, payload: bytes) -> Done:
-        def done(error: Exception | None, message_id: MessageId | None) -> None:
-            assert payload not in self.done, "told twice"
-            self.done[payload] = (error, message_id)
-
-        return done
-
-    def send(self, payload: bytes, **fields: object) -> None:
-        self.core.send(Outgoing(payload, self.told(payload), **fields))  # type: ignore[arg-type]
-
-    def answer_all(self) -> None:
-        """The broker stores and confirms everything that was written."""
-        while self.broker.take():
-            assert self.core.receipt(self.broker.outbox.pop(0))
-
-    def advance(self, ms: int) -> None:
-        self.now_ms += ms
-        self.core.tick(self.now_ms)
-
-
-def connected(**options: object) -> Fixture:
-    fixture = Fixture(**options)  # type: ignore[arg-type]
-    fixture.connect()
-    return fixture
-
+from magnetar.protocol.send import CommandSendReceipt
 
 # ---- Entries and ids ---------------------------------------------------------
 
@@ -381,10 +227,6 @@ def test_sequence_id_that_goes_back_takes_no_other_message_with_it(kind: Batchin
 # ---- Receipts ----------------------------------------------------------------
 
 
-def receipt(sequence_id: int, entry_id: int = 0) -> CommandSendReceipt:
-    return CommandSendReceipt(1, sequence_id, MessageIdData(LEDGER, entry_id))
-
-
 def test_receipt_of_nothing_or_of_the_past_is_ignored() -> None:
     fixture = connected(initial_sequence_id=4)
     assert fixture.core.receipt(receipt(0))
@@ -520,23 +362,19 @@ def test_terminated_topic_closes_the_producer() -> None:
 # ---- Limits ------------------------------------------------------------------
 
 
-def test_full_queue_turns_messages_away_and_tells_of_room_once() -> None:
+def test_full_queue_turns_messages_away_until_there_is_room() -> None:
     fixture = connected(max_pending_messages=2, batching_enabled=True)
-    calls: list[int] = []
-    fixture.core.room_callback = lambda: calls.append(fixture.core.pending_messages)
     fixture.send(b"a")
     fixture.send(b"b")
     for _ in range(2):
         with pytest.raises(ProducerQueueIsFull, match="max_pending_messages"):
             fixture.send(b"c")
-    assert calls == []
     # Turning away has closed the batch, for nothing could join it.
     fixture.answer_all()
-    assert calls == [0]
     fixture.send(b"c")
     fixture.core.flush()
     fixture.answer_all()
-    assert calls == [0]
+    assert fixture.broker.payloads() == [b"a", b"b", b"c"]
 
 
 def test_no_limit_is_no_limit() -> None:
@@ -723,7 +561,6 @@ def test_idle_before_the_first_connection() -> None:
 def test_close_gives_up_everything(kind: BatchingType, connects: bool) -> None:
     fixture = Fixture(batching_enabled=True, batching_type=kind, max_pending_messages=4)
     calls: list[str] = []
-    fixture.core.room_callback = lambda: calls.append("room")
     if connects:
         fixture.connect()
     fixture.send(b"a")
@@ -738,7 +575,7 @@ def test_close_gives_up_everything(kind: BatchingType, connects: bool) -> None:
     fixture.core.close(reason)
     fixture.core.close(reason)
     assert fixture.done == dict.fromkeys((b"a", b"b", b"c", b"d"), (reason, None))
-    assert calls == ["idle", "room"]
+    assert calls == ["idle"]
     assert fixture.core.pending_messages == fixture.core.pending_bytes == 0
     assert fixture.core.messages_failed == 4
     with pytest.raises(AlreadyClosed, match="gone"):
@@ -786,178 +623,3 @@ def test_callback_may_close_the_producer() -> None:
     fixture.answer_all()
     assert fixture.done[b"same batch"][0] is None
     assert isinstance(fixture.done[b"open"][0], AlreadyClosed)
-
-
-# ---- Anything, in any order --------------------------------------------------
-
-KEYS = [None, None, "a", "b"]
-
-
-class ProducerMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[bytes] = []
-        self.keys: dict[bytes, str | None] = {}
-        self.idle_wanted = 0
-        self.idle_told = 0
-
-    @initialize(
-        deduplicates=st.booleans(),
-        batching=st.booleans(),
-        kind=st.sampled_from(BatchingType),
-        messages_max=st.sampled_from([1, 2, 5]),
-    )
-    def begin(
-        self, deduplicates: bool, batching: bool, kind: BatchingType, messages_max: int
-    ) -> None:
-        self.keyed = batching and kind == BatchingType.KeyBased
-        self.fixture = Fixture(
-            deduplicates=deduplicates,
-            batching_enabled=batching,
-            batching_type=kind,
-            batching_max_messages=messages_max,
-            batching_max_allowed_size_in_bytes=20,
-            send_timeout_millis=0,
-            max_pending_messages=30,
-        )
-        self.core = self.fixture.core
-        self.broker = self.fixture.broker
-
-    # ---- what the application does -------------------------------------------
-
-    def send_one(self, key: str | None, alone: bool, then: Callable[[], None] | None) -> None:
-        payload = b"m%d" % len(self.sent)
-        told = self.fixture.told(payload)
-
-        def done(error: Exception | None, message_id: MessageId | None) -> None:
-            told(error, message_id)
-            if then is not None:
-                then()
-
-        message = Outgoing(payload, done, partition_key=key, deliver_at=5 if alone else None)
-        try:
-            self.core.send(message)
-        except ProducerQueueIsFull:
-            assert self.core.pending_messages == 30
-        else:
-            self.sent.append(payload)
-            self.keys[payload] = key
-
-    @rule(key=st.sampled_from(KEYS), alone=st.integers(0, 5), count=st.integers(1, 4))
-    def send(self, key: str | None, alone: int, count: int) -> None:
-        for _ in range(count):
-            self.send_one(key, alone == 0, None)
-
-    @rule(key=st.sampled_from(KEYS), flushes=st.booleans())
-    def send_and_again_when_done(self, key: str | None, flushes: bool) -> None:
-        def again() -> None:
-            self.send_one(key, False, None)
-            if flushes:
-                self.core.flush()
-
-        self.send_one(key, False, again)
-
-    @rule()
-    def flush(self) -> None:
-        self.core.flush()
-
-    @rule()
-    def wait_until_idle(self) -> None:
-        before = list(self.sent)
-
-        def idle() -> None:
-            assert set(before) <= self.fixture.done.keys()
-            self.idle_told += 1
-
-        self.idle_wanted += 1
-        self.core.when_idle(idle)
-
-    # ---- what the world does -------------------------------------------------
-
-    @rule(count=st.integers(1, 4))
-    def store(self, count: int) -> None:
-        for _ in range(count):
-            self.broker.take()
-
-    @precondition(lambda self: self.broker.outbox)
-    @rule()
-    def confirm(self) -> None:
-        if not self.core.receipt(self.broker.outbox.pop(0)):
-            self.fixture.disconnect()
-
-    @precondition(lambda self: self.broker.outbox)
-    @rule()
-    def lose_receipt(self) -> None:
-        self.broker.outbox.pop(0)
-
-    @rule()
-    def disconnect(self) -> None:
-        self.fixture.disconnect()
-
-    @precondition(lambda self: self.core.state == "connecting")
-    @rule()
-    def connect(self) -> None:
-        self.fixture.connect()
-
-    @rule(ms=st.integers(1, 20))
-    def let_time_pass(self, ms: int) -> None:
-        self.fixture.advance(ms)
-
-    # ---- what must hold ------------------------------------------------------
-
-    @invariant()
-    def ids_name_what_is_stored(self) -> None:
-        for payload, (error, message_id) in self.fixture.done.items():
-            assert error is None
-            assert message_id is not None
-            assert message_id.partition() == 3
-            if message_id.ledger_id() < 0:
-                assert self.broker.deduplicates
-                continue
-            stored = self.broker.stored[message_id.entry_id()]
-            batched = stored.metadata.num_messages_in_batch is not None
-            assert message_id.batch_index() >= 0 if batched else message_id.batch_index() == -1
-            assert stored.messages[max(0, message_id.batch_index())].payload == payload
-
-    @invariant()
-    def counts_agree(self) -> None:
-        assert self.core.pending_messages == len(self.sent) - len(self.fixture.done)
-        assert self.core.messages_sent == len(self.sent)
-        assert self.core.messages_stored == len(self.fixture.done)
-        assert self.core.pending_bytes == sum(
-            len(payload) for payload in self.sent if payload not in self.fixture.done
-        )
-
-    @invariant()
-    def order_is_kept(self) -> None:
-        stored = self.broker.payloads()
-        first_copies = list(dict.fromkeys(stored))
-        if self.broker.deduplicates:
-            assert stored == first_copies
-        if not self.keyed:
-            assert first_copies == self.sent[: len(first_copies)]
-            return
-        for key in set(KEYS):
-            of_key = [payload for payload in self.sent if self.keys[payload] == key]
-            copies = [payload for payload in first_copies if self.keys[payload] == key]
-            assert copies == of_key[: len(copies)]
-
-    def teardown(self) -> None:
-        """With a broker that answers, everything ends well."""
-        if not hasattr(self, "core"):
-            return
-        # A second time for what callbacks have sent.
-        for _ in range(2):
-            self.fixture.disconnect()
-            self.fixture.connect()
-            self.core.flush()
-            self.fixture.answer_all()
-        assert self.core.pending_messages == 0
-        assert set(self.broker.payloads()) == set(self.sent) == self.fixture.done.keys()
-        assert self.idle_told == self.idle_wanted
-        self.ids_name_what_is_stored()
-        self.counts_agree()
-        self.order_is_kept()
-
-
-TestProducerMachine = ProducerMachine.TestCase

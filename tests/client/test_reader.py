@@ -5,7 +5,15 @@ import time
 from typing import Any
 
 import pytest
-from client.conftest import Engine, datas, new_batcher, payloads, send_all, until
+from client.conftest import (
+    Engine,
+    blocking_until,
+    datas,
+    new_batcher,
+    payloads,
+    send_all,
+    until,
+)
 
 from magnetar import AlreadyClosed, MessageId, Timeout
 from magnetar.client import aio
@@ -140,10 +148,7 @@ def test_the_blocking_reader_and_its_listener(client: Client, topic: str) -> Non
     listening = client.create_reader(
         topic, MessageId.earliest, reader_listener=lambda r, message: got.append(message.data())
     )
-    deadline = time.monotonic() + 5
-    while len(got) < 5 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert got == payloads(5)
+    blocking_until(lambda: got == payloads(5), lambda: str(got))
     listening.close()
 
 

@@ -1,8 +1,12 @@
 """Connections that break and brokers that go: nothing lost, nothing twice, order kept."""
 
 import asyncio
+import contextlib
+import logging
+import socket
 import ssl
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,7 @@ from magnetar import (
     TopicTerminated,
 )
 from magnetar.client import aio
+from magnetar.client.connection import ClientConnection
 from magnetar.protocol import pulsar_pb2 as pb
 
 Earliest = InitialPosition.Earliest
@@ -263,6 +268,40 @@ async def test_a_broker_that_falls_silent_is_left(engine: Engine, topic: str) ->
         proxy.passes = lambda command: True
         proxy.cut()
         await until(consumer.is_connected, lambda: "it did not come back")
+
+
+@contextlib.asynccontextmanager
+async def connection_to_peer() -> AsyncIterator[tuple[ClientConnection, socket.socket]]:
+    """A connection, and the other end of its socket, where nobody reads."""
+    loop = asyncio.get_running_loop()
+    mine, peer = socket.socketpair()
+    connection = ClientConnection(loop, "peer", 10.0)
+    with peer:
+        await loop.create_connection(lambda: connection, sock=mine)
+        yield connection, peer
+        connection.close()
+        await connection.wait_closed()
+
+
+async def test_nothing_is_written_to_a_connection_that_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """asyncio says only later that it is, and complains about every write until then."""
+    async with connection_to_peer() as (connection, peer):
+        peer.close()
+        with caplog.at_level(logging.WARNING, "asyncio"):
+            for _ in range(20):
+                connection.write([b"lost"])
+        assert not connection.closed
+        assert caplog.text == ""
+        await until(lambda: connection.closed, lambda: "it is open still")
+
+
+async def test_a_broker_that_hung_up_need_not_read_what_is_left() -> None:
+    async with connection_to_peer() as (connection, peer):
+        connection.write([bytes(10 << 20)])
+        peer.shutdown(socket.SHUT_WR)
+        await until(lambda: connection.closed, lambda: "it is open still")
 
 
 async def test_a_consumer_that_comes_back_has_the_name_it_had(engine: Engine, topic: str) -> None:

@@ -46,7 +46,7 @@ def test_receipts_concern_the_oldest() -> None:
     assert queue.oldest is None
 
 
-def test_chunks_with_one_sequence_id_are_confirmed_one_by_one() -> None:
+def test_entries_of_one_sequence_id_are_confirmed_one_by_one() -> None:
     queue = queue_of(publish(3), publish(3), publish(4))
     for _ in range(2):
         assert queue.judge(3) == STORED

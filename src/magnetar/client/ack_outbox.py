@@ -21,14 +21,16 @@ from mypy_extensions import i64
 from magnetar.client.ack_counts import AckCounts
 from magnetar.client.ack_records import IDLE_MAX, AckRecords
 from magnetar.client.ack_retry import CUMULATIVE, AckRetries
-from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Waiter, entry_key
+from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Waiter
+from magnetar.client.entry_key import entry_key
+from magnetar.errors import MemoryBufferIsFull
 from magnetar.model.enums import AckType
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol.ack import CommandAck
 from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
 
-__all__ = ["AckOutbox", "Flight"]
+__all__ = ["PENDING_MAX", "AckOutbox", "AckSettings", "Flight"]
 
 # What one ACK may hold: a command must stay well below the frame limit of 5 MiB, and a
 # reader takes 250,000 fields.
@@ -36,6 +38,35 @@ COMMAND_IDS_MAX: Final = 10_000
 COMMAND_BYTES_MAX: Final = 1 << 20
 # As long as a client waits for the answer to any request.
 RECEIPT_TIMEOUT_MS: Final = 30_000
+# Twice what a broker lets one consumer leave unacked by default.
+PENDING_MAX: Final = 100_000
+# How many times the limit may be exceeded by acks of what was not delivered here.
+CROWD_FACTOR: Final = 10
+
+
+@final
+class AckSettings:
+    """How acks gather, whether callers wait for the broker's word, and what is remembered.
+
+    From `pending_max` unconfirmed acks on, those who retry should get no more messages.
+    """
+
+    def __init__(
+        self,
+        *,
+        group_time_ms: i64,
+        group_size_max: i64,
+        receipts: bool,
+        receipt_timeout_ms: i64 = RECEIPT_TIMEOUT_MS,
+        idle_max: i64 = IDLE_MAX,
+        pending_max: i64 = PENDING_MAX,
+    ) -> None:
+        self.group_time_ms: Final[i64] = group_time_ms
+        self.group_size_max: Final[i64] = group_size_max
+        self.receipts: Final[bool] = receipts
+        self.receipt_timeout_ms: Final[i64] = receipt_timeout_ms
+        self.idle_max: Final[i64] = idle_max
+        self.pending_max: Final[i64] = pending_max
 
 
 @final
@@ -69,27 +100,24 @@ class AckOutbox(AckRecords):
     def __init__(
         self,
         consumer_id: i64,
+        settings: AckSettings,
         *,
-        group_time_ms: i64,
-        group_size_max: i64,
-        receipts: bool,
         now_ms: Callable[[], int],
         write: Callable[[list[Command]], None],
-        receipt_timeout_ms: i64 = RECEIPT_TIMEOUT_MS,
-        idle_max: i64 = IDLE_MAX,
         retries: AckRetries | None = None,
     ) -> None:
-        super().__init__(idle_max)
+        super().__init__(settings.idle_max)
         self._consumer_id: Final[i64] = consumer_id
-        self._group_time_ms: Final[i64] = group_time_ms
-        self._group_size_max: Final[i64] = group_size_max
+        self._group_time_ms: Final[i64] = settings.group_time_ms
+        self._group_size_max: Final[i64] = settings.group_size_max
+        self._pending_max: Final[i64] = settings.pending_max
         # Whether callers wait for answers, and whether there are any.
-        self._waits: Final[bool] = receipts
-        self._receipts: Final[bool] = receipts or retries is not None
+        self._waits: Final[bool] = settings.receipts
+        self._receipts: Final[bool] = settings.receipts or retries is not None
         self._retries: Final = retries
         self._now_ms: Final = now_ms
         self._write: Final = write
-        self._receipt_timeout_ms: Final[i64] = receipt_timeout_ms
+        self._receipt_timeout_ms: Final[i64] = settings.receipt_timeout_ms
         self._connected: bool = False
         self._pending: list[EntryAcks] = []
         # What the current call acked, and all who wait.
@@ -124,6 +152,14 @@ class AckOutbox(AckRecords):
         if self._waits:
             self._called.append(acks)
         return acks.left == 0
+
+    def ack_chunks(self, keys: list[int]) -> None:
+        """A message in chunks is acked, all of them."""
+        for key in keys:
+            self.acknowledge(self.find_id(key, -1, 0), -1)
+        self.chunks.pop(keys[-1], None)
+        if self._receipts:
+            self._remember_acked(keys)
 
     def joined(self, done: Done | None, *, cumulative: bool = False) -> bool:
         """Ends a call: `done` waits for what it acked, and the group may be full.
@@ -205,6 +241,26 @@ class AckOutbox(AckRecords):
             self._retries is None or CUMULATIVE not in self._retries or not self._cumulative_busy
         )
         return count + 1 if alone else count
+
+    def check_room(self, count: i64) -> None:
+        """Raises MemoryBufferIsFull if so many more acks would be too many to remember."""
+        if self._retries is None:
+            return
+        if len(self._entries) + count > CROWD_FACTOR * self._pending_max + 2 * self._idle_max:
+            raise MemoryBufferIsFull(
+                f"{self.unconfirmed} acks wait for the broker's word: acknowledge more when it "
+                "has come, or close the consumer"
+            )
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is unconfirmed that no more messages should come."""
+        return self._retries is not None and self.unconfirmed >= self._pending_max
+
+    @property
+    def roomy(self) -> bool:
+        """Whether, after it was crowded, messages may come again."""
+        return self.unconfirmed <= self._pending_max // 2
 
     # ---- What came again -----------------------------------------------------
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.client.entry_acks import EntryAcks, entry_key, key_entry, key_ledger
+from magnetar.client.entry_acks import EntryAcks
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.errors import BatchIndexError
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
 
@@ -18,6 +19,8 @@ __all__ = ["IDLE_MAX", "AckRecords"]
 # Without its record, an entry's last ack names an index only, and the broker finds out by
 # itself that the batch is done.
 IDLE_MAX: Final = 10_000
+# Of how many messages in chunks, acked but not confirmed, all chunks are remembered.
+ACKED_CHUNKS_MAX: Final = 10_000
 
 
 class AckRecords:
@@ -27,6 +30,11 @@ class AckRecords:
         self._idle_max: Final[i64] = idle_max
         self._entries: dict[int, EntryAcks] = {}
         self._evict_at: i64 = 2 * idle_max
+        # The keys of the chunks of a message, by the key of its last one.
+        self.chunks: Final[dict[int, list[int]]] = {}
+        # The same of messages that were acked, until that is confirmed: an ack that failed
+        # may be given again by its id, and must name all chunks then too.
+        self._acked_chunks: Final[dict[int, list[int]]] = {}
 
     def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
         """The record of an entry; a new one begins with `unacked`, as it was delivered."""
@@ -91,6 +99,16 @@ class AckRecords:
         for acks in list(self._entries.values()):
             if acks.idle:
                 self._drop(acks)
+
+    def chunks_of(self, key: int) -> list[int] | None:
+        """The keys of all chunks of a message, by the key of the last, if they are known."""
+        known = self.chunks.get(key)
+        return known if known is not None else self._acked_chunks.get(key)
+
+    def _remember_acked(self, chunks: list[int]) -> None:
+        while len(self._acked_chunks) >= ACKED_CHUNKS_MAX:
+            del self._acked_chunks[next(iter(self._acked_chunks))]
+        self._acked_chunks[chunks[-1]] = chunks
 
     def _drop(self, acks: EntryAcks) -> None:
         acks.live = False

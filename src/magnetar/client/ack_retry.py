@@ -31,7 +31,8 @@ from typing import Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.client.backoff import JITTER, MultiplierRedeliveryBackoff
-from magnetar.client.negative_acks import Deadlines
+from magnetar.client.check import MS_MAX
+from magnetar.client.deadlines import Deadlines
 from magnetar.errors import (
     BrokerMetadataError,
     BrokerPersistenceError,
@@ -116,8 +117,6 @@ RETRIABLE: Final = (
 )
 # So many connections may break in a row with an ack on its way before that costs attempts.
 BREAKS_FREE: Final = 16
-# As long as a wait may be: 139 years, as for every time that is added to a clock.
-DELAY_MAX_MS: Final = 1 << 42
 
 
 def is_retriable(error: Exception) -> bool:
@@ -185,7 +184,7 @@ class RetryPolicy:
         except Exception as error:
             self._problem = error
             return -1
-        if isinstance(answer, (int, float)) and 0 <= answer <= DELAY_MAX_MS:
+        if isinstance(answer, (int, float)) and 0 <= answer <= MS_MAX:
             return int(answer)
         self._problem = ValueError(f"{answer!r:.40} is no number of milliseconds")
         return -1

@@ -11,18 +11,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import (
-    AckTracker,
-    Cumulative,
-    Done,
-    GivenUp,
-    entry_key,
-    key_entry,
-    key_ledger,
-)
+from magnetar.client.ack_answers import GivenUp
+from magnetar.client.ack_tracker import AckTracker
 from magnetar.client.chunk_assembler import ChunkAssembler
 from magnetar.client.chunk_spans import ChunkSpans, Split
 from magnetar.client.consumer_counts import ConsumerCounts
+from magnetar.client.entry_acks import Cumulative, Done, Waiter
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.outstanding import Outstanding
 from magnetar.client.permits import Permits
@@ -32,7 +27,7 @@ from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.wire.integer import INT64_MAX
 
-__all__ = ["AckFailure", "Acknowledger"]
+__all__ = ["AckFailure", "Acknowledger", "check_names_message"]
 
 
 @final
@@ -87,10 +82,7 @@ class Acknowledger:
 
     def acknowledge(self, ids: Sequence[Message | MessageId], done: Done | None) -> None:
         """All of them or, if one of them cannot be acked, none."""
-        self._acks.check_room(len(ids))
-        for id in ids:
-            if isinstance(id, MessageId):
-                self._check(id)
+        self.check(ids)
         for id in ids:
             if isinstance(id, MessageId):
                 self._ack_id(id)
@@ -203,14 +195,14 @@ class Acknowledger:
 
         Chunks that come `again` of messages that are acked are held back.
         """
-        whole = None if done is None else _Both(done)
+        both: Done | None = None if done is None else Waiter(done, 2).settle
         if split.before >= 0:
             first = Cumulative(key_ledger(split.before), key_entry(split.before), -1, 0)
             first.held_back = len(again) > 0
             self._ack_through(first)
-            self._acks.joined(whole, cumulative=True)
-        elif whole is not None:
-            whole(None)
+            self._acks.joined(both, cumulative=True)
+        elif both is not None:
+            both(None)
         for key in dict.fromkeys(split.keys + [key for key in again if key > split.before]):
             if key != cumulative.key:
                 self._ack_index(key, -1, 0)
@@ -220,13 +212,19 @@ class Acknowledger:
             self._ack_index(cumulative.key, -1, 0)
         for index in range(cumulative.index + 1):
             self._ack_index(cumulative.key, index, cumulative.batch_size)
-        self._acks.joined(whole)
+        self._acks.joined(both)
 
     # ---- Ids -----------------------------------------------------------------
 
+    def check(self, ids: Sequence[Message | MessageId]) -> None:
+        """Raises what keeps one of them from being acked."""
+        self._acks.check_room(len(ids))
+        for id in ids:
+            if isinstance(id, MessageId):
+                self._check(id)
+
     def _check(self, id: MessageId) -> None:
-        if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
-            raise InvalidMessageIdError(f"{id} names a place and no message: there is none to ack")
+        check_names_message(id, "ack")
         if id.partition() >= 0 and id.partition() != self._partition:
             where = f"partition {self._partition}" if self._partition >= 0 else "no partition"
             raise InvalidMessageIdError(
@@ -258,18 +256,9 @@ class Acknowledger:
         return message_id_of(data, self._topic)
 
 
-@final
-class _Both:
-    """Calls back when both parts of an ack are done, with the first error."""
-
-    def __init__(self, done: Done) -> None:
-        self._done: Final = done
-        self._left: i64 = 2
-        self._error: Exception | None = None
-
-    def __call__(self, error: Exception | None) -> None:
-        self._left -= 1
-        if self._error is None:
-            self._error = error
-        if self._left == 0:
-            self._done(self._error)
+def check_names_message(id: MessageId, purpose: str) -> None:
+    """Raises InvalidMessageIdError for an id that is a place in a topic, such as its end."""
+    if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
+        raise InvalidMessageIdError(
+            f"{id} names a place and no message: there is none to {purpose}"
+        )

@@ -14,7 +14,9 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from magnetar.client.arguments import id_of, ids_of, make_outgoing, split_topics, version_bytes
 from magnetar.client.avro_schema import AvroSchema
+from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
@@ -36,13 +38,11 @@ from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_info import SchemaInfo
 from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
-from magnetar.errors import AlreadyClosed, InvalidConfiguration, Timeout, UsageError
+from magnetar.errors import AlreadyClosed, Timeout
 from magnetar.model import MessageId, TopicName
+from magnetar.wire.integer import INT64_MAX
 
-# The ledger of the id that is behind every other.
-LATEST = (1 << 63) - 1
-
-__all__ = ["Client", "Consumer", "Producer", "Reader", "make_outgoing"]
+__all__ = ["Client", "Consumer", "Producer", "Reader"]
 
 
 class _Closing:
@@ -107,7 +107,7 @@ class Client(_Closing):
             schema,
         )
         await self._engine.open(consumer)
-        return Consumer(consumer, schema)
+        return Consumer(consumer)
 
     async def create_reader(
         self,
@@ -119,12 +119,9 @@ class Client(_Closing):
     ) -> "Reader":
         schema = schema or BytesSchema()
         reader = ReaderOptions(start_message_id, **options)
-        name = f"reader-{int(self._engine.random() * (1 << 40)):010x}"
-        consumer = EngineConsumer(
-            self._engine, [topic], None, reader.consumer_options(name), schema
-        )
+        consumer = reader_of(self._engine, topic, reader, schema)
         await self._engine.open(consumer)
-        return Reader(consumer, schema)
+        return Reader(consumer)
 
     async def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
         """The schema of a topic, or a version of it."""
@@ -266,26 +263,25 @@ class _Settle:
 
     __slots__ = ("_future",)
 
-    def __init__(self, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, future: "asyncio.Future[None]") -> None:
         self._future = future
 
-    def __call__(self, error: Exception | None, id: MessageId | None = None) -> None:
+    def __call__(self, error: Exception | None) -> None:
         if self._future.done():
             return
         if error is not None:
             self._future.set_exception(error)
         else:
-            self._future.set_result(id)
+            self._future.set_result(None)
 
 
 class Consumer(_Closing):
     """Receives from a subscription; `async for message in consumer` goes on until it is closed."""
 
-    def __init__(self, consumer: EngineConsumer, schema: Schema) -> None:
+    def __init__(self, consumer: EngineConsumer) -> None:
         self._consumer = consumer
-        self._schema = schema
         self._tracing = consumer.tracing
-        self._avro = schema if isinstance(schema, AvroSchema) else None
+        self._avro = consumer.schema if isinstance(consumer.schema, AvroSchema) else None
 
     async def receive(self, timeout_millis: int | None = None) -> Message:
         """The next message. Raises Timeout."""
@@ -321,21 +317,13 @@ class Consumer(_Closing):
     ) -> list[Message]:
         """Some messages: as many as the policy wants, or those that came in its time."""
         policy = policy or self._consumer.options.batch_receive_policy
-        found: list[Message] = []
-        size = 0
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + policy.timeout_ms / 1000 if policy.timeout_ms > 0 else None
-        while not _enough(policy, len(found), size):
-            left = None if deadline is None else int((deadline - loop.time()) * 1000)
-            if left is not None and left <= 0:
-                break
+        batch = BatchReceive(policy, asyncio.get_running_loop().time)
+        while batch.open:
             try:
-                message = await self.receive(left)
+                batch.add(await self.receive(batch.left_ms()))
             except Timeout:
                 break
-            found.append(message)
-            size += len(message.data())
-        return found
+        return batch.messages
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._messages()
@@ -426,8 +414,8 @@ class Consumer(_Closing):
 class Reader(_Closing):
     """Reads a topic from a place on, without a subscription that stays."""
 
-    def __init__(self, consumer: EngineConsumer, schema: Schema) -> None:
-        self._consumer = Consumer(consumer, schema)
+    def __init__(self, consumer: EngineConsumer) -> None:
+        self._consumer = Consumer(consumer)
         self._engine = consumer
 
     async def read_next(self, timeout_millis: int | None = None) -> Message:
@@ -452,6 +440,12 @@ class Reader(_Closing):
 
 
 # ---- What both doors share ---------------------------------------------------
+
+
+def reader_of(engine: Engine, topic: str, options: ReaderOptions, schema: Schema) -> EngineConsumer:
+    """What reads for a reader: a consumer, on a subscription that goes with it."""
+    name = f"reader-{int(engine.random() * (1 << 40)):010x}"
+    return EngineConsumer(engine, [topic], None, options.consumer_options(name), schema)
 
 
 async def reconsume(
@@ -486,7 +480,7 @@ def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId 
     by_time = part.sought_by_time and not part.core.has_taken
     if start is None or (start.ledger_id < 0 and not by_time):
         return True
-    if start.ledger_id == LATEST or by_time:
+    if start.ledger_id == INT64_MAX or by_time:
         # Nothing was read yet, and reading begins where the subscription was made or moved.
         if mark_delete is None:
             return False
@@ -497,81 +491,3 @@ def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId 
     if part.options.start_message_id_inclusive and not part.core.has_taken:
         return there >= read_to
     return there > read_to
-
-
-def make_outgoing(
-    schema: Schema,
-    content: Any,
-    done: Any,
-    day_ms: Callable[[], int],
-    *,
-    properties: dict[str, str] | None = None,
-    partition_key: str | None = None,
-    ordering_key: str | bytes | None = None,
-    sequence_id: int | None = None,
-    replication_clusters: list[str] | None = None,
-    disable_replication: bool = False,
-    event_timestamp: int | None = None,
-    deliver_at: int | None = None,
-    deliver_after: Any = None,
-) -> Outgoing:
-    """A message from what `send` was given. Raises what the schema refuses."""
-    if isinstance(ordering_key, str):
-        ordering_key = ordering_key.encode()
-    if deliver_after is not None:
-        if not isinstance(deliver_after, timedelta):
-            raise UsageError(f"deliver_after: expected a timedelta, not {deliver_after!r:.40}")
-        deliver_at = day_ms() + int(deliver_after.total_seconds() * 1000)
-    if disable_replication:
-        replication_clusters = ["__local__"]
-    return Outgoing(
-        b"" if content is None else schema.encode(content),
-        properties=properties,
-        partition_key=partition_key,
-        ordering_key=ordering_key,
-        event_timestamp=event_timestamp or 0,
-        deliver_at=deliver_at,
-        sequence_id=sequence_id,
-        replication_clusters=replication_clusters,
-        null_value=content is None,
-        done=done,
-    )
-
-
-def version_bytes(version: int | None) -> bytes:
-    return b"" if version is None else version.to_bytes(8, "big")
-
-
-def id_of(message: "Message | MessageId") -> MessageId:
-    if isinstance(message, Message):
-        return message.message_id()
-    if isinstance(message, MessageId):
-        return message
-    raise InvalidConfiguration(
-        f"acknowledge takes a message or its id, not {type(message).__name__}"
-    )
-
-
-def ids_of(message: "Message | MessageId | Iterable[Message | MessageId]") -> list[MessageId]:
-    if isinstance(message, (Message, MessageId)):
-        return [id_of(message)]
-    return [id_of(one) for one in message]
-
-
-def split_topics(
-    topic: "str | list[str] | re.Pattern[str]",
-) -> "tuple[list[str], re.Pattern[str] | None]":
-    """The topics that were named, or the pattern."""
-    if isinstance(topic, re.Pattern):
-        return [], topic
-    if isinstance(topic, str):
-        return [topic], None
-    topics = list(topic)
-    if not topics or not all(isinstance(one, str) for one in topics):
-        raise InvalidConfiguration("topic: give a name, a list of names, or a compiled pattern")
-    return topics, None
-
-
-def _enough(policy: ConsumerBatchReceivePolicy, count: int, size: int) -> bool:
-    by_count = 0 < policy.max_num_message <= count
-    return by_count or 0 < policy.max_num_bytes <= size

@@ -9,17 +9,16 @@ how often they were tried already, and is the same each time it is asked.
 from collections.abc import Callable
 from typing import Final, final
 
+from magnetar.client.check import MS_MAX
 from magnetar.errors import SettingsError
 
-__all__ = ["Backoff", "MultiplierRedeliveryBackoff"]
+__all__ = ["INITIAL_MS", "JITTER", "MAX_MS", "Backoff", "MultiplierRedeliveryBackoff"]
 
 # Pulsar's clients start at 100 ms and stop growing at 60 s.
 INITIAL_MS: Final = 100
 MAX_MS: Final = 60_000
 # The share of a wait that is random. Pulsar's clients take off up to a tenth.
 JITTER: Final = 0.1
-# 139 years, as for every time that is added to a clock.
-DELAY_MAX_MS: Final = 1 << 42
 
 
 @final
@@ -74,13 +73,11 @@ class MultiplierRedeliveryBackoff:
         max_delay_ms: int = 600_000,
         multiplier: float = 2.0,
     ) -> None:
-        if not 0 <= min_delay_ms <= DELAY_MAX_MS:
+        if not 0 <= min_delay_ms <= MS_MAX:
+            raise SettingsError("min_delay_ms", f"{min_delay_ms} is not between 0 and {MS_MAX}")
+        if not min_delay_ms <= max_delay_ms <= MS_MAX:
             raise SettingsError(
-                "min_delay_ms", f"{min_delay_ms} is not between 0 and {DELAY_MAX_MS}"
-            )
-        if not min_delay_ms <= max_delay_ms <= DELAY_MAX_MS:
-            raise SettingsError(
-                "max_delay_ms", f"{max_delay_ms} is not between {min_delay_ms} and {DELAY_MAX_MS}"
+                "max_delay_ms", f"{max_delay_ms} is not between {min_delay_ms} and {MS_MAX}"
             )
         if not 1.0 <= multiplier < float("inf"):
             raise SettingsError("multiplier", f"{multiplier} is too little: give 1 or more")

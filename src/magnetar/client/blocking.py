@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from magnetar.client import aio
+from magnetar.client.arguments import split_topics, version_bytes
 from magnetar.client.closing import Closing
 from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.engine.client import Engine
@@ -110,7 +111,7 @@ class Client(Closing):
         self._engine = Engine(service_url, options, lock=self._lock)
         self._loop = LoopThread()
         self._callbacks = Callbacks()
-        self._listeners = Listeners(options.message_listener_threads)
+        self._listeners = Listeners(options.message_listener_threads, self._engine.log)
         self._closed = False
 
     def create_producer(
@@ -232,9 +233,9 @@ class Client(Closing):
             crypto_failure_action=crypto_failure_action,
             **ours,
         )
-        topics, pattern = aio.split_topics(topic)
+        topics, pattern = split_topics(topic)
         engine = EngineConsumer(self._engine, topics, pattern, options, schema)
-        consumer = Consumer(self, engine, schema)
+        consumer = Consumer(self, engine)
         self._call(self._engine.open(engine))
         if message_listener is not None:
             consumer._listen(partial(message_listener, consumer))
@@ -253,6 +254,7 @@ class Client(Closing):
         crypto_key_reader: CryptoKeyReader | None = None,
         start_message_id_inclusive: bool = False,
         crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
+        **ours: Any,
     ) -> Reader:
         """A reader of a topic, from a message on."""
         schema = self._attached(schema)
@@ -265,10 +267,10 @@ class Client(Closing):
             crypto_key_reader=crypto_key_reader,
             start_message_id_inclusive=start_message_id_inclusive,
             crypto_failure_action=crypto_failure_action,
+            **ours,
         )
-        name = f"reader-{int(self._engine.random() * (1 << 40)):010x}"
-        engine = EngineConsumer(self._engine, [topic], None, options.consumer_options(name), schema)
-        reader = Reader(self, engine, schema)
+        engine = aio.reader_of(self._engine, topic, options, schema)
+        reader = Reader(self, engine)
         self._call(self._engine.open(engine))
         if reader_listener is not None:
             reader._listen(reader_listener)
@@ -292,7 +294,7 @@ class Client(Closing):
 
     def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
         """The schema of a topic, or a version of it."""
-        return self._call(self._engine.schema_info(topic, aio.version_bytes(version)))
+        return self._call(self._engine.schema_info(topic, version_bytes(version)))
 
     def get_topic_partitions(self, topic: str) -> list[str]:
         count = self._call(self._engine.partitions(topic))

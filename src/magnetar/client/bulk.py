@@ -21,6 +21,7 @@ from magnetar.client.engine.patterns import matching, namespace_of, whole_patter
 from magnetar.client.engine.producer import partition_names
 from magnetar.client.entry_range import At, Gap, RawEntry
 from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.threads.loop_thread import new_event_loop
 from magnetar.errors import AlreadyClosed, TopicNotFound
 from magnetar.model import TopicName
 
@@ -65,7 +66,7 @@ class BulkClient:
         # The asyncio door, for what is not by the entry.
         self.aio: aio.Client = aio.Client(service_url, **options)
         self._engine = self.aio._engine
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._watches: dict[str, EngineEntries] = {}
         self._closed = False
 
@@ -187,11 +188,3 @@ class BulkClient:
     async def _close(self) -> None:
         await asyncio.gather(*(watch.close() for watch in self._watches.values()))
         await self._engine.close()
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

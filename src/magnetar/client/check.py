@@ -5,12 +5,28 @@ same one whether this file is compiled or not.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from magnetar.errors import SettingsError
 
+__all__ = [
+    "INT_MAX",
+    "MS_MAX",
+    "choice",
+    "flag",
+    "instance_or_none",
+    "number",
+    "number_or_none",
+    "properties",
+    "text",
+    "text_or_none",
+    "wrong_type",
+]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=IntEnum)
+
 INT_MAX: Final = (1 << 31) - 1
-INT64_MAX: Final = (1 << 63) - 1
 # 139 years: added to the time of day it stays far from the end of 64 bits.
 MS_MAX: Final = 1 << 42
 
@@ -52,11 +68,17 @@ def text_or_none(name: str, value: object) -> str | None:
     return None if value is None else text(name, value)
 
 
-def choice(name: str, value: object, choices: type[IntEnum]) -> int:
+def choice(name: str, value: object, choices: type[E]) -> E:
     if isinstance(value, choices):
-        return value.value
+        return value
     names = ", ".join(f"{choices.__name__}.{choice.name}" for choice in choices)
     raise SettingsError(name, f"{value!r:.40} is not one of {names}")
+
+
+def instance_or_none(name: str, value: object, kind: type[T]) -> T | None:
+    if value is None or isinstance(value, kind):
+        return value
+    raise wrong_type(name, value, f"a {kind.__name__}")
 
 
 def properties(name: str, value: object) -> dict[str, str]:

@@ -9,7 +9,7 @@ there twice; one that dies leaves a message without its end.
 |-----------|----------|-----------------------------|------------------------|----------------|
 | growing   | bytes    | is added; the last: *whole* | replaces it: *garbage* | *garbage*      |
 | broken    | ids only | its id is noted             | replaces it: *garbage* | *garbage*      |
-| evicted   | ids only | its id is noted             | replaces it: *garbage* | *again*        |
+| evicted   | ids only | its id is noted             | its id is noted        | *again*        |
 | discarded | nothing  | *garbage*                   | begins a new one       | forgotten      |
 
 *Garbage* is acked: nothing can come of it. *Again* is redelivered. A context
@@ -31,6 +31,8 @@ there twice; one that dies leaves a message without its end.
 The time of a growing context is up when its next chunk has not come for `expire_ms` although
 it could have: the consumer got messages that were published so much later, or nothing new.
 A message that merely waits behind others, or for a consumer that is busy, is not given up.
+Time without a connection does not count. What comes again has the time that it had, and is not
+given up before all that is known of it is here again.
 
 An ack by an id from elsewhere tells where a message begins and ends, not where its other chunks
 are. Those that are here are acked with it, and the context is discarded. Where one consumer gets
@@ -111,8 +113,10 @@ class _Context:
         # Growing: when its last chunk came, by the clock and by what had been published.
         self.arrived_ms: int = 0
         self.published_ms: int = 0
-        # Up to here it came before, and what came then is no news: it has the time it had.
+        # Up to here it came before, and what came then is no news: it has the time it had, once
+        # all of that is here again.
         self.known: int = -1
+        self.came_ms: int = 0
         # Set aside: when it is to be asked for again, and when it is given up.
         self.again_ms: int = -1
         self.due_ms: int = -1
@@ -120,13 +124,12 @@ class _Context:
     def fits(self, count: i64, total: i64) -> bool:
         return self.count == count and self.total == total
 
-    def follow(self, earlier: "_Context", key: int) -> None:
+    def follow(self, earlier: "_Context") -> None:
         """It came before: the same once more has no more time than it had."""
-        if key <= earlier.known:
-            self.known = earlier.known
-            self.due_ms = earlier.due_ms
-            self.arrived_ms = earlier.arrived_ms
-            self.published_ms = earlier.published_ms
+        self.known = earlier.known
+        self.due_ms = earlier.due_ms
+        self.arrived_ms = earlier.arrived_ms
+        self.published_ms = earlier.published_ms
 
     def note(self, key: int) -> None:
         if not self.keys or key > self.keys[-1]:
@@ -170,6 +173,8 @@ class ChunkAssembler:
         self._newest: int = -1
         self._published_ms: int = 0
         self._quiet_since_ms: int = 0
+        # Since when there is no connection; -1 while there is one, and before the first.
+        self._offline_since_ms: int = -1
         self._next_ms: int | None = None
         self._whole: Whole | None = None
         self._garbage: list[int] = []
@@ -243,15 +248,16 @@ class ChunkAssembler:
             if context is None:
                 return KEPT
             context.redelivery_count = redelivery_count
-            if expected is not None:
-                context.follow(expected, key)
+            # What is expected may be another copy, or the end of this one without its beginning.
+            if expected is not None and key in expected.keys:
+                context.follow(expected)
         elif context is None:
             if self._acked and self._was_acked(key):
                 self._garbage.append(key)
                 return KEPT
             context = _Context(uuid, count, total, before)
-            if expected is not None:
-                context.follow(expected, key)
+            if expected is not None and key <= expected.known:
+                context.follow(expected)
             self._set_aside(context, BROKEN, now_ms)
             context.note(key)
             return KEPT
@@ -296,6 +302,10 @@ class ChunkAssembler:
         if context is not None and context.keys:
             first = context.keys[0]
             last = context.keys[-1]
+            if key > last and context.state == EVICTED:
+                # All of the older copy may be there: which one is whole shows when both come again.
+                context.note(key)
+                return None
             if key > last:
                 self._garbage.extend(context.keys)
             elif key != first and not self._single and context.state == GROWING:
@@ -364,6 +374,7 @@ class ChunkAssembler:
         context.keys.append(key)
         context.size += size
         self.size += size + CHUNK_OVERHEAD
+        context.came_ms = now_ms
         if key > context.known:
             context.arrived_ms = now_ms
             context.published_ms = self._published_ms
@@ -401,6 +412,8 @@ class ChunkAssembler:
         if len(self._contexts) - self.growing > SET_ASIDE_MAX:
             aside = [c for c in self._contexts.values() if c.state != GROWING]
             self._forget(aside[0])
+        if state == EVICTED:
+            context.due_ms = -1
         if state == EVICTED or (state == BROKEN and not self._single):
             context.again_ms = now_ms + self._again_ms
         if self._expire_ms and state != EVICTED and context.due_ms < 0:
@@ -462,6 +475,23 @@ class ChunkAssembler:
             if first < key < last:
                 return True
         return False
+
+    def disconnected(self, now_ms: int) -> None:
+        """Nothing can come until there is a connection again."""
+        self._offline_since_ms = now_ms
+
+    def connected(self, now_ms: int) -> None:
+        """Everything comes again, and has the time that it had when the connection broke."""
+        self.expect_all()
+        if self._offline_since_ms < 0:
+            return
+        lost_ms = now_ms - self._offline_since_ms
+        self._offline_since_ms = -1
+        self._quiet_since_ms += lost_ms
+        for context in self._expected.values():
+            context.arrived_ms += lost_ms
+            if context.due_ms >= 0:
+                context.due_ms += lost_ms
 
     def expect_all(self) -> None:
         """Everything that is not acked comes again."""
@@ -571,7 +601,8 @@ class ChunkAssembler:
     def _tick_growing(self, context: _Context, now_ms: int) -> None:
         if not self._expire_ms:
             return
-        due_ms = context.arrived_ms + self._expire_ms
+        again = context.keys[-1] < context.known
+        due_ms = (context.came_ms if again else context.arrived_ms) + self._expire_ms
         if due_ms <= now_ms:
             passed = self._published_ms - context.published_ms >= self._expire_ms
             if passed or now_ms - self._quiet_since_ms >= self._expire_ms:

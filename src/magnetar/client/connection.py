@@ -21,6 +21,7 @@ from google.protobuf.message import Message as Pb
 from magnetar.client.chunks import Part
 from magnetar.client.engine.totals import ConnectionCounts
 from magnetar.client.errors import error_of
+from magnetar.client.logger import LOGGER
 from magnetar.client.threads.direct_writer import DirectWriter
 from magnetar.errors import ConnectError, MagnetarError, RemoteProtocolError, Timeout
 from magnetar.protocol import (
@@ -38,8 +39,6 @@ from magnetar.protocol import (
 from magnetar.protocol import pulsar_pb2 as pb
 
 __all__ = ["ClientConnection", "ConsumerHandler", "ProducerHandler"]
-
-log: logging.Logger = logging.getLogger("magnetar.client")
 
 KEEP_ALIVE_SECONDS = 30.0
 # What a peer has for reading our last words.
@@ -80,12 +79,14 @@ class ClientConnection(asyncio.Protocol):
         timeout_s: float,
         keep_alive_s: float = KEEP_ALIVE_SECONDS,
         counts: ConnectionCounts | None = None,
+        log: logging.Logger = LOGGER,
     ) -> None:
         self._loop = loop
         self.address = address
         self._timeout_s = timeout_s
         self._keep_alive_s = keep_alive_s
         self._counts = counts or ConnectionCounts()
+        self._log = log
         self._incoming = Connection()
         self._transport: asyncio.Transport | None = None
         self._requests: dict[int, asyncio.Future[Pb]] = {}
@@ -123,13 +124,14 @@ class ClientConnection(asyncio.Protocol):
         proxy_to: str = "",
         counts: ConnectionCounts | None = None,
         threaded: bool = False,
+        log: logging.Logger = LOGGER,
     ) -> "ClientConnection":
         """Connects and shakes hands. Raises ConnectError, AuthenticationError.
 
         If it is `threaded`, other threads than the loop's may write too.
         """
         loop = asyncio.get_running_loop()
-        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts)
+        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts, log)
         connection._auth_data = auth_data
         connection._client_version = client_version
         connection._threaded = threaded
@@ -196,6 +198,7 @@ class ClientConnection(asyncio.Protocol):
     def _check_alive(self) -> None:
         if not self._heard:
             self.fail("the broker did not answer a PING")
+            self._abort()
             return
         self._heard = False
         self.write([encode(pb.CommandPing())])
@@ -204,8 +207,11 @@ class ClientConnection(asyncio.Protocol):
     # ---- Sending -------------------------------------------------------------
 
     def write(self, frames: Sequence[Part]) -> None:
-        """Writes frames; on a closed connection they are lost, and their senders know."""
-        if self._transport is None or self.closed:
+        """Writes frames; on a closed connection they are lost, and their senders know.
+
+        A transport is lost a while before it says so, and complains about writes meanwhile.
+        """
+        if self._transport is None or self.closed or self._transport.is_closing():
             return
         if self._direct is None:
             self._transport.writelines(frames)
@@ -290,6 +296,11 @@ class ClientConnection(asyncio.Protocol):
                 self._take(command)
         except RemoteProtocolError as error:
             self.fail(f"the broker sent something invalid: {error}")
+
+    def eof_received(self) -> None:
+        """The broker hung up. It need not read what is left to write, so nothing waits for that."""
+        self._end(f"the connection to {self.address} was lost: the broker hung up")
+        self._abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(f"the connection to {self.address} was lost: {error or 'the broker hung up'}")
@@ -413,7 +424,7 @@ class ClientConnection(asyncio.Protocol):
     def fail(self, reason: str) -> None:
         """Ends the connection, and says why."""
         if not self.closed:
-            log.warning("closing the connection to %s: %s", self.address, reason)
+            self._log.warning("closing the connection to %s: %s", self.address, reason)
             self._end(reason)
 
     def close(self) -> None:
@@ -434,6 +445,11 @@ class ClientConnection(asyncio.Protocol):
         except TimeoutError:
             self._transport.abort()
             await self._gone
+
+    def _abort(self) -> None:
+        """Lets go of the socket: nobody will read what is left to write."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _end(self, reason: str) -> None:
         if self.closed:

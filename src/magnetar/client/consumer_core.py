@@ -25,14 +25,18 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.ack_outbox import AckSettings
 from magnetar.client.ack_retry import AckRetries, RetryPolicy, default_backoff
-from magnetar.client.ack_tracker import AckTracker, Done, entry_key
-from magnetar.client.acknowledger import AckFailure, Acknowledger
+from magnetar.client.ack_tracker import AckTracker
+from magnetar.client.acknowledger import AckFailure, Acknowledger, check_names_message
 from magnetar.client.chunk_assembler import ChunkAssembler
 from magnetar.client.chunk_spans import ChunkSpans
 from magnetar.client.consumer_counts import ConsumerCounts
 from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.deadlines import earlier
 from magnetar.client.encryption import Opener
+from magnetar.client.entry_acks import Done
+from magnetar.client.entry_key import entry_key
 from magnetar.client.incoming import Arrival, Incoming
 from magnetar.client.message import Decode, Message
 from magnetar.client.options import ConsumerOptions
@@ -41,19 +45,13 @@ from magnetar.client.permits import Permits
 from magnetar.client.receive_queue import ReceiveQueue
 from magnetar.client.redelivery import Redelivery
 from magnetar.client.start_position import StartPosition
-from magnetar.errors import (
-    AlreadyClosed,
-    CumulativeAcknowledgementNotAllowedError,
-    Interrupted,
-    InvalidMessageIdError,
-)
+from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedError, Interrupted
 from magnetar.model.enums import AckType, ConsumerType
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandMessage
-from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["ConsumerCore"]
 
@@ -89,6 +87,7 @@ class ConsumerCore:
             ConsumerType.Exclusive,
             ConsumerType.Failover,
         )
+        self._now_ms: Final = now_ms
         self._write: Final = write
         self._wake: Final = wake
         # Told of what was refused, and why; of one thing many times over, once.
@@ -98,13 +97,7 @@ class ConsumerCore:
         self.stats: Final = ConsumerCounts()
         self._retries: Final = _retries_of(options, random)
         self._acks: Final = _tracker_of(options, consumer_id, now_ms, write, self._retries)
-        self._assembler: Final = ChunkAssembler(
-            count_max=options.max_pending_chunked_message,
-            size_max=options.max_message_size_total,
-            expire_ms=options.expire_time_of_incomplete_chunked_message_ms,
-            ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
-            single=self._single,
-        )
+        self._assembler: Final = _assembler_of(options, self._single)
         self._spans: Final = ChunkSpans(self._assembler, self._acks.chunks)
         self._dead_letters: Final = DeadLetters(options.dead_letter_policy)
         self._outstanding: Final = Outstanding(
@@ -167,7 +160,7 @@ class ConsumerCore:
         if self.stats.messages_taken > 0:
             self._queue.expect_copies()
         self._queue.clear()
-        self._assembler.expect_all()
+        self._assembler.connected(self._now_ms())
         self._spans.reconnected()
         self._outstanding.clear()
         self._start.connected()
@@ -180,6 +173,7 @@ class ConsumerCore:
             self._state = CONNECTING
             self._permits.disconnected()
             self._acks.disconnected()
+            self._assembler.disconnected(self._now_ms())
 
     def close(self, error: Exception | None = None) -> None:
         """Ends it: what is pending is sent if it can be, and who still waits is told."""
@@ -392,6 +386,12 @@ class ConsumerCore:
             raise _closed()
         self._acknowledger.acknowledge(ids, done)
 
+    def check_acks(self, ids: Sequence[Message | MessageId]) -> None:
+        """Raises what `acknowledge` would, and changes nothing."""
+        if self._state == CLOSED:
+            raise _closed()
+        self._acknowledger.check(ids)
+
     def acknowledge_cumulative(
         self, message: Message | MessageId, done: Done | None = None
     ) -> None:
@@ -442,6 +442,10 @@ class ConsumerCore:
         """The application could not handle a message: it is to come again, later."""
         if self._state == CLOSED:
             raise _closed()
+        self._refuse(message)
+        self.stats.messages_refused += 1
+
+    def _refuse(self, message: Message | MessageId) -> None:
         if isinstance(message, Message):
             key = message.delivery.key
             index: i64 = message.index
@@ -449,7 +453,7 @@ class ConsumerCore:
             if message.delivery.chunks is not None:
                 self._acks.chunks[key] = message.delivery.chunks
         else:
-            _check_place(message)
+            check_names_message(message, "redeliver")
             key = entry_key(message.ledger_id(), message.entry_id())
             index = message.batch_index()
             count = 0
@@ -469,11 +473,8 @@ class ConsumerCore:
         """When `tick` is to be called, if nothing else happens."""
         if self._state != READY:
             return None
-        earliest = self._acks.next_ms()
-        for other in (self._outstanding.next_ms(), self._assembler.next_ms()):
-            if other is not None and (earliest is None or other < earliest):
-                earliest = other
-        return earliest
+        due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
+        return earlier(due_ms, self._assembler.next_ms())
 
     def tick(self, now_ms: int) -> None:
         """Does what has fallen due."""
@@ -505,8 +506,7 @@ class ConsumerCore:
         self._outstanding.dead_ended(message)
         if self._state != CLOSED:
             self._dead_letters.taken(message)
-            self.negative_acknowledge(message)
-            self.stats.messages_refused -= 1  # not by the application
+            self._refuse(message)
 
     # ---- Seek ----------------------------------------------------------------
 
@@ -530,6 +530,16 @@ class ConsumerCore:
             self._permits.give_back(count)
 
 
+def _assembler_of(options: ConsumerOptions, single: bool) -> ChunkAssembler:
+    return ChunkAssembler(
+        count_max=options.max_pending_chunked_message,
+        size_max=options.max_message_size_total,
+        expire_ms=options.expire_time_of_incomplete_chunked_message_ms,
+        ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
+        single=single,
+    )
+
+
 def _opener_of(options: ConsumerOptions) -> Opener | None:
     reader = options.crypto_key_reader
     return None if reader is None else Opener(reader.unwrap)
@@ -551,24 +561,16 @@ def _tracker_of(
     write: Callable[[list[Command]], None],
     retries: AckRetries | None,
 ) -> AckTracker:
-    return AckTracker(
-        consumer_id,
+    settings = AckSettings(
         group_time_ms=options.acknowledgement_group_time_ms,
         # A group that waits for its time must not be a crowd.
         group_size_max=min(
             options.max_acknowledgement_group_size, options.max_pending_acknowledgements
         ),
         receipts=options.ack_receipt_enabled,
-        now_ms=now_ms,
-        write=write,
-        retries=retries,
         pending_max=options.max_pending_acknowledgements,
     )
-
-
-def _check_place(id: MessageId) -> None:
-    if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
-        raise InvalidMessageIdError(f"{id} names a place and no message to be redelivered")
+    return AckTracker(consumer_id, settings, now_ms=now_ms, write=write, retries=retries)
 
 
 def _closed() -> AlreadyClosed:

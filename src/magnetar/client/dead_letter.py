@@ -14,11 +14,18 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import key_entry, key_ledger
+from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy
 
 __all__ = [
+    "DELAY_TIME",
+    "ORIGIN_MESSAGE_ID",
+    "ORIGIN_MESSAGE_ID_LEGACY",
+    "REAL_SUBSCRIPTION",
+    "REAL_TOPIC",
+    "RECONSUME_TIMES",
+    "RECONSUME_TIMES_MAX",
     "DeadLetters",
     "dead_letter_properties",
     "dead_letter_topic",

@@ -12,30 +12,13 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-__all__ = ["Cumulative", "Done", "EntryAcks", "Waiter", "entry_key", "key_entry", "key_ledger"]
+from magnetar.client.entry_key import entry_key
 
-Done: TypeAlias = Callable[[Exception | None], None]
+__all__ = ["Cumulative", "Done", "EntryAcks", "Waiter"]
+
+Done: TypeAlias = Callable[[Exception | None], object]
 
 _NO_BITS: Final = bytearray()
-ENTRY_BITS: Final = 64
-ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
-
-
-def entry_key(ledger_id: int, entry_id: int) -> int:
-    """A position as a number that sorts like it.
-
-    >>> entry_key(1, 9) < entry_key(2, 0), key_ledger(entry_key(2, 5)), key_entry(entry_key(2, 5))
-    (True, 2, 5)
-    """
-    return (ledger_id << ENTRY_BITS) + entry_id
-
-
-def key_ledger(key: int) -> int:
-    return key >> ENTRY_BITS
-
-
-def key_entry(key: int) -> int:
-    return key & ENTRY_MASK
 
 
 @final
@@ -92,6 +75,8 @@ class EntryAcks:
         self.more: bool = False
         # A message of it came again and was dropped: if the ack fails it must come once more.
         self.held_back: bool = False
+        # How often in a row it got no answer, where nobody waits for one.
+        self.unanswered: i64 = 0
         self.live: bool = True
         self.waiters: list[Waiter] | None = None
         # The tracker that has it: a message can be acked by another consumer than its own.
@@ -159,6 +144,7 @@ class Cumulative:
         self.index: Final[i64] = -1 if index == batch_size - 1 else index
         self.batch_size: Final[i64] = batch_size
         self.held_back: bool = False
+        self.unanswered: i64 = 0
         self.waiters: list[Waiter] = []
 
     def reaches(self, other: "Cumulative") -> bool:

@@ -26,7 +26,7 @@ from magnetar.protocol.entry import Entry, split_entry
 from magnetar.protocol.message import CommandMessage
 from magnetar.protocol.metadata import MessageMetadata
 
-__all__ = ["EntryRange", "Gap", "RawEntry"]
+__all__ = ["At", "EntryRange", "Gap", "RawEntry"]
 
 # A ledger and an entry in it; the entry may be one that is not there yet.
 At: TypeAlias = tuple[int, int]

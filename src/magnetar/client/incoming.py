@@ -23,10 +23,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import AckTracker, entry_key
+from magnetar.client.ack_tracker import AckTracker
 from magnetar.client.chunk_assembler import REFUSED, WHOLE, ChunkAssembler, Whole
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.encryption import Opener
+from magnetar.client.entry_key import entry_key
 from magnetar.client.message import Decode, Delivery, Message
 from magnetar.client.options import ConsumerCryptoFailureAction
 from magnetar.errors import CryptoError, RemoteProtocolError
@@ -53,7 +54,8 @@ KEPT_BACK_MAX: Final = 1000
 class Arrival:
     """What came of one MESSAGE. `refusal` is a ValidationError, -1 if there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: CommandMessage) -> None:
+        self.command: Final = command
         self.messages: list[Message] = []
         self.charged: i64 = 0
         self.refusal: i64 = -1
@@ -155,7 +157,7 @@ class Incoming:
 
     def read(self, command: CommandMessage, permits: i64) -> Arrival:
         """Reads an entry; `permits` is how many the broker has, to judge damaged numbers."""
-        arrival = Arrival()
+        arrival = Arrival(command)
         metadata: MessageMetadata | None = None
         try:
             entry = split_entry(command.entry)
@@ -167,9 +169,9 @@ class Incoming:
             arrival.charged = _charged_if_damaged(command, metadata, permits)
             arrival.refusal = ValidationError.ChecksumMismatch.value
         elif metadata.encryption_keys is not None:
-            self._read_encrypted(command, entry, metadata, arrival)
+            self._read_encrypted(arrival, entry, metadata)
         else:
-            self._read_payload(command, metadata, entry.data, entry.metadata_end, arrival)
+            self._read_payload(arrival, metadata, entry.data, entry.metadata_end)
         ledger_id: i64 = command.message_id.ledger_id
         entry_id: i64 = command.message_id.entry_id
         self.went_back = ledger_id < self._last_ledger or (
@@ -181,9 +183,7 @@ class Incoming:
             self._assembler.saw(self.last_key(), metadata.publish_time, self._now_ms())
         return arrival
 
-    def _read_encrypted(
-        self, command: CommandMessage, entry: Entry, metadata: MessageMetadata, arrival: Arrival
-    ) -> None:
+    def _read_encrypted(self, arrival: Arrival, entry: Entry, metadata: MessageMetadata) -> None:
         arrival.problem = "there is no crypto_key_reader"
         if self._opener is not None:
             try:
@@ -193,18 +193,18 @@ class Incoming:
                 arrival.problem = str(error)
             else:
                 arrival.problem = ""
-                self._read_payload(command, metadata, payload, 0, arrival)
+                self._read_payload(arrival, metadata, payload, 0)
                 return
-        arrival.charged = _charged(command, metadata)
+        arrival.charged = _charged(arrival.command, metadata)
         if self._discards:
             arrival.refusal = ValidationError.DecryptionError.value
         elif not self._passes_on:
-            self._keep_back(metadata, arrival)
-        elif self._wanted(command, 0, 1):
-            self._add_whole(command, metadata, entry.payload(), arrival)
+            self._keep_back(arrival, metadata)
+        elif self._wanted(arrival.command, 0, 1):
+            self._add_alone(arrival, metadata, entry.payload())
             arrival.messages[0].delivery.decryption_failed = True
 
-    def _keep_back(self, metadata: MessageMetadata, arrival: Arrival) -> None:
+    def _keep_back(self, arrival: Arrival, metadata: MessageMetadata) -> None:
         arrival.kept_back = True
         if metadata.uuid is not None:
             self._assembler.drop(metadata.uuid)
@@ -213,43 +213,29 @@ class Incoming:
                 del self._kept_back[next(iter(self._kept_back))]
 
     def _read_payload(
-        self,
-        command: CommandMessage,
-        metadata: MessageMetadata,
-        data: bytes,
-        first: i64,
-        arrival: Arrival,
+        self, arrival: Arrival, metadata: MessageMetadata, data: bytes, first: i64
     ) -> None:
         """Reads what an entry has in `data[first:]`."""
         if metadata.num_messages_in_batch is not None:
-            self._read_batch(command, metadata, data, first, arrival)
+            self._read_batch(arrival, metadata, data, first)
         elif metadata.num_chunks_from_msg is not None and metadata.num_chunks_from_msg != 1:
-            self._read_chunk(command, metadata, data, first, arrival)
+            self._read_chunk(arrival, metadata, data, first)
         else:
-            self._read_single(command, metadata, data, first, arrival)
+            self._read_single(arrival, metadata, data, first)
 
     def _read_single(
-        self,
-        command: CommandMessage,
-        metadata: MessageMetadata,
-        data: bytes,
-        first: i64,
-        arrival: Arrival,
+        self, arrival: Arrival, metadata: MessageMetadata, data: bytes, first: i64
     ) -> None:
         arrival.charged = 1
-        if self._wanted(command, 0, 1):
+        if self._wanted(arrival.command, 0, 1):
             payload = _uncompressed(_rest(data, first), metadata, arrival)
             if payload is not None:
-                self._add_whole(command, metadata, payload, arrival)
+                self._add_alone(arrival, metadata, payload)
 
     def _read_chunk(
-        self,
-        command: CommandMessage,
-        metadata: MessageMetadata,
-        data: bytes,
-        first: i64,
-        arrival: Arrival,
+        self, arrival: Arrival, metadata: MessageMetadata, data: bytes, first: i64
     ) -> None:
+        command = arrival.command
         arrival.charged = 1
         arrival.chunk = True
         if self._kept_back and metadata.uuid in self._kept_back:
@@ -274,30 +260,17 @@ class Incoming:
             arrival.refusal = ValidationError.UncompressedSizeCorruption.value
             arrival.problem = self._assembler.problem
         elif outcome == WHOLE:
-            self._add_chunked(command, metadata, self._assembler.take_whole(), arrival)
+            self._add_chunked(arrival, metadata, self._assembler.take_whole())
         else:
             arrival.kept = True
 
-    def _add_chunked(
-        self, command: CommandMessage, metadata: MessageMetadata, whole: Whole, arrival: Arrival
-    ) -> None:
+    def _add_chunked(self, arrival: Arrival, metadata: MessageMetadata, whole: Whole) -> None:
         arrival.whole = whole
         payload = _uncompressed(whole.payload, metadata, arrival, self._whole_size_max)
         if payload is None:
             arrival.problem = f"{metadata.uuid} in {len(whole.keys)} chunks cannot be decompressed"
             return
-        delivery = Delivery(
-            self._topic,
-            self._partition,
-            command.message_id.ledger_id,
-            command.message_id.entry_id,
-            metadata,
-            payload,
-            0,
-            1,
-            whole.redelivery_count,
-            self._decode,
-        )
+        delivery = self._delivery(arrival.command, metadata, payload, 0, 1, whole.redelivery_count)
         delivery.chunks = whole.keys
         arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
 
@@ -320,20 +293,15 @@ class Incoming:
             return False
         return True
 
-    def _add_whole(
-        self, command: CommandMessage, metadata: MessageMetadata, payload: bytes, arrival: Arrival
-    ) -> None:
-        delivery = self._delivery(command, metadata, payload, 0, 1)
+    def _add_alone(self, arrival: Arrival, metadata: MessageMetadata, payload: bytes) -> None:
+        command = arrival.command
+        delivery = self._delivery(command, metadata, payload, 0, 1, command.redelivery_count)
         arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
 
     def _read_batch(
-        self,
-        command: CommandMessage,
-        metadata: MessageMetadata,
-        data: bytes,
-        first: i64,
-        arrival: Arrival,
+        self, arrival: Arrival, metadata: MessageMetadata, data: bytes, first: i64
     ) -> None:
+        command = arrival.command
         arrival.charged = _charged(command, metadata)
         assert metadata.num_messages_in_batch is not None
         size: i64 = metadata.num_messages_in_batch
@@ -349,7 +317,8 @@ class Incoming:
         payload = _uncompressed(_rest(data, first), metadata, arrival)
         if payload is None:
             return
-        delivery = self._delivery(command, metadata, payload, size, unacked)
+        count = command.redelivery_count
+        delivery = self._delivery(command, metadata, payload, size, unacked, count)
         try:
             _split(delivery, wanted, arrival.messages)
         except RemoteProtocolError:
@@ -366,6 +335,7 @@ class Incoming:
         payload: bytes,
         batch_size: i64,
         unacked: int,
+        redelivery_count: i64,
     ) -> Delivery:
         return Delivery(
             self._topic,
@@ -376,7 +346,7 @@ class Incoming:
             payload,
             batch_size,
             unacked,
-            command.redelivery_count,
+            redelivery_count,
             self._decode,
         )
 

@@ -1,16 +1,26 @@
-"""Where a client writes its log, if that shall be no logger of Python's `logging`.
+"""What the official client takes for `logger`, so that programs with one run as they are.
 
-These are values only: what opens files and writes is the client. Arguments are taken as
-`object` and checked here, so that a wrong type is the same error compiled and not.
+These are values; `engine/client_log` writes what they say. Arguments are taken as `object` and
+checked here, so that a wrong type is the same error compiled and not.
 """
 
 import logging
 from enum import IntEnum
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from magnetar.errors import SettingsError
 
-__all__ = ["ConsoleLogger", "FileLogger", "LoggerLevel"]
+__all__ = [
+    "LOGGER",
+    "ClientLogger",
+    "ConsoleLogger",
+    "FileLogger",
+    "LoggerLevel",
+    "check_logger",
+]
+
+# Of clients that were told none.
+LOGGER: Final[logging.Logger] = logging.getLogger("magnetar.client")
 
 
 class LoggerLevel(IntEnum):
@@ -58,6 +68,18 @@ class FileLogger:
     def level(self) -> int:
         """The level as `logging` has it."""
         return _LEVELS[self.log_level]
+
+
+ClientLogger: TypeAlias = logging.Logger | ConsoleLogger | FileLogger | None
+
+
+def check_logger(logger: object) -> ClientLogger:
+    if logger is None or isinstance(logger, (logging.Logger, ConsoleLogger, FileLogger)):
+        return logger
+    raise SettingsError(
+        "logger",
+        f"expected a logging.Logger, a ConsoleLogger, a FileLogger or None, not {logger!r:.40}",
+    )
 
 
 def _level(log_level: object) -> LoggerLevel:

@@ -13,13 +13,14 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import EntryAcks, entry_key, key_entry, key_ledger
 from magnetar.client.encryption_context import EncryptionContext
+from magnetar.client.entry_acks import EntryAcks
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
 
-__all__ = ["Delivery", "Message"]
+__all__ = ["Decode", "Delivery", "Message"]
 
 # What makes a value of a message: a schema's. None leaves the bytes as they are.
 Decode: TypeAlias = Callable[["Message"], object]

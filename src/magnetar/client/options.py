@@ -7,9 +7,8 @@ from one to the other; what is ours stands last, under "Ours". Arguments are tak
 names the option, whether this file is compiled or not. The attributes are typed. The enums
 and policies that some options take are in `policy`, and can be had from here too.
 
-An option that the official client has, and that cannot be honoured, is refused unless it
-has its default. `batch_index_ack_enabled` is the exception: it is taken and ignored, since
-batch indexes are always acked.
+Some options of the official client are taken, checked and ignored, since there is nothing that
+they could change; each says so below.
 
 Not here, because they are the doors' own: topics, schemas, listeners.
 """
@@ -18,10 +17,12 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 from magnetar.client import check
+from magnetar.client.ack_outbox import PENDING_MAX
 from magnetar.client.ack_retry import RetryBackoff
 from magnetar.client.backoff import INITIAL_MS, MAX_MS, MultiplierRedeliveryBackoff
-from magnetar.client.check import INT64_MAX, INT_MAX, MS_MAX
+from magnetar.client.check import INT_MAX, MS_MAX
 from magnetar.client.crypto_key_reader import CryptoKeyReader
+from magnetar.client.logger import ClientLogger, check_logger
 from magnetar.client.policy import (
     BatchingType,
     ConsumerBatchReceivePolicy,
@@ -41,6 +42,7 @@ from magnetar.model.enums import (
     RegexSubscriptionMode,
 )
 from magnetar.model.message_id import MessageId
+from magnetar.wire.integer import INT64_MAX
 
 __all__ = [
     "AcknowledgementFailed",
@@ -60,8 +62,6 @@ __all__ = [
 
 # Below a second every hiccup of a consumer would have its messages sent again.
 ACK_TIMEOUT_MIN_MS: Final = 1000
-# Twice what a broker lets one consumer leave unacked by default.
-PENDING_ACKS_MAX: Final = 100_000
 
 # Which messages stay unacked, and why, when acks were tried for the last time.
 AcknowledgementFailed: TypeAlias = Callable[[list[MessageId], Exception], object]
@@ -106,6 +106,7 @@ class ClientOptions:
         self.message_listener_threads: Final[int] = check.number(
             "message_listener_threads", message_listener_threads, 1, INT_MAX
         )
+        # Ignored: lookups have no limit of their own.
         self.concurrent_lookup_requests: Final[int] = check.number(
             "concurrent_lookup_requests", concurrent_lookup_requests, 1, INT_MAX
         )
@@ -127,7 +128,7 @@ class ClientOptions:
         self.tls_validate_hostname: Final[bool] = check.flag(
             "tls_validate_hostname", tls_validate_hostname
         )
-        self.logger: Final[object] = logger
+        self.logger: Final[ClientLogger] = check_logger(logger)
         self.connection_timeout_ms: Final[int] = check.number(
             "connection_timeout_ms", connection_timeout_ms, 1, MS_MAX
         )
@@ -197,8 +198,8 @@ class ProducerOptions:
         self.send_timeout_millis: Final[int] = check.number(
             "send_timeout_millis", send_timeout_millis, 0, MS_MAX
         )
-        self.compression_type: Final[CompressionType] = CompressionType(
-            check.choice("compression_type", compression_type, CompressionType)
+        self.compression_type: Final[CompressionType] = check.choice(
+            "compression_type", compression_type, CompressionType
         )
         self.max_pending_messages: Final[int] = check.number(
             "max_pending_messages", max_pending_messages, 0, INT_MAX
@@ -229,8 +230,8 @@ class ProducerOptions:
             )
         # The names of those who may read; without any, nothing is encrypted.
         self.encryption_keys: Final[list[str]] = _key_names(encryption_key)
-        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
-            crypto_key_reader
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = check.instance_or_none(
+            "crypto_key_reader", crypto_key_reader, CryptoKeyReader
         )
         if bool(self.encryption_keys) != (self.crypto_key_reader is not None):
             raise SettingsError(
@@ -238,8 +239,8 @@ class ProducerOptions:
                 "to encrypt takes the name of a key and the key: "
                 "give encryption_key and crypto_key_reader, or neither",
             )
-        self.message_routing_mode: Final[PartitionsRoutingMode] = PartitionsRoutingMode(
-            check.choice("message_routing_mode", message_routing_mode, PartitionsRoutingMode)
+        self.message_routing_mode: Final[PartitionsRoutingMode] = check.choice(
+            "message_routing_mode", message_routing_mode, PartitionsRoutingMode
         )
         # As in the official client, a router is used whatever the mode says.
         self.message_router: Final[MessageRouter | None] = message_router
@@ -256,14 +257,14 @@ class ProducerOptions:
             "lazy_start_partitioned_producers", lazy_start_partitioned_producers
         )
         self.properties: Final[dict[str, str]] = check.properties("properties", properties)
-        self.batching_type: Final[BatchingType] = BatchingType(
-            check.choice("batching_type", batching_type, BatchingType)
+        self.batching_type: Final[BatchingType] = check.choice(
+            "batching_type", batching_type, BatchingType
         )
-        self.access_mode: Final[ProducerAccessMode] = ProducerAccessMode(
-            check.choice("access_mode", access_mode, ProducerAccessMode)
+        self.access_mode: Final[ProducerAccessMode] = check.choice(
+            "access_mode", access_mode, ProducerAccessMode
         )
-        self.hashing_scheme: Final[HashingScheme] = HashingScheme(
-            check.choice("hashing_scheme", hashing_scheme, HashingScheme)
+        self.hashing_scheme: Final[HashingScheme] = check.choice(
+            "hashing_scheme", hashing_scheme, HashingScheme
         )
         # 0 leaves the size of chunks to the broker's limit.
         self.chunk_max_message_size: Final[int] = check.number(
@@ -322,7 +323,7 @@ class ConsumerOptions:
         max_acknowledgement_retries: object = 16,
         auto_retry_acknowledgement_backoff: object = None,
         on_acknowledgement_failed: object = None,
-        max_pending_acknowledgements: object = PENDING_ACKS_MAX,
+        max_pending_acknowledgements: object = PENDING_MAX,
         negative_ack_redelivery_backoff: object = None,
         ack_timeout_redelivery_backoff: object = None,
         retry_enabled: object = False,
@@ -335,8 +336,8 @@ class ConsumerOptions:
         start_message_id: object = None,
     ) -> None:
         self.subscription_name: Final[str] = check.text("subscription_name", subscription_name)
-        self.consumer_type: Final[ConsumerType] = ConsumerType(
-            check.choice("consumer_type", consumer_type, ConsumerType)
+        self.consumer_type: Final[ConsumerType] = check.choice(
+            "consumer_type", consumer_type, ConsumerType
         )
         self.receiver_queue_size: Final[int] = check.number(
             "receiver_queue_size", receiver_queue_size, 0, INT_MAX
@@ -349,6 +350,7 @@ class ConsumerOptions:
         )
         self.consumer_name: Final[str | None] = check.text_or_none("consumer_name", consumer_name)
         self.unacked_messages_timeout_ms: Final[int] = _ack_timeout(unacked_messages_timeout_ms)
+        # Ignored: `stats` asks no broker.
         self.broker_consumer_stats_cache_time_ms: Final[int] = check.number(
             "broker_consumer_stats_cache_time_ms", broker_consumer_stats_cache_time_ms, 0, MS_MAX
         )
@@ -361,11 +363,11 @@ class ConsumerOptions:
         self.pattern_auto_discovery_period: Final[int] = check.number(
             "pattern_auto_discovery_period", pattern_auto_discovery_period, 1, INT_MAX
         )
-        self.initial_position: Final[InitialPosition] = InitialPosition(
-            check.choice("initial_position", initial_position, InitialPosition)
+        self.initial_position: Final[InitialPosition] = check.choice(
+            "initial_position", initial_position, InitialPosition
         )
-        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
-            crypto_key_reader
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = check.instance_or_none(
+            "crypto_key_reader", crypto_key_reader, CryptoKeyReader
         )
         self.replicate_subscription_state_enabled: Final[bool] = check.flag(
             "replicate_subscription_state_enabled", replicate_subscription_state_enabled
@@ -381,28 +383,27 @@ class ConsumerOptions:
         self.start_message_id_inclusive: Final[bool] = check.flag(
             "start_message_id_inclusive", start_message_id_inclusive
         )
-        self.batch_receive_policy: Final[ConsumerBatchReceivePolicy] = _batch_receive_policy(
-            batch_receive_policy
+        policy = check.instance_or_none(
+            "batch_receive_policy", batch_receive_policy, ConsumerBatchReceivePolicy
         )
-        self.key_shared_policy: Final[ConsumerKeySharedPolicy | None] = _key_shared_policy(
-            key_shared_policy
+        self.batch_receive_policy: Final[ConsumerBatchReceivePolicy] = (
+            ConsumerBatchReceivePolicy() if policy is None else policy
         )
-        # Ignored: batch indexes are always acked. The doors warn about it once.
+        self.key_shared_policy: Final[ConsumerKeySharedPolicy | None] = check.instance_or_none(
+            "key_shared_policy", key_shared_policy, ConsumerKeySharedPolicy
+        )
+        # Ignored: batch indexes are always acked. The blocking door warns of it, once.
         self.batch_index_ack_enabled: Final[bool] = check.flag(
             "batch_index_ack_enabled", batch_index_ack_enabled
         )
-        self.regex_subscription_mode: Final[RegexSubscriptionMode] = RegexSubscriptionMode(
-            check.choice("regex_subscription_mode", regex_subscription_mode, RegexSubscriptionMode)
+        self.regex_subscription_mode: Final[RegexSubscriptionMode] = check.choice(
+            "regex_subscription_mode", regex_subscription_mode, RegexSubscriptionMode
         )
-        self.dead_letter_policy: Final[ConsumerDeadLetterPolicy | None] = _dead_letter_policy(
-            dead_letter_policy
+        self.dead_letter_policy: Final[ConsumerDeadLetterPolicy | None] = check.instance_or_none(
+            "dead_letter_policy", dead_letter_policy, ConsumerDeadLetterPolicy
         )
-        self.crypto_failure_action: Final[ConsumerCryptoFailureAction] = (
-            ConsumerCryptoFailureAction(
-                check.choice(
-                    "crypto_failure_action", crypto_failure_action, ConsumerCryptoFailureAction
-                )
-            )
+        self.crypto_failure_action: Final[ConsumerCryptoFailureAction] = check.choice(
+            "crypto_failure_action", crypto_failure_action, ConsumerCryptoFailureAction
         )
         # 0 sends every ack by itself, at once.
         self.acknowledgement_group_time_ms: Final[int] = check.number(
@@ -432,11 +433,19 @@ class ConsumerOptions:
         self.max_pending_acknowledgements: Final[int] = check.number(
             "max_pending_acknowledgements", max_pending_acknowledgements, 1, INT_MAX
         )
-        self.negative_ack_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = _backoff(
-            "negative_ack_redelivery_backoff", negative_ack_redelivery_backoff
+        self.negative_ack_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = (
+            check.instance_or_none(
+                "negative_ack_redelivery_backoff",
+                negative_ack_redelivery_backoff,
+                MultiplierRedeliveryBackoff,
+            )
         )
-        self.ack_timeout_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = _backoff(
-            "ack_timeout_redelivery_backoff", ack_timeout_redelivery_backoff
+        self.ack_timeout_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = (
+            check.instance_or_none(
+                "ack_timeout_redelivery_backoff",
+                ack_timeout_redelivery_backoff,
+                MultiplierRedeliveryBackoff,
+            )
         )
         self.retry_enabled: Final[bool] = check.flag("retry_enabled", retry_enabled)
         # 0 keeps incomplete messages for ever.
@@ -461,7 +470,9 @@ class ConsumerOptions:
             INT_MAX,
         )
         self.durable: Final[bool] = check.flag("durable", durable)
-        self.start_message_id: Final[MessageId | None] = _message_id_or_none(start_message_id)
+        self.start_message_id: Final[MessageId | None] = check.instance_or_none(
+            "start_message_id", start_message_id, MessageId
+        )
 
 
 @final
@@ -496,20 +507,16 @@ class ReaderOptions:
             "subscription_role_prefix", subscription_role_prefix
         )
         self.is_read_compacted: Final[bool] = check.flag("is_read_compacted", is_read_compacted)
-        self.crypto_key_reader: Final[CryptoKeyReader | None] = _crypto_key_reader(
-            crypto_key_reader
+        self.crypto_key_reader: Final[CryptoKeyReader | None] = check.instance_or_none(
+            "crypto_key_reader", crypto_key_reader, CryptoKeyReader
         )
         self.start_message_id_inclusive: Final[bool] = check.flag(
             "start_message_id_inclusive", start_message_id_inclusive
         )
-        self.crypto_failure_action: Final[ConsumerCryptoFailureAction] = (
-            ConsumerCryptoFailureAction(
-                check.choice(
-                    "crypto_failure_action", crypto_failure_action, ConsumerCryptoFailureAction
-                )
-            )
+        self.crypto_failure_action: Final[ConsumerCryptoFailureAction] = check.choice(
+            "crypto_failure_action", crypto_failure_action, ConsumerCryptoFailureAction
         )
-
+        # The consumer checks these; so that it does so now, one is made.
         self._chunking: Final[dict[str, object]] = {
             "max_pending_chunked_message": max_pending_chunked_message,
             "auto_ack_oldest_chunked_message_on_queue_full": (
@@ -535,14 +542,7 @@ class ReaderOptions:
             crypto_failure_action=self.crypto_failure_action,
             durable=False,
             start_message_id=self.start_message_id,
-            max_pending_chunked_message=self._chunking["max_pending_chunked_message"],
-            auto_ack_oldest_chunked_message_on_queue_full=(
-                self._chunking["auto_ack_oldest_chunked_message_on_queue_full"]
-            ),
-            expire_time_of_incomplete_chunked_message_ms=(
-                self._chunking["expire_time_of_incomplete_chunked_message_ms"]
-            ),
-            max_message_size_total=self._chunking["max_message_size_total"],
+            **self._chunking,
         )
 
 
@@ -557,12 +557,6 @@ def _key_names(value: object) -> list[str]:
     return list(dict.fromkeys([check.text(name, item) for item in value]))
 
 
-def _crypto_key_reader(value: object) -> CryptoKeyReader | None:
-    if value is None or isinstance(value, CryptoKeyReader):
-        return value
-    raise check.wrong_type("crypto_key_reader", value, "a CryptoKeyReader")
-
-
 def _ack_timeout(value: object) -> int:
     name = "unacked_messages_timeout_ms"
     if value is None:
@@ -573,26 +567,6 @@ def _ack_timeout(value: object) -> int:
             name, f"{timeout_ms} is too little: give {ACK_TIMEOUT_MIN_MS} or more, or 0 for none"
         )
     return timeout_ms
-
-
-def _batch_receive_policy(value: object) -> ConsumerBatchReceivePolicy:
-    if value is None:
-        return ConsumerBatchReceivePolicy()
-    if not isinstance(value, ConsumerBatchReceivePolicy):
-        raise check.wrong_type("batch_receive_policy", value, "a ConsumerBatchReceivePolicy")
-    return value
-
-
-def _key_shared_policy(value: object) -> ConsumerKeySharedPolicy | None:
-    if value is None or isinstance(value, ConsumerKeySharedPolicy):
-        return value
-    raise check.wrong_type("key_shared_policy", value, "a ConsumerKeySharedPolicy")
-
-
-def _dead_letter_policy(value: object) -> ConsumerDeadLetterPolicy | None:
-    if value is None or isinstance(value, ConsumerDeadLetterPolicy):
-        return value
-    raise check.wrong_type("dead_letter_policy", value, "a ConsumerDeadLetterPolicy")
 
 
 def _retry_backoff(name: str, value: object) -> MultiplierRedeliveryBackoff | RetryBackoff | None:
@@ -607,15 +581,3 @@ def _function(name: str, value: object) -> AcknowledgementFailed | None:
     if value is None or callable(value):
         return value
     raise check.wrong_type(name, value, "a function")
-
-
-def _backoff(name: str, value: object) -> MultiplierRedeliveryBackoff | None:
-    if value is None or isinstance(value, MultiplierRedeliveryBackoff):
-        return value
-    raise check.wrong_type(name, value, "a MultiplierRedeliveryBackoff")
-
-
-def _message_id_or_none(value: object) -> MessageId | None:
-    if value is None or isinstance(value, MessageId):
-        return value
-    raise check.wrong_type("start_message_id", value, "a MessageId")

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from magnetar.client.consumer_counts import ConsumerCounts
 from magnetar.client.dead_letter import DeadLetters
+from magnetar.client.deadlines import earlier
 from magnetar.client.message import Message
 from magnetar.client.negative_acks import NegativeAcks
 from magnetar.client.options import ConsumerOptions
@@ -74,9 +75,8 @@ class Outstanding:
             self._unacked.taken(key, redelivery_count, self._now_ms())
 
     def refused(self, key: int, index: i64, redelivery_count: i64) -> None:
-        """The application could not handle a message; index -1 means all of the entry."""
+        """A message is to come again after its delay; index -1 means all of the entry."""
         self._negative.add(key, redelivery_count, self._now_ms())
-        self._counts.messages_refused += 1
         if self._dead_letters.enabled:
             self._dead_letters.refused(key, index)
 
@@ -108,10 +108,7 @@ class Outstanding:
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        one, other = self._negative.deadlines.next_ms(), self._unacked.deadlines.next_ms()
-        if one is None or other is None:
-            return other if one is None else one
-        return min(one, other)
+        return earlier(self._negative.deadlines.next_ms(), self._unacked.deadlines.next_ms())
 
     def take_due(self, now_ms: int) -> Due | None:
         refused = self._negative.deadlines.take_due(now_ms)

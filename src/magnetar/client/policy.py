@@ -9,9 +9,21 @@ from itertools import pairwise
 from typing import Final, TypeAlias, final
 
 from magnetar.client import check
-from magnetar.client.check import INT64_MAX, INT_MAX, MS_MAX
+from magnetar.client.check import INT_MAX, MS_MAX
 from magnetar.errors import SettingsError
 from magnetar.model.enums import KeySharedMode
+from magnetar.wire.integer import INT64_MAX
+
+__all__ = [
+    "BatchingType",
+    "ConsumerBatchReceivePolicy",
+    "ConsumerCryptoFailureAction",
+    "ConsumerDeadLetterPolicy",
+    "ConsumerKeySharedPolicy",
+    "HashingScheme",
+    "MessageRouter",
+    "PartitionsRoutingMode",
+]
 
 # Hash ranges of a Key_Shared subscription: slots 0 to 65535.
 SLOT_MAX: Final = 65535
@@ -121,8 +133,8 @@ class ConsumerKeySharedPolicy:
         allow_out_of_order_delivery: object = False,
         sticky_ranges: object = None,
     ) -> None:
-        self.key_shared_mode: Final[KeySharedMode] = KeySharedMode(
-            check.choice("key_shared_mode", key_shared_mode, KeySharedMode)
+        self.key_shared_mode: Final[KeySharedMode] = check.choice(
+            "key_shared_mode", key_shared_mode, KeySharedMode
         )
         self.allow_out_of_order_delivery: Final[bool] = check.flag(
             "allow_out_of_order_delivery", allow_out_of_order_delivery

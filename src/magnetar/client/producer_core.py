@@ -17,12 +17,10 @@ What it raises goes to `callback_failed`, and without one to whoever called in h
 others have been called. With a `settle`, that is called instead, once for each entry.
 
 `write` gets parts of frames, in order, and is called only while ready. With chunking, a
-message that is too large for one entry goes out in several (`chunks.py`). It is one message
-still: one sequence id, one place among those that are pending, and one `done` for all of it,
-with a `ChunkMessageId`. If it is given up, what was stored of it stays without the rest, and
-consumers pass it over.
-
-With a `sealer`, payloads are encrypted after they are compressed.
+message that is too large for one entry goes out in several (`packer.py`, `chunks.py`). It is
+one message still: one sequence id, one place among those that are pending, and one `done` for
+all of it, with a `ChunkMessageId`. If it is given up, what was stored of it stays without the
+rest, and consumers pass it over.
 """
 
 from collections.abc import Callable
@@ -31,7 +29,6 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.batcher import (
-    Batch,
     Batcher,
     DefaultBatch,
     KeyedBatches,
@@ -39,11 +36,11 @@ from magnetar.client.batcher import (
     room_for,
 )
 from magnetar.client.chunks import Chunks, Part
-from magnetar.client.chunks import plan as plan_chunks
-from magnetar.client.encryption import TAG_SIZE, Sealer
+from magnetar.client.encryption import Sealer
 from magnetar.client.errors import error_of
 from magnetar.client.options import BatchingType, ProducerOptions
 from magnetar.client.outgoing import Done, Outgoing, Settle
+from magnetar.client.packer import Packer
 from magnetar.client.send_queue import IGNORED, STORED, Publish, SendQueue
 from magnetar.errors import (
     AlreadyClosed,
@@ -55,18 +52,10 @@ from magnetar.errors import (
 from magnetar.model.enums import ServerError
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.topic_name import TopicName
-from magnetar.protocol.chunk import TOTAL_SIZE_MAX
-from magnetar.protocol.command import encode_head
-from magnetar.protocol.compression import compress
-from magnetar.protocol.entry import encode_entry, split_entry
-from magnetar.protocol.limit import FRAME_OVERHEAD_MAX, MESSAGE_SIZE_MAX
-from magnetar.protocol.metadata import MessageMetadata
-from magnetar.protocol.send import CommandSend, CommandSendReceipt
+from magnetar.protocol.entry import split_entry
+from magnetar.protocol.send import CommandSendReceipt
 
 __all__ = ["ProducerCore"]
-
-# What the sizes and the command of a SEND take of a frame's overhead, and some more.
-_COMMAND_MAX: Final = 128
 
 # Refusals of one message: it is given up, and the others go on.
 _OF_MESSAGE: Final = (int(ServerError.NotAllowedError),)
@@ -97,28 +86,18 @@ class ProducerCore:
         self._day_ms: Final[Callable[[], int]] = day_ms or now_ms
         self._write: Final[Callable[[list[Part]], None]] = write
         self._sealer: Final[Sealer | None] = sealer
-        name = TopicName.parse(topic)
-        self._partition: Final[int] = name.partition
-        # What is not stored cannot be put together: such topics have no chunks.
-        self._chunking: Final[bool] = options.chunking_enabled and name.persistent
-        self._chunk_size_max: Final[i64] = options.chunk_max_message_size or TOTAL_SIZE_MAX
-        self._compression: Final[int] = int(options.compression_type)
+        self._partition: Final[int] = TopicName.parse(topic).partition
         self._timeout_ms: Final[i64] = options.send_timeout_millis
         self._delay_ms: Final[i64] = options.batching_max_publish_delay_ms
         # A partition of many may be given less than the options say.
         self._pending_max: Final[i64] = (
             options.max_pending_messages if max_pending_messages is None else max_pending_messages
         )
-        # Called once there is room again, after a message was turned away.
-        self.room_callback: Callable[[], None] | None = None
         # Told of all messages of an entry at once, instead of each `done`.
         self.settle: Settle | None = None
         # Told what a `done` raised.
         self.callback_failed: Callable[[Exception], None] | None = None
 
-        self.name: str = options.producer_name or ""
-        self._schema_version: bytes | None = None
-        self._message_size_max: i64 = MESSAGE_SIZE_MAX
         self._ready: bool = False
         self._closed: bool = False
         self._closed_with: Exception | None = None
@@ -129,12 +108,14 @@ class ProducerCore:
 
         self._sequence_ids: Final[SequenceIds] = SequenceIds(initial)
         self._batcher: Final[Batcher | None] = _make_batcher(options, self._sequence_ids)
+        self._packer: Final[Packer] = Packer(
+            options, topic, producer_id, self._sequence_ids, sealer
+        )
         # Messages from before the first connection; None ever after.
         self._waiting: list[Outgoing] | None = []
         self._queue: Final[SendQueue] = SendQueue()
         # Who waits for the entry of an ordinal and all before it, in order.
         self._idle: list[tuple[int, Callable[[], None]]] = []
-        self._turned_away: bool = False
 
         self.pending_messages: i64 = 0
         self.pending_bytes: i64 = 0
@@ -162,9 +143,7 @@ class ProducerCore:
         """
         if self._closed:
             return
-        self.name = name
-        self._schema_version = schema_version or None
-        self._message_size_max = max_message_size
+        self._packer.connected(name, schema_version, max_message_size)
         if self._batcher is not None:
             self._batcher.payload_size_max = max_message_size
             if self._sealer is not None:
@@ -199,14 +178,15 @@ class ProducerCore:
 
     def _send_again(self, last_sequence_id: int) -> None:
         stored = self._queue.take_stored(last_sequence_id)
-        large = self._queue.take_larger(self._message_size_max, self._total_size_max())
+        packer = self._packer
+        large = self._queue.take_larger(packer.message_size_max, packer.total_size_max)
         self._queue.rewind()
         self._write_on()
         problems: list[Exception] = []
         for publish in stored:
             self._have_stored(publish, -1, -1, problems)
         for publish in large:
-            self._give_up(publish, self._too_large(publish.payload_size), problems)
+            self._give_up(publish, packer.too_large(publish.payload_size), problems)
         self._settle(problems)
 
     def disconnected(self) -> None:
@@ -258,7 +238,6 @@ class ProducerCore:
     def _turn_away(self) -> None:
         # Nothing can join what is open before something is done, so it need not wait.
         self.flush()
-        self._turned_away = True
         raise ProducerQueueIsFull(
             f"{self.pending_messages} messages of {self.topic} wait for the broker: "
             "send more slowly, raise max_pending_messages, or set block_if_queue_full"
@@ -269,7 +248,7 @@ class ProducerCore:
         message.taken_ms = taken_ms
         batcher = self._batcher
         if batcher is None:
-            self._publish_alone(message)
+            self._enqueue(self._packer.pack(message, self._day_ms()))
             return
         if not batcher.fits(message):
             self.flush()
@@ -279,7 +258,7 @@ class ProducerCore:
             or room_for(message) > batcher.payload_size_max
         ):
             self.flush()
-            self._publish_alone(message)
+            self._enqueue(self._packer.pack(message, self._day_ms()))
             return
         if batcher.count == 0:
             batcher.opened_ms = taken_ms
@@ -297,122 +276,7 @@ class ProducerCore:
         if batcher is not None and batcher.count > 0:
             publish_ms = self._day_ms()
             for batch in batcher.close():
-                self._publish_batch(batch, publish_ms)
-
-    def _publish_batch(self, batch: Batch, publish_ms: i64) -> None:
-        metadata = MessageMetadata(self.name, batch.sequence_id, publish_ms)
-        first = batch.first
-        metadata.partition_key = first.partition_key
-        metadata.ordering_key = first.ordering_key
-        metadata.num_messages_in_batch = len(batch.dones)
-        metadata.highest_sequence_id = batch.highest_sequence_id
-        payload = self._seal(metadata, self._finish(metadata, batch.payload))
-        encoded = metadata.encode()
-        send = CommandSend(
-            self.producer_id,
-            batch.sequence_id,
-            encode_entry(encoded, payload),
-            len(batch.dones),
-            batch.highest_sequence_id,
-        )
-        self._enqueue(
-            Publish(
-                batch.sequence_id,
-                batch.highest_sequence_id,
-                [encode_head(send, len(send.entry)), send.entry],
-                batch.dones,
-                size=batch.size,
-                payload_size=len(payload),
-                metadata_size=len(encoded),
-                batched=True,
-                taken_ms=batch.taken_ms,
-            )
-        )
-
-    def _publish_alone(self, message: Outgoing) -> None:
-        """Raises MessageTooLargeError, and has then used no sequence id."""
-        sequence_id = self._sequence_ids.next_of(message)
-        metadata = MessageMetadata(self.name, sequence_id, self._day_ms())
-        metadata.properties = message.property_list()
-        metadata.partition_key = message.partition_key
-        metadata.ordering_key = message.ordering_key
-        metadata.event_time = message.event_timestamp
-        metadata.deliver_at_time = message.deliver_at
-        metadata.replicate_to = message.replication_clusters
-        metadata.null_value = message.null_value
-        payload = self._finish(metadata, message.payload)
-        if self._chunking and self._needs_chunks(metadata, len(payload)):
-            self._publish_chunks(message, metadata, payload)
-            return
-        payload = self._seal(metadata, payload)
-        encoded = metadata.encode()
-        size: i64 = len(payload)
-        if size > self._message_size_max or size + len(encoded) > self._total_size_max():
-            raise self._too_large(size + len(encoded))
-        self._sequence_ids.use(sequence_id)
-        send = CommandSend(self.producer_id, sequence_id, encode_entry(encoded, payload))
-        self._enqueue(
-            Publish(
-                sequence_id,
-                sequence_id,
-                [encode_head(send, len(send.entry)), send.entry],
-                [message.done],
-                size=len(message.payload),
-                payload_size=len(payload),
-                metadata_size=len(encoded),
-                batched=False,
-                taken_ms=message.taken_ms,
-            )
-        )
-
-    def _needs_chunks(self, metadata: MessageMetadata, size: i64) -> bool:
-        if self._sealer is not None:
-            self._sealer.key.label(metadata)
-        room = self._message_size_max - self._tag_size
-        return size > self._chunk_size_max or size + len(metadata.encode()) > room
-
-    @property
-    def _tag_size(self) -> i64:
-        return 0 if self._sealer is None else TAG_SIZE
-
-    def _publish_chunks(self, message: Outgoing, metadata: MessageMetadata, payload: bytes) -> None:
-        """Raises MessageTooLargeError, and has then used no sequence id."""
-        metadata_size = len(metadata.encode())
-        plan = plan_chunks(
-            metadata,
-            len(payload),
-            message_size_max=self._message_size_max - self._tag_size,
-            chunk_size_max=self._chunk_size_max,
-        )
-        key = None if self._sealer is None else self._sealer.key
-        chunks = Chunks(self.producer_id, metadata, payload, plan, key)
-        self._sequence_ids.use(metadata.sequence_id)
-        self._enqueue(
-            Publish(
-                metadata.sequence_id,
-                metadata.sequence_id,
-                [],
-                [message.done],
-                size=len(message.payload),
-                payload_size=chunks.chunk_size + self._tag_size,
-                metadata_size=metadata_size,
-                batched=False,
-                taken_ms=message.taken_ms,
-                chunks=chunks,
-            )
-        )
-
-    def _finish(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """The payload as it is sent, and what the metadata says about it."""
-        metadata.uncompressed_size = len(payload)
-        metadata.schema_version = self._schema_version
-        if self._compression == 0:
-            return payload
-        metadata.compression = self._compression
-        return compress(self._compression, payload)
-
-    def _seal(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        return payload if self._sealer is None else self._sealer.key.seal(metadata, payload)
+                self._enqueue(self._packer.pack_batch(batch, publish_ms))
 
     def _enqueue(self, publish: Publish) -> None:
         if not self._ready:
@@ -434,15 +298,6 @@ class ProducerCore:
             parts.extend(frame)
         if parts:
             self._write(parts)
-
-    def _total_size_max(self) -> i64:
-        return self._message_size_max + FRAME_OVERHEAD_MAX - _COMMAND_MAX
-
-    def _too_large(self, size: i64) -> MessageTooLargeError:
-        advice = "send less, compress it, set chunking_enabled, or raise the broker's limit"
-        if self._chunking:
-            advice = "chunks were made for a broker that took more: send it again"
-        return MessageTooLargeError(size, self._message_size_max, advice)
 
     # ---- Answers -------------------------------------------------------------
 
@@ -583,14 +438,10 @@ class ProducerCore:
         self.pending_bytes -= size
 
     def _settle(self, problems: list[Exception]) -> None:
-        """After all `done` were called: who waits for room or for the end, and complaints."""
+        """After all `done` were called: who waits for the end, and complaints."""
         while self._idle and not self._waiting and self._queue.have_left(self._idle[0][0]):
             callback = self._idle.pop(0)[1]
             callback()
-        if self._turned_away and (self._closed or self.pending_messages < self._pending_max):
-            self._turned_away = False
-            if self.room_callback is not None:
-                self.room_callback()
         if not problems:
             return
         if self.callback_failed is None:

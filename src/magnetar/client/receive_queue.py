@@ -13,7 +13,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import Cumulative
+from magnetar.client.entry_acks import Cumulative
 from magnetar.client.message import Message
 
 __all__ = ["ReceiveQueue"]

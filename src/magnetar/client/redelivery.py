@@ -11,9 +11,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import AckTracker, key_entry, key_ledger
+from magnetar.client.ack_tracker import AckTracker
 from magnetar.client.chunk_assembler import ChunkAssembler
 from magnetar.client.consumer_counts import ConsumerCounts
+from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.incoming import Incoming
 from magnetar.client.outstanding import Outstanding
 from magnetar.client.permits import Permits
@@ -64,11 +65,12 @@ class Redelivery:
         self._write: Final = write
 
     def everything(self, online: bool) -> None:
-        """Everything that is not acked is to come again; offline it does so anyway."""
+        """Everything that is not acked is to come again; offline it does so anyway.
+
+        There the epoch stays: the broker may have been told it already, by the next SUBSCRIBE.
+        """
         self._queue.expect_copies()
         self._acks.flush()
-        if self._single:
-            self._incoming.epoch += 1
         count = self._queue.clear()
         self._assembler.expect_all()
         self._outstanding.clear()
@@ -77,6 +79,7 @@ class Redelivery:
         if online:
             command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=self._consumer_id)
             if self._single:
+                self._incoming.epoch += 1
                 command.consumer_epoch = self._incoming.epoch
             self._write([command])
             self._permits.give_back(count)

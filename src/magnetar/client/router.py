@@ -33,6 +33,7 @@ __all__ = [
     "SinglePartitionRouter",
     "UserRouter",
     "boost_hash",
+    "hash_of_key",
     "java_string_hash",
     "make_router",
 ]

@@ -13,8 +13,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import key_entry, key_ledger
 from magnetar.client.chunk_spans import ChunkSpans
+from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.incoming import Incoming, Start
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions

@@ -8,7 +8,7 @@ consumer of many messages wakes up once for all that fall due together.
 from typing import Final, final
 
 from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.negative_acks import Deadlines
+from magnetar.client.deadlines import Deadlines
 
 __all__ = ["Unacked"]
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from magnetar.client.backoff import Backoff
 from magnetar.client.chunks import Part
 from magnetar.client.connection import ClientConnection
+from magnetar.client.engine.client_log import ClientLog
 from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.failover import Failover, can_reach
@@ -35,8 +36,6 @@ from magnetar.client.service_info import (
 from magnetar.errors import AlreadyClosed, ConnectError, MagnetarError, SettingsError
 
 __all__ = ["Engine"]
-
-log: logging.Logger = logging.getLogger("magnetar.client")
 
 T = TypeVar("T")
 
@@ -86,6 +85,8 @@ class Engine:
         self._source = service_url
         self._service = Service(first_service_info(service_url, options), options)
         self._watch: asyncio.Task[None] | None = None
+        self._log = ClientLog(options.logger)
+        self.log: logging.Logger = self._log.logger
         self._pool = ConnectionPool(
             self._service,
             timeout_s=self.timeout_s,
@@ -94,6 +95,7 @@ class Engine:
             keep_alive_s=float(options.keep_alive_interval_seconds),
             counts=self.totals.connections,
             threaded=lock is not None,
+            log=self.log,
         )
         self.lookup: Lookup = Lookup(
             self._pool,
@@ -140,7 +142,7 @@ class Engine:
         if isinstance(self._source, AutoClusterFailover) and self._watch is None:
             seconds = self.options.connection_timeout_ms / 1000
             failover = Failover(
-                self._source, lambda info: can_reach(info, seconds), self.change_service
+                self._source, lambda info: can_reach(info, seconds), self.change_service, self.log
             )
             self._watch = asyncio.get_running_loop().create_task(failover.run())
 
@@ -225,10 +227,10 @@ class Engine:
         return ConnectError(f"not connected to {where} now: try again")
 
     def log_problem(self, doing: str, error: Exception) -> None:
-        log.warning("%s: %s", doing, error)
+        self.log.warning("%s: %s", doing, error)
 
     def warn(self, problem: str) -> None:
-        log.warning("%s", problem)
+        self.log.warning("%s", problem)
 
     async def retrying(self, request: Callable[[], Awaitable[T]]) -> T:
         """Asks again while that may help, for as long as an operation may take."""
@@ -238,9 +240,10 @@ class Engine:
         while True:
             try:
                 return await request()
-            except RETRIABLE:
+            except RETRIABLE as error:
                 if self.closed or loop.time() > deadline:
                     raise
+                self.log.debug("%s; trying again", error)
             await asyncio.sleep(backoff.next_ms() / 1000)
 
     async def partitions(self, topic: str) -> int:
@@ -275,7 +278,7 @@ class Engine:
         """Begins to log what is done, as often as the options say."""
         interval_s = self.options.stats_interval_in_seconds
         if interval_s > 0 and self._stats_log is None:
-            task = StatsLog(self.totals).run(float(interval_s))
+            task = StatsLog(self.totals, self._log.stats).run(float(interval_s))
             self._stats_log = asyncio.get_running_loop().create_task(task)
 
     def _check_open(self) -> None:
@@ -300,6 +303,7 @@ class Engine:
         )
         await self._stop_tasks()
         await self._pool.close()
+        self._log.close()
         if self.observer is not None:
             self.observer.closed(self.totals)
         if isinstance(self._source, ServiceInfoProvider):

@@ -22,6 +22,7 @@ from magnetar.client.engine.patterns import matching, namespace_of, whole_patter
 from magnetar.client.engine.producer import partition_names, share, start_all
 from magnetar.client.engine.stats import ConsumerStats, consumer_stats
 from magnetar.client.engine.totals import Totals
+from magnetar.client.entry_acks import Done, Waiter
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.schema import Schema
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
 
 __all__ = ["EngineConsumer"]
-
-Done = Callable[[Exception | None], None]
 
 
 class EngineConsumer:
@@ -333,7 +332,10 @@ class EngineConsumer:
         by_part: dict[PartitionConsumer, list[MessageId]] = {}
         for id in ids:
             by_part.setdefault(self.part_of(id), []).append(id)
-        whole = None if done is None else _All(len(by_part), done)
+        # All of them or none: one that cannot be acked is found before any is.
+        for part, some in by_part.items():
+            part.core.check_acks(some)
+        whole = None if done is None else Waiter(done, len(by_part)).settle
         for part, some in by_part.items():
             part.core.acknowledge(some, whole)
             part.rearm()
@@ -448,21 +450,6 @@ class EngineConsumer:
     @property
     def connected(self) -> bool:
         return not self.closed and all(part.connection is not None for part in self._order)
-
-
-class _All:
-    """Calls back when all of several are done, with the first error."""
-
-    def __init__(self, count: int, done: Done) -> None:
-        self._left = count
-        self._done = done
-        self._error: Exception | None = None
-
-    def __call__(self, error: Exception | None) -> None:
-        self._left -= 1
-        self._error = self._error or error
-        if self._left == 0:
-            self._done(self._error)
 
 
 def _gone(part: PartitionConsumer) -> bool:

@@ -41,7 +41,7 @@ class EngineEntries(Reconnecting):
         reads: bool = True,
         name: str = "entries",
     ) -> None:
-        super().__init__(f"reader of {topic}", engine.backoff(), engine.timeout_s)
+        super().__init__(f"reader of {topic}", engine.backoff(), engine.timeout_s, engine.log)
         self.connection: ClientConnection | None = None
         self._engine = engine
         self.topic: str = topic

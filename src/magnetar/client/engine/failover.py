@@ -12,12 +12,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from magnetar.client.logger import LOGGER
 from magnetar.client.service_info import AutoClusterFailover, ServiceInfo
 from magnetar.client.service_url import parse_service_url
 
 __all__ = ["Failover", "can_reach"]
-
-log: logging.Logger = logging.getLogger("magnetar.client")
 
 
 class Failover:
@@ -28,10 +27,12 @@ class Failover:
         policy: AutoClusterFailover,
         probe: Callable[[ServiceInfo], Awaitable[bool]],
         switch: Callable[[ServiceInfo], None],
+        log: logging.Logger = LOGGER,
     ) -> None:
         self._policy = policy
         self._probe = probe
         self._switch = switch
+        self._log = log
         self._current = policy.primary
         # In a row: of the current one, and of the primary while it is not that.
         self._failures = 0
@@ -43,7 +44,7 @@ class Failover:
             try:
                 await self.look()
             except Exception as error:
-                log.warning("looking for a cluster: %s", error)
+                self._log.warning("looking for a cluster: %s", error)
 
     async def look(self) -> None:
         """Probes, and switches if it is time to."""
@@ -72,7 +73,7 @@ class Failover:
 
     def _go_to(self, info: ServiceInfo) -> None:
         self._switch(info)
-        log.warning(
+        self._log.warning(
             "from the cluster at %s to that at %s", self._current.service_url, info.service_url
         )
         self._current = info

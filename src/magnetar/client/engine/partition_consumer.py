@@ -58,7 +58,7 @@ class PartitionConsumer(Reconnecting):
         may_create: bool,
         ack_failed: Callable[[AckFailure], None],
     ) -> None:
-        super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s)
+        super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s, engine.log)
         self._engine = engine
         self.topic = topic
         self.options = options

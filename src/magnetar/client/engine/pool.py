@@ -1,6 +1,7 @@
 """Connections, one for each broker, shared by everything that talks to it."""
 
 import asyncio
+import logging
 
 from magnetar.client.connection import ClientConnection
 from magnetar.client.engine.service import Service
@@ -23,6 +24,7 @@ class ConnectionPool:
         keep_alive_s: float,
         counts: ConnectionCounts | None = None,
         threaded: bool = False,
+        log: logging.Logger,
     ) -> None:
         self._service = service
         self._timeout_s = timeout_s
@@ -31,6 +33,7 @@ class ConnectionPool:
         self._keep_alive_s = keep_alive_s
         self._counts = counts or ConnectionCounts()
         self._threaded = threaded
+        self._log = log
         self._open: dict[str, ClientConnection] = {}
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         # Begun for a cluster that was left meanwhile.
@@ -78,6 +81,7 @@ class ConnectionPool:
             proxy_to=proxy_to,
             counts=self._counts,
             threaded=self._threaded,
+            log=self._log,
         )
 
     def _opened(self, key: str, task: "asyncio.Task[ClientConnection]") -> None:

@@ -47,7 +47,7 @@ class PartitionProducer(Reconnecting):
         pending_max: int,
         settle: Settle | None,
     ) -> None:
-        super().__init__(f"producer of {topic}", engine.backoff(), engine.timeout_s)
+        super().__init__(f"producer of {topic}", engine.backoff(), engine.timeout_s, engine.log)
         self._engine = engine
         self.topic = topic
         self._whole_topic = str(TopicName.parse(topic).partitioned)

@@ -34,8 +34,6 @@ from magnetar.errors import (
 
 __all__ = ["RETRIABLE", "Reconnecting"]
 
-log: logging.Logger = logging.getLogger("magnetar.client")
-
 RETRIABLE = (
     ConnectError,
     Timeout,
@@ -54,10 +52,11 @@ BRIEF_SECONDS = 1.0
 class Reconnecting:
     """Keeps something connected. Subclasses say how to `attach`, and what to do when it ends."""
 
-    def __init__(self, what: str, backoff: Backoff, timeout_s: float) -> None:
+    def __init__(self, what: str, backoff: Backoff, timeout_s: float, log: logging.Logger) -> None:
         self.what = what
         self._backoff = backoff
         self._timeout_s = timeout_s
+        self._log = log
         self.connection: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
@@ -113,7 +112,7 @@ class Reconnecting:
             except MagnetarError as error:
                 if not self._may_help(error, loop.time() > deadline):
                     raise
-                log.debug("%s: %s; trying again", self.what, error)
+                self._log.debug("%s: %s; trying again", self.what, error)
                 await asyncio.sleep(self._backoff.next_ms() / 1000)
                 continue
             if not self._first.done():
@@ -154,7 +153,7 @@ class Reconnecting:
         if self._first is not None and not self._first.done():
             self._first.set_exception(error)
         else:
-            log.error("%s: %s", self.what, error)
+            self._log.error("%s: %s", self.what, error)
         self._back.set()
         self.gave_up(error)
 

@@ -1,7 +1,7 @@
 """What producers and consumers did, written to the log at intervals.
 
 One line for each topic, and for each subscription of it, where anything was done since the
-last one; nothing otherwise. The logger is `magnetar.client.stats`, the level INFO.
+last one; nothing otherwise. The level is INFO.
 """
 
 import asyncio
@@ -17,14 +17,13 @@ from magnetar.client.engine.totals import Totals, taken_from
 
 __all__ = ["StatsLog"]
 
-log: logging.Logger = logging.getLogger("magnetar.client.stats")
-
 
 class StatsLog:
     """Remembers what it wrote last."""
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: Totals, log: logging.Logger) -> None:
         self._totals = totals
+        self._log = log
         self._producers: dict[str, ProducerStats] = {}
         self._consumers: dict[tuple[str, str], ConsumerStats] = {}
 
@@ -39,16 +38,16 @@ class StatsLog:
         for topic, stats in producers.items():
             since = taken_from(self._producers.get(topic, producer_stats([])), stats)
             if since.messages_sent or since.messages_stored or since.messages_failed:
-                _log_producer(topic, since)
+                _log_producer(self._log, topic, since)
         for (topic, subscription), taken in consumers.items():
             before = self._consumers.get((topic, subscription), consumer_stats([]))
             did = taken_from(before, taken)
             if did.messages_received or did.messages_taken or did.messages_acked:
-                _log_consumer(topic, subscription, did)
+                _log_consumer(self._log, topic, subscription, did)
         self._producers, self._consumers = producers, consumers
 
 
-def _log_producer(topic: str, stats: ProducerStats) -> None:
+def _log_producer(log: logging.Logger, topic: str, stats: ProducerStats) -> None:
     log.info(
         "producers of %s: %d messages sent (%d bytes), %d stored, %d failed, %d pending",
         topic,
@@ -60,7 +59,7 @@ def _log_producer(topic: str, stats: ProducerStats) -> None:
     )
 
 
-def _log_consumer(topic: str, subscription: str, stats: ConsumerStats) -> None:
+def _log_consumer(log: logging.Logger, topic: str, subscription: str, stats: ConsumerStats) -> None:
     log.info(
         "consumers of %s, subscription %s: %d messages came (%d bytes), %d received, %d acked, "
         "%d refused, %d entries redelivered, %d queued",

@@ -1,6 +1,7 @@
 """The blocking door's consumer and reader: what is there is taken by the caller's thread."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import timedelta
@@ -8,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.client import aio
+from magnetar.client.arguments import id_of, ids_of
+from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.closing import Closing
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.observer import Tracing
 from magnetar.client.engine.stats import ConsumerStats
 from magnetar.client.errors import Result
 from magnetar.client.message import Message
-from magnetar.client.schema import Schema
 from magnetar.client.threads.listener import Listener
 from magnetar.errors import Timeout
 from magnetar.model import MessageId
@@ -28,10 +30,9 @@ __all__ = ["Consumer", "Reader"]
 class Consumer(Closing):
     """Receives from a subscription."""
 
-    def __init__(self, client: "Client", consumer: EngineConsumer, schema: Schema) -> None:
+    def __init__(self, client: "Client", consumer: EngineConsumer) -> None:
         self._client = client
         self._consumer = consumer
-        self._schema = schema
         self._lock = client._lock
         self._arrived = threading.Condition(client._lock)
         self._waiting = 0
@@ -90,9 +91,14 @@ class Consumer(Closing):
 
     def batch_receive(self) -> list[Message]:
         """Some messages, as the batch receive policy says."""
-        policy = self._consumer.options.batch_receive_policy
-        door = aio.Consumer(self._consumer, self._schema)
-        return self._client._call(door.batch_receive(policy))
+        self._client._loop.refuse_here()
+        batch = BatchReceive(self._consumer.options.batch_receive_policy, time.monotonic)
+        while batch.open:
+            try:
+                batch.add(self.receive(batch.left_ms()))
+            except Timeout:
+                break
+        return batch.messages
 
     def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
         """Acks a message, or several in one request."""
@@ -100,7 +106,7 @@ class Consumer(Closing):
             with self._lock:
                 self._consumer.acknowledge_message(message)
             return
-        ids = aio.ids_of(message)
+        ids = ids_of(message)
         if self._receipts:
             self._ack_and_wait(lambda done: self._consumer.acknowledge(ids, done))
         else:
@@ -110,8 +116,8 @@ class Consumer(Closing):
 
     def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
         """Acks a message and all before it."""
-        id = aio.id_of(message)
-        if self._consumer.options.ack_receipt_enabled:
+        id = id_of(message)
+        if self._receipts:
             self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(id, done))
         else:
             with self._lock:
@@ -240,10 +246,10 @@ def _process(
 class Reader(Closing):
     """Reads a topic from a message on, without a subscription that stays."""
 
-    def __init__(self, client: "Client", consumer: EngineConsumer, schema: Schema) -> None:
+    def __init__(self, client: "Client", consumer: EngineConsumer) -> None:
         self._client = client
         self._engine = consumer
-        self._consumer = Consumer(client, consumer, schema)
+        self._consumer = Consumer(client, consumer)
 
     def read_next(self, timeout_millis: int | None = None) -> Message:
         message = self._consumer.receive(timeout_millis)

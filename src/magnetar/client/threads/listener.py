@@ -25,8 +25,6 @@ from magnetar.errors import AlreadyClosed, MagnetarError
 
 __all__ = ["Listener", "Listeners"]
 
-log: logging.Logger = logging.getLogger("magnetar.client")
-
 # After so many messages the other listeners of a thread have their turn.
 TURN_MAX = 100
 
@@ -45,12 +43,18 @@ class Listener:
     """See the module."""
 
     def __init__(
-        self, source: Source, call: Callable[[Message], object], thread: "_Thread", alone: bool
+        self,
+        source: Source,
+        call: Callable[[Message], object],
+        thread: "_Thread",
+        alone: bool,
+        log: logging.Logger,
     ) -> None:
         self._source = source
         self._call = call
         self._thread = thread
         self._alone = alone
+        self._log = log
         self._lock = threading.Lock()
         self._due = False
         self._paused = False
@@ -86,7 +90,7 @@ class Listener:
             except MagnetarError as error:
                 self._stopped = True
                 if not isinstance(error, AlreadyClosed):
-                    log.error("a listener ends: %s", error)
+                    self._log.error("a listener ends: %s", error)
                 return False
             if message is None:
                 return False
@@ -117,8 +121,9 @@ class Listener:
 class Listeners:
     """The listeners of a client, shared out among its threads."""
 
-    def __init__(self, threads_max: int) -> None:
+    def __init__(self, threads_max: int, log: logging.Logger) -> None:
         self._threads_max = threads_max
+        self._log = log
         self._threads: list[_Thread] = []
         self._count = 0
         self._lock = threading.Lock()
@@ -129,7 +134,8 @@ class Listeners:
     ) -> Listener:
         """A listener, on a thread of its own if it is to be alone."""
         with self._lock:
-            listener = Listener(source, call, _Thread() if alone else self._next_thread(), alone)
+            thread = _Thread() if alone else self._next_thread()
+            listener = Listener(source, call, thread, alone, self._log)
             self._listeners[listener] = None
         return listener
 

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 from magnetar.errors import AlreadyClosed, OperationNotSupported
 
-__all__ = ["LoopThread"]
+__all__ = ["LoopThread", "new_event_loop"]
 
 T = TypeVar("T")
 
 
-def _new_event_loop() -> asyncio.AbstractEventLoop:
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's, where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -25,7 +26,7 @@ class LoopThread:
     """An event loop on a thread of its own."""
 
     def __init__(self) -> None:
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._stopping = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="magnetar-client", daemon=True)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client import aio
+from magnetar.client.arguments import make_outgoing
 from magnetar.client.closing import Closing
 from magnetar.client.engine.observer import Tracing
 from magnetar.client.engine.producer import EngineProducer
@@ -69,7 +69,7 @@ class Producer(Closing):
             and times == NO_TIMES
         ):
             return self._send(Outgoing(content, sending), sending)  # type: ignore[arg-type]
-        message = aio.make_outgoing(
+        message = make_outgoing(
             self._schema,
             content,
             sending,
@@ -141,7 +141,7 @@ class Producer(Closing):
         ):
             message = Outgoing(content, callback)  # type: ignore[arg-type]
         else:
-            message = aio.make_outgoing(
+            message = make_outgoing(
                 self._schema,
                 content,
                 callback,

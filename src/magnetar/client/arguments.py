@@ -1,0 +1,90 @@
+"""What applications say to the doors, as the engine takes it: contents, ids, topics, versions.
+
+Both doors take the same things and refuse the same things. What they are given is made of
+classes that users write, and of Any, so this file is not compiled.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from magnetar.client.message import Message
+from magnetar.client.outgoing import Outgoing
+from magnetar.client.schema import Schema
+from magnetar.errors import InvalidConfiguration, UsageError
+from magnetar.model import MessageId
+
+__all__ = ["id_of", "ids_of", "make_outgoing", "split_topics", "version_bytes"]
+
+
+def make_outgoing(
+    schema: Schema,
+    content: Any,
+    done: Any,
+    day_ms: Callable[[], int],
+    *,
+    properties: dict[str, str] | None = None,
+    partition_key: str | None = None,
+    ordering_key: str | bytes | None = None,
+    sequence_id: int | None = None,
+    replication_clusters: list[str] | None = None,
+    disable_replication: bool = False,
+    event_timestamp: int | None = None,
+    deliver_at: int | None = None,
+    deliver_after: Any = None,
+) -> Outgoing:
+    """A message from what `send` was given. Raises what the schema refuses."""
+    if isinstance(ordering_key, str):
+        ordering_key = ordering_key.encode()
+    if deliver_after is not None:
+        if not hasattr(deliver_after, "total_seconds"):
+            raise UsageError(f"deliver_after: expected a timedelta, not {deliver_after!r:.40}")
+        deliver_at = day_ms() + int(deliver_after.total_seconds() * 1000)
+    if disable_replication:
+        replication_clusters = ["__local__"]
+    return Outgoing(
+        b"" if content is None else schema.encode(content),
+        properties=properties,
+        partition_key=partition_key,
+        ordering_key=ordering_key,
+        event_timestamp=event_timestamp or 0,
+        deliver_at=deliver_at,
+        sequence_id=sequence_id,
+        replication_clusters=replication_clusters,
+        null_value=content is None,
+        done=done,
+    )
+
+
+def version_bytes(version: int | None) -> bytes:
+    return b"" if version is None else version.to_bytes(8, "big")
+
+
+def id_of(message: "Message | MessageId") -> MessageId:
+    if isinstance(message, Message):
+        return message.message_id()
+    if isinstance(message, MessageId):
+        return message
+    raise InvalidConfiguration(
+        f"acknowledge takes a message or its id, not {type(message).__name__}"
+    )
+
+
+def ids_of(message: "Message | MessageId | Iterable[Message | MessageId]") -> list[MessageId]:
+    if isinstance(message, (Message, MessageId)):
+        return [id_of(message)]
+    return [id_of(one) for one in message]
+
+
+def split_topics(
+    topic: "str | list[str] | re.Pattern[str]",
+) -> "tuple[list[str], re.Pattern[str] | None]":
+    """The topics that were named, or the pattern."""
+    if isinstance(topic, re.Pattern):
+        return [], topic
+    if isinstance(topic, str):
+        return [topic], None
+    topics = list(topic)
+    if not topics or not all(isinstance(one, str) for one in topics):
+        raise InvalidConfiguration("topic: give a name, a list of names, or a compiled pattern")
+    return topics, None
