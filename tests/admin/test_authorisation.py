@@ -398,7 +398,7 @@ def test_a_client_is_closed_when_its_permission_goes(guarded: Served) -> None:
     assert send(guarded, "POST", where, boss, json=["produce"]).status_code == 204
     client = connect(guarded, token("worker"))
     try:
-        producer = client.create_producer(TOPIC, send_timeout_millis=3000)
+        producer = client.create_producer(TOPIC, send_timeout_millis=2000)
         producer.send(b"allowed")
         with pytest.raises(pulsar.AuthorizationError):
             client.subscribe(TOPIC, "sub")

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from support.served import Served
 
-from magnetar.admin.policies import _APPLIED
+from magnetar.admin.policies import applied
+from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.policy import NO_EFFECT, POLICY_NAMES
 from magnetar.broker.settings import BrokerSettings
 
@@ -165,7 +166,8 @@ def test_a_policy_is_told_asked_and_taken_back_at_both_levels(served: Served, po
 
 def test_every_policy_can_be_shown_and_is_tested() -> None:
     policies = set(POLICY_NAMES.values())
-    assert set(_APPLIED) == policies
+    effective = EffectivePolicies(BrokerSettings(), None, None)
+    assert set(applied(effective).to_json()) == policies
     assert set(BODIES) == policies - {"backlogQuotaMap"}
 
 

@@ -4,21 +4,19 @@ MAGNETAR_STORY_MESSAGES says how many there are; the long form has 200,000.
 """
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pulsar
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 from magnetar.protocol import decode_batch
 
 COUNT = int(os.environ.get("MAGNETAR_STORY_MESSAGES", "5000"))
 BATCH = 100
 POISON = COUNT // 2 + 37
-WAIT_S = 60.0
 
 
 def connect(broker: BrokerProcess) -> pulsar.Client:
@@ -57,13 +55,6 @@ def work(broker: BrokerProcess, done: set[int], wanted: int) -> bool:
     consumer.close()
     client.close()
     return stopped
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)
 
 
 class Operator:
@@ -106,7 +97,7 @@ def test_one_poison_message_is_skipped_and_all_others_arrive(tmp_path: Path) -> 
         for _ in range(2):
             assert work(broker, done, COUNT - 1)
         assert done == set(range(POISON))
-        until(lambda: operator.backlog() == COUNT - POISON)
+        wait_until(lambda: operator.backlog() == COUNT - POISON)
 
         # The operator looks for what is in its way.
         place, messages = operator.peek()
@@ -126,5 +117,5 @@ def test_one_poison_message_is_skipped_and_all_others_arrive(tmp_path: Path) -> 
         behind: set[int] = set()
         assert not work(broker, behind, COUNT - POISON - 1)
         assert behind == set(range(POISON + 1, COUNT))
-        until(lambda: operator.backlog() == 0)
+        wait_until(lambda: operator.backlog() == 0)
         assert operator.skip(place, index) == 204

@@ -11,17 +11,10 @@ import pulsar
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.served import Served
+from support.waiting import wait_until
 
 from magnetar.admin.metrics import METRICS
 from magnetar.broker.settings import BrokerSettings
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Acks of the official client have no receipts: they are there soon."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.01)
 
 
 def subscription(served: Served, topic: str, query: str = "") -> dict[str, Any]:
@@ -78,7 +71,7 @@ def test_stats_are_what_a_model_of_acks_says(served: Served, seed: int) -> None:
                     consumer.acknowledge(message)
                     model.acked.add(key)
             expected = model.expected()
-            wait_for(
+            wait_until(
                 lambda expected=expected: (  # type: ignore[misc]
                     {k: subscription(served, topic)[k] for k in expected} == expected
                 )
@@ -92,7 +85,7 @@ def test_stats_are_what_a_model_of_acks_says(served: Served, seed: int) -> None:
 
     # With nobody there nothing is unacked, and the backlog is what it was.
     expected["unackedMessages"] = 0
-    wait_for(lambda: {k: subscription(served, topic)[k] for k in expected} == expected)
+    wait_until(lambda: {k: subscription(served, topic)[k] for k in expected} == expected)
     check_internal(served, topic, model, first)
     served.http.put(f"/persistent/{topic}/unload")
     assert {k: subscription(served, topic)[k] for k in expected} == expected
@@ -165,7 +158,7 @@ def test_delayed_messages_are_counted(served: Served) -> None:
         for _ in range(5):
             producer.send(b"later", deliver_at=int(time.time() * 1000) + 3_600_000)
         producer.send(b"now")
-        wait_for(lambda: subscription(served, topic)["msgDelayed"] == 5)
+        wait_until(lambda: subscription(served, topic)["msgDelayed"] == 5)
         found = subscription(served, topic)
         assert (found["msgBacklog"], found["msgBacklogNoDelayed"]) == (6, 1)
         assert found["delayedMessageIndexSizeInBytes"] > 0
@@ -201,7 +194,7 @@ def test_key_shared_consumers_show_their_slots_and_what_drains(served: Served) -
                 assert any(low <= draining["hash"] <= high for low, high in ranges)
             for message in received:
                 one.acknowledge(message)
-            wait_for(lambda: subscription(served, topic)["drainingHashesCount"] == 0)
+            wait_until(lambda: subscription(served, topic)["drainingHashesCount"] == 0)
 
 
 def samples(served: Served) -> dict[tuple[str, str, str], float]:

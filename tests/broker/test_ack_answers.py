@@ -18,17 +18,15 @@ from support.wire_client import (
     Refused,
     Shared,
     WireConsumer,
-    World,
     refused,
 )
+from support.world import FULL, World
 
-from magnetar.errors import DiskFullError
 from magnetar.model import ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAckResponse
 from magnetar.protocol import pulsar_pb2 as pb
 
-FULL = DiskFullError("write to", "journal", "No space left on device")
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 SINGLE = (Exclusive, Failover)
 

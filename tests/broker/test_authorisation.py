@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 from support.tokens import OTHER_SECRET, by_secret, token
 from support.wire_client import (
-    START_MS,
     Earliest,
     Refused,
     Shared,
     WireClient,
-    World,
     refused,
     unless_refused,
 )
+from support.world import START_MS, World
 
 from magnetar.broker.auth.permissions import Permissions
 from magnetar.model import ServerError

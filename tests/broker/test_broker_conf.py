@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.broker_conf import (
-    FAMILIES,
-    HONOURED,
-    OPTIONS,
-    REFUSED,
-    WITHOUT_EFFECT,
-    BrokerConf,
-    read_broker_conf,
-)
+from magnetar.broker.broker_conf import BrokerConf, read_broker_conf
+from magnetar.broker.broker_conf_keys import FAMILIES, HONOURED, OPTIONS, REFUSED, WITHOUT_EFFECT
 from magnetar.broker.settings import COUNT_MAX, SETTINGS, Value
 from magnetar.broker.settings_load import RESERVED, load_settings
 from magnetar.errors import SettingsError

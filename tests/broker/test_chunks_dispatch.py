@@ -1,7 +1,8 @@
 """Chunks and the consumers of a subscription: one gets them all, whoever comes and goes."""
 
 import pytest
-from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer, World
+from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer
+from support.world import World
 
 from magnetar.model import KeySharedMode
 from magnetar.model.message_id_data import MessageIdData
@@ -228,3 +229,66 @@ def test_a_duplicate_leaves_no_orphan() -> None:
         (nowhere.ledger_id, nowhere.entry_id)
     ] * 2
     assert consumer.payloads() == ["x", "y"]
+
+
+def test_a_chunk_that_waited_for_a_slow_peer_goes_on_when_that_reads_again(world: World) -> None:
+    """I3: nothing but the peer's reading is needed."""
+    slow, quick = world.connect(), world.connect()
+    owner = slow.subscribe("t", "sub", Shared)
+    owner.flow(10)
+    producer = quick.producer("t")
+    producer.send_chunk("u", 0, 2, "x")
+    assert owner.payloads() == ["x"]
+    other = quick.subscribe("t", "sub", Shared)
+    other.flow(10)
+    slow.lag()
+    producer.send_chunk("u", 1, 2, "y")
+    producer.send("z")
+    assert other.payloads() == ["z"]
+    slow.catch_up()
+    assert owner.payloads() == ["y"]
+
+
+def test_chunks_stay_in_order_when_room_comes_while_later_ones_are_read() -> None:
+    """I6: a read that began when there was no room must not overtake what waits before it."""
+    world = World(cache_bytes=0, dispatch_read_entries=1)
+    client = world.connect()
+    owner = client.subscribe("t", "sub", Shared)
+    owner.flow(1)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 3, "0")
+    assert owner.payloads() == ["0"]
+    other = client.subscribe("t", "sub", Shared)
+    other.flow(100)
+    producer.send_chunk("u", 1, 3, "1")
+    producer.send_chunk("u", 2, 3, "2")
+    assert other.payloads() == []
+    world.hold_reads()
+    other.flow(1)  # looks at all that waits again: 1, then 2
+    world.host.reads.popleft()()
+    assert world.host.reads
+    owner.flow(100)
+    world.release_reads()
+    assert owner.payloads() == ["1", "2"]
+
+
+def test_chunks_that_waited_are_forgotten_with_what_they_waited_in(world: World) -> None:
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    first.flow(1)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 4, "x")
+    second = client.subscribe("t", "sub", Shared)
+    second.flow(100)
+    for chunk_id in (1, 2, 3):
+        producer.send_chunk("u", chunk_id, 4, f"{chunk_id}")
+    dispatcher = world.subscription("t", "sub").dispatcher
+    assert dispatcher is not None
+    assert dispatcher.replay_count() == 3
+    world.done(world.subscription("t", "sub").skip(2))
+    assert dispatcher.replay_count() == 2
+    first.close()
+    second.close()
+    assert dispatcher.replay_count() == 0
+    again = client.subscribe("t", "sub", Shared)
+    assert again.receive() == ["2", "3"]

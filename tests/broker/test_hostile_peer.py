@@ -11,7 +11,8 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.wire_client import Shared, WireClient, WireConsumer, World
+from support.wire_client import Shared, WireClient, WireConsumer
+from support.world import World
 
 from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import MIB, BrokerSettings

@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.policy import (
-    DESTINATION_STORAGE,
-    MESSAGE_AGE,
-    POLICY_NAMES,
-    EffectivePolicies,
-    Policies,
-)
+from magnetar.broker.effective_policies import EffectivePolicies
+from magnetar.broker.policy import POLICY_NAMES, Policies
+from magnetar.broker.policy_value import DESTINATION_STORAGE, MESSAGE_AGE
 from magnetar.broker.settings import BrokerSettings
 from magnetar.errors import SettingsError
 

@@ -1,7 +1,6 @@
 """Tokens that are taken back before they end, at the door and inside."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -9,7 +8,8 @@ import pulsar
 import pytest
 from support.served import Served
 from support.tokens import SECRET_SETTING, by_secret, token
-from support.wire_client import World
+from support.waiting import wait_until
+from support.world import World
 
 from magnetar.broker.auth.revoked import read_revoked
 from magnetar.broker.key_source import RevokedFile
@@ -17,9 +17,6 @@ from magnetar.broker.settings import BrokerSettings
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 from magnetar.protocol import pulsar_pb2 as pb
-
-WAIT_S = 20.0
-
 
 # ---- The file --------------------------------------------------------------------------
 
@@ -113,7 +110,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(file: Path) -> Iterator[Served]:
+def served(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setattr("magnetar.broker.server.REVOKED_SECONDS", 0.05)
     served = Served(
         BrokerSettings(
             authentication=True,
@@ -125,13 +123,6 @@ def served(file: Path) -> Iterator[Served]:
     served.start()
     yield served
     served.stop()
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
 
 
 def test_a_line_in_the_file_ends_connections_and_refuses_new_ones(
@@ -152,7 +143,7 @@ def test_a_line_in_the_file_ends_connections_and_refuses_new_ones(
         connections = served.call(lambda: served.broker.sessions)
         given[0] = fresh
         file.write_text("jti spent\n")
-        until(lambda: status(spent) == 401)
+        wait_until(lambda: status(spent) == 401)
         assert status(fresh) == 200
         # It came back by itself, with what it has now.
         assert producer.send(b"after").entry_id() == first.entry_id() + 1
@@ -160,13 +151,13 @@ def test_a_line_in_the_file_ends_connections_and_refuses_new_ones(
     finally:
         client.close()
     again = pulsar.Client(
-        served.url, authentication=pulsar.AuthenticationToken(spent), operation_timeout_seconds=2
+        served.url, authentication=pulsar.AuthenticationToken(spent), operation_timeout_seconds=1
     )
     with pytest.raises(pulsar.PulsarException):
         again.create_producer("t")
     again.close()
     file.write_text("role root\n")
-    until(lambda: status(fresh) == 401)
+    wait_until(lambda: status(fresh) == 401)
     assert status(token("spare")) == 200
 
 

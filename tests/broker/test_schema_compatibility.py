@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magnetar.broker.avro_resolution import read_problem
+from magnetar.broker.avro_type import DEPTH_MAX, parse_avro
 from magnetar.broker.schema_compatibility import (
     ALWAYS_COMPATIBLE,
     ALWAYS_INCOMPATIBLE,
     BACKWARD,
     BACKWARD_TRANSITIVE,
     DEFINITION_BYTES_MAX,
-    DEPTH_MAX,
     FORWARD,
     FORWARD_TRANSITIVE,
     FULL,
@@ -25,8 +26,6 @@ from magnetar.broker.schema_compatibility import (
     SchemaInfo,
     compatibility_problem,
     key_value_parts,
-    parse_avro,
-    read_problem,
     same_definition,
     validate,
 )
@@ -79,7 +78,7 @@ def avro(definition: Json) -> SchemaInfo:
 
 
 def reading(reader: Json, writer: Json) -> str | None:
-    return read_problem(reader=parse_avro(encoded(reader)), writer=parse_avro(encoded(writer)))
+    return read_problem(reader=parse_avro(reader), writer=parse_avro(writer))
 
 
 def refusal_of(info: SchemaInfo) -> str:

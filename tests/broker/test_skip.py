@@ -5,15 +5,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.wire_client import (
-    Earliest,
-    Exclusive,
-    Failover,
-    KeyShared,
-    Shared,
-    WireProducer,
-    World,
-)
+from support.wire_client import Earliest, Exclusive, Failover, KeyShared, Shared, WireProducer
+from support.world import World
 
 from magnetar.broker.chunk_search import ChunkSearch
 from magnetar.broker.promise import Promise

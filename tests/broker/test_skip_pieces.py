@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.wire_client import Earliest, Exclusive, KeyShared, Shared, World
+from support.wire_client import Earliest, Exclusive, KeyShared, Shared
+from support.world import World
 
 from magnetar.broker.skip import PIECE_IDS, Skip, skip_messages
 from magnetar.broker.topic import Topic

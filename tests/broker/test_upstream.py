@@ -12,19 +12,17 @@ from support.wire_client import (
     KeyShared,
     Shared,
     WireConsumer,
-    World,
     but,
     refused,
 )
+from support.world import FULL, World
 
-from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAckResponse
 from magnetar.protocol import pulsar_pb2 as pb
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
-FULL = DiskFullError("write to", "journal", "No space left on device")
 
 
 @pytest.fixture

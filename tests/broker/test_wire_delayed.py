@@ -8,9 +8,9 @@ from support.wire_client import (
     Shared,
     WireConsumer,
     WireProducer,
-    World,
     refused,
 )
+from support.world import World
 
 from magnetar.broker.skip import skip_messages
 from magnetar.model import ServerError
@@ -266,3 +266,32 @@ def test_unsubscribing_forgets_them(world: World) -> None:
     world.advance(10_000)
     assert not consumer.client.received
     assert not consumer.client.take(pb.CommandError)
+
+
+def test_an_entry_that_is_nacked_while_it_is_read_anew_is_delivered_once_and_others_too() -> None:
+    """I3: it was due, delivered ahead of its turn, given back, and then read in its turn."""
+    world = World(cache_bytes=0)
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    producer = client.producer("t")
+    for text in "abc":
+        producer.send(text)
+    producer.send("late", deliver_at_time=world.host.now + 5000)
+    producer.send("z")
+    assert first.receive() == ["a", "b", "c", "z"]
+    first.close()  # everything is to be read again, but what is delayed is known
+    second = client.subscribe("t", "sub", Shared)
+    world.advance(6000)
+    world.hold_reads()
+    second.flow(1)
+    world.release_reads()
+    (late,) = second.deliveries()
+    assert late.payloads == {0: "late"}
+    world.hold_reads()
+    second.flow(10)  # reads a, b, c, late and z
+    second.redeliver(late)
+    world.release_reads()
+    assert sorted(second.payloads()) == ["a", "b", "c", "late", "z"]
+    producer.send("more")
+    assert second.payloads() == ["more"]
+    assert second.stats().unackedMessages == 6

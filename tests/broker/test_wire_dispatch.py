@@ -8,9 +8,9 @@ from support.wire_client import (
     KeyShared,
     Shared,
     WireConsumer,
-    World,
     refused,
 )
+from support.world import World
 
 from magnetar.broker.dispatch.dispatcher import READ_RETRY_MS
 from magnetar.broker.dispatch.failover import pick_active

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire_client import Delivery, KeyShared, WireClient, WireConsumer, World, refused
+from support.wire_client import Delivery, KeyShared, WireClient, WireConsumer, refused
+from support.world import World
 
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.model import KeySharedMode, ServerError
@@ -428,3 +429,20 @@ def test_i4_no_key_is_ever_out_of_order_and_no_message_is_lost(
             getattr(life, name)(which)
         life.collect()
     life.drain()
+
+
+def test_key_shared_slots_that_waited_are_forgotten_by_a_skip(world: World) -> None:
+    client = world.connect()
+    full, free = (client.subscribe("t", "sub", KeyShared) for _ in range(2))
+    free.flow(100)
+    producer = client.producer("t")
+    for i in range(20):
+        producer.send(f"{i}", partition_key=f"{i}")
+    got = len(free.payloads())
+    dispatcher = world.subscription("t", "sub").dispatcher
+    assert dispatcher is not None
+    assert dispatcher.replay_count() == 20 - got > 0
+    world.done(world.subscription("t", "sub").clear())
+    assert dispatcher.replay_count() == 0
+    assert full.receive() == []
+    assert full.stats().unackedMessages == free.stats().unackedMessages == 0

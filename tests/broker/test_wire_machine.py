@@ -19,19 +19,17 @@ from support.wire_client import (
     KeyShared,
     Shared,
     WireConsumer,
-    World,
     but,
     refused,
 )
+from support.world import FULL, World
 
 from magnetar.broker.skip import Move, move_together
-from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 
 Place = tuple[int, int]
 
-FULL = DiskFullError("write to", "journal", "No space left on device")
 CONSUMERS_MAX = 3
 WHICH = st.integers(0, 11)
 

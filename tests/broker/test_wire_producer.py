@@ -1,53 +1,17 @@
 """Producers: who may publish, what receipts promise, and in which order they come."""
 
-import pytest
-from support.wire_client import (
-    FROM_BROKER,
-    Earliest,
-    Shared,
-    WireClient,
-    WireProducer,
-    World,
-    refused,
-)
+from support.wire_client import Earliest, Shared, WireProducer, refused
+from support.world import BROKEN, FULL, World
 
 from magnetar.broker.session import PROBE_MS
 from magnetar.broker.session_producers import CLOSED_PRODUCERS_MAX
-from magnetar.errors import DiskError, DiskFullError
 from magnetar.model import ProducerAccessMode, ServerError
-from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandSend, CommandSendReceipt
 from magnetar.protocol import pulsar_pb2 as pb
 
 Exclusive = ProducerAccessMode.Exclusive
 WaitForExclusive = ProducerAccessMode.WaitForExclusive
 Fencing = ProducerAccessMode.ExclusiveWithFencing
-
-FULL = DiskFullError("write to", "journal", "No space left on device")
-BROKEN = DiskError("write to", "journal", "Input/output error")
-NOWHERE = MessageIdData(-1, -1)
-
-
-def answers(client: WireClient) -> list[tuple[int, int | None]]:
-    """Answers to SENDs in their order: sequence id, and the error if it is one."""
-    found: list[tuple[int, int | None]] = []
-    for command in client.received:
-        if isinstance(command, CommandSendReceipt):
-            found.append((int(command.sequence_id), None))
-        elif isinstance(command, pb.CommandSendError):
-            found.append((command.sequence_id, command.error))
-    client.received = [
-        c for c in client.received if not isinstance(c, CommandSendReceipt | pb.CommandSendError)
-    ]
-    return found
-
-
-def closed_by_broker(client: WireClient) -> list[int]:
-    return [
-        command.producer_id
-        for command in client.take(pb.CommandCloseProducer)
-        if command.request_id == FROM_BROKER
-    ]
 
 
 # ---- Names -----------------------------------------------------------------------
@@ -92,6 +56,18 @@ def test_asking_twice_for_one_id_is_answered_and_changes_nothing() -> None:
     assert len(world.topic("t").producers) == 1
 
 
+def test_a_producer_that_takes_the_id_of_another_leaves_nobody_behind() -> None:
+    """I8: otherwise the first would have its topic for itself for ever."""
+    world = World()
+    client = world.connect()
+    client.producer("t", producer_id=1, producer_access_mode=Exclusive)
+    client.producer("other", producer_id=1, epoch=1)
+    client.drop()
+    assert not world.topic("t").producers
+    assert not world.topic("other").producers
+    world.connect().producer("t").send("a")
+
+
 def test_a_dead_holder_of_the_name_is_replaced_after_a_failed_probe() -> None:
     world = World()
     dead, client = world.connect(), world.connect()
@@ -123,6 +99,38 @@ def test_who_waits_for_a_probe_and_leaves_is_not_admitted() -> None:
     client.drop()
     world.advance(PROBE_MS)
     assert not world.topic("t").producers
+
+
+def test_a_live_peer_is_not_dropped_because_nobody_reads_from_it() -> None:
+    world = World(max_pending_publishes_per_connection=1)
+    holder, rival = world.connect(), world.connect()
+    producer = holder.producer("t", producer_name="p")
+    world.hold_disk()
+    producer.publish("a")
+    assert not holder.port.reading
+    request = rival.ask(pb.CommandProducer(topic="t", producer_id=1, producer_name="p"))
+    world.advance(10_000)
+    for _ in range(3):
+        holder.session.check_alive()
+        world.settle()
+    assert not holder.hung_up
+    assert rival.answer(request).error == ServerError.ProducerBusy
+    world.release_disk()
+    assert len(holder.take(CommandSendReceipt)) == 1
+
+
+def test_a_producer_that_is_closed_while_another_is_asked_is_not_created() -> None:
+    world = World()
+    holder, rival = world.connect(), world.connect()
+    holder.producer("t", producer_name="p")
+    holder.answers_pings = False
+    command = pb.CommandProducer(topic="t", producer_id=1, producer_name="p")
+    requests = [rival.ask(command), rival.ask(pb.CommandCloseProducer(producer_id=1))]
+    world.advance(10_000)
+    assert isinstance(rival.answer(requests[0]), pb.CommandError)
+    assert isinstance(rival.answer(requests[1]), pb.CommandSuccess)
+    assert not world.topic("t").producers
+    rival.producer("t", producer_id=1, producer_name="p").send("a")
 
 
 def test_the_name_is_free_when_its_connection_is_lost() -> None:
@@ -162,7 +170,7 @@ def test_one_that_waits_gets_the_topic_when_it_is_free() -> None:
     waiting = client.producer("t", producer_access_mode=WaitForExclusive)
     assert not waiting.success.producer_ready
     waiting.publish("too early")
-    assert answers(client) == [(0, ServerError.ProducerFenced)]
+    assert client.send_answers() == [(0, ServerError.ProducerFenced)]
     holder.close()
     ready = client.one(pb.CommandProducerSuccess)
     assert ready.producer_ready
@@ -214,9 +222,29 @@ def test_one_that_waits_may_close() -> None:
     client = world.connect()
     holder = client.producer("t")
     client.producer("t", producer_access_mode=WaitForExclusive).close()
-    assert not world.topic("t").waiting_producers
+    assert not world.topic("t").admission.waiting
     holder.close()
     assert not client.received
+
+
+def test_waiting_producers_are_told_when_the_catalog_fails() -> None:
+    """And what else the connection had is let go of."""
+    world = World()
+    holder, waiting = world.connect(), world.connect()
+    holder.producer("t", producer_access_mode=Exclusive)
+    holder.subscribe("t", "sub")
+    waiting.producer("t", producer_access_mode=WaitForExclusive)
+    with world.read_only_catalog():
+        holder.drop()
+        assert waiting.take(pb.CommandCloseProducer)
+        with refused(ServerError.PersistenceError):
+            waiting.producer("t", producer_access_mode=Exclusive)
+    topic = world.topic("t")
+    assert not topic.producers
+    assert topic.consumer_count() == 0
+    epoch = topic.admission.epoch
+    waiting.producer("t", producer_access_mode=Exclusive)
+    assert topic.admission.epoch == epoch + 1
 
 
 def test_fencing_turns_the_others_out() -> None:
@@ -226,8 +254,8 @@ def test_fencing_turns_the_others_out() -> None:
     waiting = second.producer("t", producer_access_mode=WaitForExclusive)
     fencing = third.producer("t", producer_access_mode=Fencing)
     assert fencing.success.topic_epoch == 1
-    assert closed_by_broker(first) == [holder.id]
-    assert closed_by_broker(second) == [waiting.id]
+    assert first.closed_producers() == [holder.id]
+    assert second.closed_producers() == [waiting.id]
     fencing.send("a")
     holder.publish("late")
     assert not first.received
@@ -299,7 +327,7 @@ def test_a_producer_is_told_of_success_when_its_topic_is_safe() -> None:
     request_id = client.ask(pb.CommandProducer(topic="t", producer_id=1))
     assert client.answer(request_id) is None
     world.crash()
-    assert world.broker.topic_count() == 0
+    assert world.broker.names("public/default") == []
 
 
 def test_a_producer_of_a_topic_that_could_not_be_stored_is_refused() -> None:
@@ -339,7 +367,7 @@ def test_closing_waits_for_the_receipts() -> None:
     request_id = client.ask(pb.CommandCloseProducer(producer_id=producer.id))
     assert client.answer(request_id) is None
     world.release_disk()
-    assert answers(client) == [(0, None)]
+    assert client.send_answers() == [(0, None)]
     assert client.answer(request_id) is not None
     assert not world.topic("t").producers
 
@@ -382,7 +410,7 @@ def test_unload_closes_producers_and_they_come_back() -> None:
     producer = client.producer("t", producer_name="p")
     producer.send("a")
     world.unload("t")
-    assert closed_by_broker(client) == [producer.id]
+    assert client.closed_producers() == [producer.id]
     again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
     again.send("b")
 
@@ -435,7 +463,7 @@ def test_no_receipt_and_no_delivery_before_the_entry_is_durable() -> None:
     producer.publish("a")
     assert not client.received
     world.release_disk()
-    assert answers(client) == [(0, None)]
+    assert client.send_answers() == [(0, None)]
     assert consumer.payloads() == ["a"]
 
 
@@ -463,9 +491,9 @@ def test_a_damaged_entry_is_a_checksum_error_and_is_not_stored() -> None:
     client = world.connect()
     producer = client.producer("t")
     client.say(damaged(producer, 0))
-    assert answers(client) == [(0, ServerError.ChecksumError)]
+    assert client.send_answers() == [(0, ServerError.ChecksumError)]
     producer.publish("a", sequence_id=0)
-    assert answers(client) == [(0, None)]
+    assert client.send_answers() == [(0, None)]
     assert world.topic("t").incoming.messages == 1
 
 
@@ -484,14 +512,33 @@ def test_answers_keep_the_order_of_sends() -> None:
     client.say(damaged(producer, 1))
     producer.publish("c", sequence_id=2)
     producer.publish("too late", sequence_id=3, deliver_at_time=world.host.now + 1001)
-    assert answers(client) == []
+    assert client.send_answers() == []
     world.release_disk()
-    assert answers(client) == [
+    assert client.send_answers() == [
         (0, None),
         (1, ServerError.ChecksumError),
         (2, None),
         (3, ServerError.NotAllowedError),
     ]
+
+
+def test_answers_keep_their_order_when_space_ends() -> None:
+    world = World()
+    client = world.connect()
+    producer = client.producer("t")
+    world.hold_disk()
+    producer.publish("a")
+    world.store.log.full = True
+    producer.publish("b")
+    assert not client.take(pb.CommandSendError)
+    world.store.log.full = False
+    world.release_disk()
+    answers = [
+        c for c in client.received if isinstance(c, CommandSendReceipt | pb.CommandSendError)
+    ]
+    assert [int(c.sequence_id) for c in answers] == [0, 1]
+    assert isinstance(answers[0], CommandSendReceipt)
+    assert isinstance(answers[1], pb.CommandSendError)
 
 
 def test_after_a_failed_publish_all_behind_it_fail_until_the_producer_is_new() -> None:
@@ -505,7 +552,7 @@ def test_after_a_failed_publish_all_behind_it_fail_until_the_producer_is_new() -
     world.fail_disk(FULL)
     world.fail_disk(None)
     producer.publish("c")
-    assert answers(client) == [(i, ServerError.PersistenceError) for i in range(3)]
+    assert client.send_answers() == [(i, ServerError.PersistenceError) for i in range(3)]
     again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
     for text in ("a", "b", "c"):
         again.send(text)
@@ -521,10 +568,10 @@ def test_after_a_broken_disk_nothing_is_called_durable() -> None:
     world.fail_disk(BROKEN)
     producer.publish("b")
     other.publish("c")
-    assert [code for _, code in answers(client)] == [ServerError.PersistenceError] * 2
+    assert [code for _, code in client.send_answers()] == [ServerError.PersistenceError] * 2
     world.fail_disk(None)
     other.publish("d")
-    assert answers(client) == [(1, ServerError.PersistenceError)]
+    assert client.send_answers() == [(1, ServerError.PersistenceError)]
     with refused(ServerError.PersistenceError, "read-only"):
         consumer.acked(id)
     with refused(ServerError.PersistenceError, "read-only"):
@@ -541,7 +588,7 @@ def test_publishes_are_refused_before_the_disk_is_full_and_acks_are_not() -> Non
     world.disk.capacity = world.disk.used_bytes() + 1000
     world.advance(600_000)
     producer.publish("b")
-    assert answers(client) == [(1, ServerError.PersistenceError)]
+    assert client.send_answers() == [(1, ServerError.PersistenceError)]
     consumer.acked(id)
 
 
@@ -551,7 +598,7 @@ def test_a_transactional_send_is_refused() -> None:
     send = CommandSend(producer.id, 0, producer.entry(b"a", 0))
     send.txnid_least_bits = 1
     client.say(send)
-    assert answers(client) == [(0, ServerError.NotAllowedError)]
+    assert client.send_answers() == [(0, ServerError.NotAllowedError)]
 
 
 def test_an_entry_larger_than_the_topic_allows_is_refused() -> None:
@@ -586,273 +633,6 @@ def test_the_broker_s_own_metadata_of_another_broker_is_not_kept() -> None:
     assert consumer.one().command.entry == entry
 
 
-# ---- Deduplication ---------------------------------------------------------------
-
-
-def test_a_duplicate_is_receipted_but_not_stored_again() -> None:
-    world = World(deduplication=True)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    assert producer.success.last_sequence_id == -1
-    producer.send("a", sequence_id=5)
-    for sequence_id in (5, 3):
-        assert producer.send("again", sequence_id=sequence_id) == NOWHERE
-    assert producer.send("b", sequence_id=6) != NOWHERE
-    assert world.topic("t").incoming.messages == 2
-
-
-def test_without_deduplication_the_same_is_stored_twice() -> None:
-    world = World()
-    producer = world.connect().producer("t", producer_name="p")
-    assert producer.send("a", sequence_id=5) != producer.send("a", sequence_id=5)
-
-
-@pytest.mark.parametrize("end", ["restart", "crash", "unload"])
-def test_deduplication_is_exact_after(end: str) -> None:
-    world = World(deduplication=True, deduplication_snapshot_entries=3)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    other = client.producer("t", producer_name="q")
-    for sequence_id in range(7):
-        producer.send("a", sequence_id=sequence_id)
-    other.send("x", "y", "z", sequence_id=0)
-    if end == "unload":
-        world.unload("t")
-    elif end == "crash":
-        world.hold_disk()
-        producer.publish("lost", sequence_id=7)
-        world.crash()
-    else:
-        world.restart()
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    assert producer.success.last_sequence_id == 6
-    assert producer.send("a", sequence_id=6) == NOWHERE
-    assert producer.send("b", sequence_id=7) != NOWHERE
-    assert client.producer("t", producer_name="q").success.last_sequence_id == 2
-
-
-def test_what_is_on_its_way_is_undecided() -> None:
-    world = World(deduplication=True)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    world.hold_disk()
-    producer.publish("a", sequence_id=0)
-    producer.publish("a", sequence_id=0)
-    world.release_disk()
-    assert answers(client) == [(0, None), (0, ServerError.PersistenceError)]
-    producer.publish("a", sequence_id=0)
-    assert answers(client) == [(0, None)]
-
-
-def test_duplicates_are_answered_in_turn() -> None:
-    world = World(deduplication=True)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    producer.send("a", sequence_id=0)
-    world.hold_disk()
-    producer.publish("b", sequence_id=1)
-    producer.publish("a", sequence_id=0)
-    producer.publish("c", sequence_id=2)
-    world.release_disk()
-    assert [sequence_id for sequence_id, _ in answers(client)] == [1, 0, 2]
-
-
-def test_what_failed_may_be_sent_again() -> None:
-    world = World(deduplication=True)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    producer.send("a", sequence_id=0)
-    world.fail_disk(FULL)
-    producer.publish("b", sequence_id=1)
-    assert answers(client) == [(1, ServerError.PersistenceError)]
-    world.fail_disk(None)
-    again = client.producer("t", producer_name="p", producer_id=producer.id, epoch=1)
-    assert again.success.last_sequence_id == 0
-    assert again.send("b", sequence_id=1) != NOWHERE
-
-
-def test_chunks_are_judged_by_the_last_one() -> None:
-    """Until it is stored they are fresh, then all of them are duplicates."""
-    world = World(deduplication=True)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    assert producer.send_chunk("u", 0, 2, "x") != NOWHERE
-    assert producer.send_chunk("u", 0, 2, "x") != NOWHERE
-    assert producer.send_chunk("u", 1, 2, "y") != NOWHERE
-    again = [producer.send_chunk("u", i, 2, "xy"[i]) for i in range(2)]
-    assert again == [NOWHERE, NOWHERE]
-    world.crash()
-    assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 0
-
-
-def test_a_policy_switches_deduplication_on_and_off() -> None:
-    world = World()
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    producer.send("a", sequence_id=0)
-    world.set_policy("deduplicationEnabled", True, topic="t")
-    producer.send("b", sequence_id=1)
-    assert producer.send("b", sequence_id=1) == NOWHERE
-    world.set_policy("deduplicationEnabled", False, topic="t")
-    assert producer.send("b", sequence_id=1) != NOWHERE
-    world.restart()
-    world.topic("t")
-
-
-def test_only_so_many_producers_are_remembered() -> None:
-    world = World(
-        deduplication=True, deduplication_snapshot_entries=4, deduplication_max_producers=2
-    )
-    client = world.connect()
-    for name in "abcd":
-        client.producer("t", producer_name=name).send("x", sequence_id=9)
-    world.crash()
-    client = world.connect()
-    known = [client.producer("t", producer_name=n).success.last_sequence_id for n in "abcd"]
-    assert known == [-1, -1, 9, 9]
-
-
-def test_a_snapshot_of_deduplication_that_fails_is_made_again() -> None:
-    world = World(deduplication=True, deduplication_snapshot_entries=2)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    producer.send("a", sequence_id=0)
-    world.hold_disk()
-    producer.publish("b", sequence_id=1)
-    world.write_once()  # and the snapshot waits
-    world.fail_disk(FULL)
-    world.fail_disk(None)
-    assert answers(client) == [(1, None)]
-    for sequence_id in (2, 3):
-        producer.send("c", sequence_id=sequence_id)
-    world.crash()
-    producer = world.connect().producer("t", producer_name="p")
-    assert producer.success.last_sequence_id == 3
-
-
-# ---- Termination -----------------------------------------------------------------
-
-
-def test_a_terminated_topic_takes_no_more() -> None:
-    world = World()
-    client = world.connect()
-    client.subscribe("t")
-    producer = client.producer("t")
-    id = producer.send("a")
-    last = world.topic("t").terminate()
-    world.settle()
-    assert (last.ledger_id, last.entry_id) == (id.ledger_id, id.entry_id)
-    world.topic("t").terminate()
-    assert closed_by_broker(client) == [producer.id]
-    assert not world.topic("t").producers
-    with refused(ServerError.TopicTerminatedError):
-        client.producer("t")
-    world.crash()
-    client = world.connect()
-    with refused(ServerError.TopicTerminatedError):
-        client.producer("t")
-    assert client.subscribe("t").receive() == ["a"]
-
-
-def test_a_send_that_crosses_the_termination_is_refused() -> None:
-    world = World()
-    client = world.connect()
-    producer = client.producer("t")
-    world.topic("t").terminated = True
-    producer.publish("a")
-    assert answers(client) == [(0, ServerError.TopicTerminatedError)]
-
-
-# ---- Quotas ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("policy", "code"),
-    [
-        ("producer_request_hold", ServerError.ProducerBlockedQuotaExceededError),
-        ("producer_exception", ServerError.ProducerBlockedQuotaExceededException),
-    ],
-)
-def test_a_full_backlog_turns_producers_away(policy: str, code: ServerError) -> None:
-    world = World(backlog_quota_bytes=100, backlog_quota_policy=policy)
-    client = world.connect()
-    consumer = client.subscribe("t")
-    producer = client.producer("t")
-    waiting = client.producer("t", producer_access_mode=WaitForExclusive)
-    ids = [producer.send("x" * 40) for _ in range(4)]
-    world.advance(60_000)
-    assert sorted(closed_by_broker(client)) == [producer.id, waiting.id]
-    with refused(code, "exceeds its quota"):
-        client.producer("t")
-    consumer.acked(*ids)
-    world.advance(60_000)
-    client.producer("t").send("b")
-
-
-def test_a_send_that_crosses_the_quota_is_refused() -> None:
-    world = World(backlog_quota_bytes=10)
-    client = world.connect()
-    client.subscribe("t")
-    producer = client.producer("t")
-    producer.send("x" * 40)
-    from magnetar.broker.housekeeping import check_quota
-
-    topic = world.topic("t")
-    producers = dict(topic.producers)
-    check_quota(topic, world.host.now)
-    topic.publish(producers[producer.name], CommandSend(producer.id, 1, producer.entry(b"a", 1)))
-    assert topic.incoming.messages == 1
-
-
-def test_old_messages_exceed_the_quota_of_age() -> None:
-    world = World(backlog_quota_seconds=10)
-    client = world.connect()
-    consumer = client.subscribe("t")
-    client.producer("t").send("a")
-    world.advance(60_000)
-    with refused(ServerError.ProducerBlockedQuotaExceededError):
-        client.producer("t")
-    consumer.flow(1)
-    consumer.acked(consumer.one())
-    world.advance(60_000)
-    client.producer("t")
-
-
-def test_eviction_lets_go_of_the_oldest() -> None:
-    world = World(backlog_quota_bytes=400, backlog_quota_policy="consumer_backlog_eviction")
-    client = world.connect()
-    client.subscribe("t", "slow").close()
-    producer = client.producer("t")
-    for i in range(10):
-        producer.send(f"{i}" + "x" * 40)
-    size = world.topic("t").size_bytes() // 10
-    world.advance(60_000)
-    producer.send("last")
-    left = [text[0] for text in client.subscribe("t", "slow").receive()]
-    assert left == [str(i) for i in range(10 - 400 // size, 10)] + ["l"]
-
-
-def test_eviction_by_age_lets_go_of_what_is_too_old() -> None:
-    world = World(backlog_quota_seconds=10, backlog_quota_policy="consumer_backlog_eviction")
-    client = world.connect()
-    client.subscribe("t", "slow").close()
-    producer = client.producer("t")
-    producer.send("old")
-    world.advance(55_000)
-    producer.send("new")
-    world.advance(5_000)
-    assert client.subscribe("t", "slow").receive() == ["new"]
-
-
-def test_a_topic_without_subscriptions_has_no_backlog() -> None:
-    world = World(backlog_quota_bytes=0)
-    producer = world.connect().producer("t")
-    producer.send("a")
-    world.advance(60_000)
-    producer.send("b")
-
-
 # ---- Under load ------------------------------------------------------------------
 
 
@@ -868,7 +648,7 @@ def test_a_peer_with_too_many_publishes_under_way_is_not_read_from() -> None:
     assert client.session.pending_publishes == 4
     world.release_disk()
     assert client.port.reading
-    assert answers(client) == [(i, None) for i in range(10)]
+    assert client.send_answers() == [(i, None) for i in range(10)]
 
 
 def test_too_many_bytes_under_way_stop_every_producer() -> None:
@@ -882,7 +662,7 @@ def test_too_many_bytes_under_way_stop_every_producer() -> None:
     second.drop()
     world.release_disk()
     assert first.port.reading
-    assert answers(first) == [(0, None)]
+    assert first.send_answers() == [(0, None)]
     one.send("b")
 
 

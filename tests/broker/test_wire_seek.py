@@ -9,21 +9,20 @@ from support.wire_client import (
     KeyShared,
     Shared,
     WireConsumer,
-    World,
     but,
     refused,
     unless_refused,
 )
+from support.world import FULL, World
 
 from magnetar.broker.skip import skip_messages
-from magnetar.errors import DiskFullError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.retention import Retention
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
-FULL = DiskFullError("write to", "journal", "No space left on device")
 
 
 @pytest.fixture
@@ -371,3 +370,30 @@ def test_single_messages_are_skipped_by_their_ids(world: World) -> None:
     bad = MessageIdData(batch.ledger_id, batch.entry_id, -1, 9)
     assert skip_messages([subscription.topic], "sub", [ids[0], bad]).error is not None
     assert backlog(world) == 2
+
+
+def test_a_seek_into_what_is_trimmed_meanwhile_goes_on_with_what_comes(world: World) -> None:
+    """Nothing that the seek names is there when it is done."""
+    client, other = world.connect(), world.connect()
+    consumers = [
+        client.subscribe("t", "sub", Failover, consumer_name="a"),
+        other.subscribe("t", "sub", Failover, consumer_name="b"),
+    ]
+    producer = client.producer("t")
+    for consumer in consumers:
+        consumer.flow(100)
+    world.advance(5000)
+    id = producer.send("a")
+    (active,) = [consumer for consumer in consumers if consumer.deliveries()]
+    active.acked(id)
+    topic = world.topic("t")
+    world.store.seal_topic(topic.id)
+    world.host.kick()
+    world.settle()
+    world.hold_disk()
+    request = active.client.ask(active.seek_command(id))
+    topic.trim(Retention())
+    world.release_disk()
+    assert isinstance(active.client.answer(request), pb.CommandSuccess)
+    producer.send("b")
+    assert [text for consumer in consumers for text in consumer.payloads()] == ["b"]

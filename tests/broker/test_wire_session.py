@@ -1,19 +1,12 @@
 """Connecting, staying connected, and the requests that concern no producer or consumer."""
 
 import pytest
-from support.wire_client import (
-    Earliest,
-    Refused,
-    Shared,
-    WireClient,
-    World,
-    refused,
-    unless_refused,
-)
+from support.wire_client import Earliest, Refused, Shared, WireClient, refused, unless_refused
+from support.world import FULL, World
 
 from magnetar.broker.session import PROBE_MS
 from magnetar.model import SchemaType, ServerError, TopicName
-from magnetar.protocol import CommandSendReceipt, topics_hash
+from magnetar.protocol import CommandSendReceipt, encode, topics_hash
 from magnetar.protocol import pulsar_pb2 as pb
 
 P = "persistent://public/default/"
@@ -204,7 +197,7 @@ def test_lookup_refuses(fields: dict[str, str], code: ServerError, text: str) ->
 def test_lookup_creates_nothing() -> None:
     world = World()
     world.connect().request(pb.CommandLookupTopic(topic="t"))
-    assert world.broker.topic_count() == 0
+    assert world.broker.names("public/default") == []
 
 
 # ---- Partitioned metadata --------------------------------------------------------
@@ -267,7 +260,7 @@ def test_non_persistent_topics_may_be_partitioned() -> None:
     world = World(auto_create_partitions=2)
     client = world.connect()
     assert partitions(client, "non-persistent://public/default/t") == 2
-    assert world.broker.topic_count() == 0
+    assert world.broker.names("public/default") == []
     client.producer("non-persistent://public/default/t-partition-1")
 
 
@@ -415,6 +408,36 @@ def test_a_watcher_is_told_no_more_when_closed_or_gone() -> None:
     assert world.broker.watchers == []
 
 
+def test_watchers_of_one_connection_are_limited() -> None:
+    """Each holds the names of a namespace, and every new topic is told to each."""
+    world = World()
+    client = world.connect()
+    for id in range(5000):
+        client.session.receive(
+            encode(
+                pb.CommandWatchTopicList(
+                    request_id=id + 1,
+                    watcher_id=id,
+                    namespace="public/default",
+                    topics_pattern="public/default/.*",
+                )
+            )
+        )
+    assert len(world.broker.watchers) == world.settings.max_topic_watchers_per_connection
+    world.settle()
+    (refusal, *_) = client.take(pb.CommandError)
+    assert refusal.error == ServerError.TooManyRequests
+    # One that is there may be told anew, and one that is closed makes room.
+    watch = pb.CommandWatchTopicList(
+        watcher_id=0, namespace="public/default", topics_pattern="public/default/.*"
+    )
+    client.request(watch)
+    client.request(pb.CommandWatchTopicListClose(watcher_id=7))
+    watch.watcher_id = 6000
+    watch.request_id = 0
+    client.request(watch)
+
+
 @pytest.mark.parametrize("pattern", ["(", "x" * 51])
 def test_a_bad_pattern_is_not_watched(pattern: str) -> None:
     with refused(ServerError.NotAllowedError, "pattern"):
@@ -422,14 +445,12 @@ def test_a_bad_pattern_is_not_watched(pattern: str) -> None:
 
 
 def test_a_topic_that_could_not_be_stored_is_gone_for_watchers_too() -> None:
-    from magnetar.errors import DiskFullError
-
     world = World()
     client = world.connect()
     watch(client, ".*")
     world.hold_disk()
     client.ask(pb.CommandProducer(topic="a", producer_id=1))
-    world.fail_disk(DiskFullError("write to", "journal", "No space left on device"))
+    world.fail_disk(FULL)
     new, gone = client.take(pb.CommandWatchTopicUpdate)
     assert list(new.new_topics) == list(gone.deleted_topics) == [P + "a"]
     world.fail_disk(None)
@@ -545,6 +566,26 @@ def test_a_namespace_has_no_more_topics_than_allowed() -> None:
     client.producer("a")
     with refused(ServerError.NotAllowedError, "2 topics"):
         client.producer("c")
+
+
+def test_a_name_of_a_megabyte_is_refused() -> None:
+    """It would be in memory, in every list, in the log and in each line of the metrics."""
+    world = World()
+    client = world.connect()
+    long = "s" * (1 << 20)
+    with refused(ServerError.NotAllowedError, "1048576 bytes"):
+        client.subscribe("t", long)
+    for topic in ("t", "non-persistent://public/default/n"):
+        with refused(ServerError.NotAllowedError, "the name of the subscription"):
+            client.subscribe(topic, "s" * 1025)
+        with refused(ServerError.NotAllowedError, "the name of the consumer"):
+            client.subscribe(topic, "s", consumer_name=long)
+        with refused(ServerError.NotAllowedError, "the name of the producer"):
+            client.producer(topic, producer_name=long)
+        with refused(ServerError.NotAllowedError, "the name of the topic"):
+            client.producer(topic + "t" * 1024)
+    assert world.topic("t").subscriptions == {}
+    client.subscribe("t", "s" * 1024)
 
 
 def test_kinds_of_topics_can_be_switched_off() -> None:

@@ -13,20 +13,19 @@ from support.wire_client import (
     Latest,
     Shared,
     WireConsumer,
-    World,
     refused,
     unless_refused,
 )
+from support.world import FULL, World
 
 from magnetar.broker.session import PROBE_MS
-from magnetar.errors import DiskFullError
-from magnetar.model import KeySharedMode, ServerError
+from magnetar.errors import BrokerError
+from magnetar.model import KeySharedMode, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandFlow
 from magnetar.protocol import pulsar_pb2 as pb
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
-FULL = DiskFullError("write to", "journal", "No space left on device")
 
 
 @pytest.fixture
@@ -122,6 +121,20 @@ def test_who_waits_for_a_probe_and_leaves_does_not_join(world: World) -> None:
     assert not world.subscription("t", "sub").consumers
 
 
+def test_a_request_for_a_consumer_that_was_closed_while_another_was_asked_is_answered(
+    world: World,
+) -> None:
+    holder, rival = world.connect(), world.connect()
+    holder.subscribe("t", "sub")
+    holder.answers_pings = False
+    command = pb.CommandSubscribe(topic="t", subscription="sub", subType=0, consumer_id=1)
+    request = rival.ask(command)
+    rival.request(pb.CommandCloseConsumer(consumer_id=1))
+    world.advance(10_000)
+    assert isinstance(rival.answer(request), pb.CommandError)
+    rival.subscribe("t", "sub", consumer_id=1)
+
+
 # ---- One id ----------------------------------------------------------------------
 
 
@@ -202,7 +215,7 @@ def test_a_type_that_nobody_knows_is_refused(world: World) -> None:
     client = world.connect()
     with refused(ServerError.NotAllowedError, "of type 9"):
         client.subscribe("t", "sub", 9)
-    assert world.broker.topic_count() == 0
+    assert world.broker.names("public/default") == []
 
 
 # ---- Positions -------------------------------------------------------------------
@@ -381,6 +394,19 @@ def test_some_names_are_nobody_s(world: World, name: str) -> None:
         world.connect().subscribe("t", name)
 
 
+def test_a_subscription_is_not_created_over_another(world: World) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub")
+    topic = world.topic("t")
+    with pytest.raises(BrokerError):
+        topic.create_subscription("sub", topic.ledgers.last(), {})
+    world.unload("t")
+    with pytest.raises(BrokerError):
+        topic.create_subscription("more", topic.ledgers.last(), {})
+    assert consumer.closed_by_broker()
+    assert list(world.topic("t").subscriptions) == ["sub"]
+
+
 def test_a_missing_topic_or_a_bad_name_is_refused(world: World) -> None:
     client = world.connect()
     with refused(ServerError.InvalidTopicName):
@@ -472,6 +498,53 @@ def test_unsubscribe_that_is_not_stored_is_refused(world: World) -> None:
     again.acked(ids[0])
     world.crash()
     assert world.connect().subscribe("t", "sub").receive() == ["c"]
+
+
+def test_a_subscription_that_is_deleted_twice_is_gone(world: World) -> None:
+    client = world.connect()
+    consumers = [client.subscribe("t", "sub", Shared) for _ in range(2)]
+    consumers[0].flow(10)
+    client.producer("t").send("a")
+    world.hold_disk()
+    consumers[0].ack(*consumers[0].deliveries())
+    requests = [
+        client.ask(pb.CommandUnsubscribe(consumer_id=consumer.id, force=True))
+        for consumer in consumers
+    ]
+    world.release_disk()
+    answers = [client.answer(request) for request in requests]
+    assert isinstance(answers[0], pb.CommandSuccess)
+    assert answers[1] is not None
+    assert not world.topic("t").subscriptions
+    world.crash()
+    assert not world.topic("t").subscriptions
+
+
+def test_a_subscription_whose_deletion_is_on_its_way_is_not_loaded(world: World) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    consumer.flow(10)
+    producer = client.producer("t")
+    producer.send("a")
+    world.hold_disk()
+    consumer.ack(*consumer.deliveries())
+    request = client.ask(pb.CommandUnsubscribe(consumer_id=consumer.id))
+    world.broker.unload(TopicName.parse("t"))
+    world.write_once()
+    again = world.connect()
+    command = pb.CommandSubscribe(
+        topic="t", subscription="sub", subType=int(Shared), consumer_id=1, initialPosition=1
+    )
+    subscribed = again.ask(command)
+    world.release_disk()
+    assert client.answer(request) is not None
+    answer = again.answer(subscribed)
+    assert answer is not None
+    if isinstance(answer, pb.CommandSuccess):
+        second = WireConsumer(again, 1, "t")
+        world.connect().producer("t").send("b")
+        second.flow(10)
+        second.acked(*second.deliveries())
 
 
 def test_requests_of_a_consumer_that_is_not_there_are_refused(world: World) -> None:

@@ -8,19 +8,22 @@ from support.wire_client import (
     Shared,
     WireConsumer,
     WirePort,
-    World,
     but,
     refused,
 )
+from support.world import BROKEN, World
 
+from magnetar.broker.consumer import Consumer
 from magnetar.broker.peer import Peer
-from magnetar.errors import BrokerError, DiskError, StorageError
+from magnetar.broker.policy import Policies
+from magnetar.broker.producer import Producer
+from magnetar.broker.subscribe_request import SubscribeRequest
+from magnetar.broker.upkeep import TURN_TOPICS
+from magnetar.errors import BrokerError, StorageError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
-
-BROKEN = DiskError("write to", "journal", "Input/output error")
-DELTAS_MAX = 10_000  # so many acks of a cursor call for a snapshot
 
 
 @pytest.fixture
@@ -43,10 +46,9 @@ def much_acked(world: World) -> tuple[WireConsumer, list[MessageIdData]]:
     position = world.topic("t").ledgers.last()
     ids = [MessageIdData(position.ledger_id, i) for i in range(position.entry_id + 1)]
     world.hold_disk()
-    for id in ids:
-        for index in range(1, 100, 2):
-            consumer.ack(but(id, 100, index))
-    consumer.ack(but(ids[0], 100, 1))
+    acks = [consumer.ack_command((but(id, 100, i),)) for id in ids for i in range(1, 100, 2)]
+    acks.append(consumer.ack_command((but(ids[0], 100, 1),)))
+    client.say_bytes(b"".join(encode(ack) for ack in acks))
     world.release_disk()
     assert world.store.cursors_due()
     return consumer, ids
@@ -58,7 +60,7 @@ def expected(entries: int = 200) -> list[str]:
 
 def test_a_snapshot_is_taken_and_loses_nothing(world: World) -> None:
     consumer, ids = much_acked(world)
-    world.broker.maintain()
+    world.broker.upkeep.maintain()
     # An ack between two slices of the snapshot.
     consumer.ack(ids[-1])
     world.settle()
@@ -71,7 +73,7 @@ def test_a_snapshot_is_taken_and_loses_nothing(world: World) -> None:
 
 def test_a_subscription_may_go_while_its_snapshot_is_written(world: World) -> None:
     consumer, _ = much_acked(world)
-    world.broker.maintain()
+    world.broker.upkeep.maintain()
     consumer.unsubscribe()
     world.advance(3000)
     assert not world.topic("t").subscriptions
@@ -81,7 +83,7 @@ def test_a_subscription_may_go_while_its_snapshot_is_written(world: World) -> No
 
 def test_a_snapshot_that_cannot_be_written_is_told_of_once(world: World) -> None:
     consumer, _ = much_acked(world)
-    world.broker.maintain()
+    world.broker.upkeep.maintain()
     world.hold_disk()
     consumer.client.producer("t").publish("x")
     world.fail_disk(BROKEN)
@@ -99,6 +101,31 @@ def test_cursors_of_topics_that_are_not_loaded_have_their_snapshot_later(world: 
     world.advance(3000)
     assert world.store.cursors_due()
     world.topic("t")
+    world.advance(3000)
+    assert not world.store.cursors_due()
+
+
+def test_a_snapshot_is_not_begun_again_while_one_is_on_its_way(world: World) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    producer = client.producer("t")
+    world.hold_disk()
+    for _ in range(110):
+        producer.publish(*["x"] * 100)
+    world.release_disk()
+    consumer.flow(20_000)
+    deliveries = consumer.deliveries()
+    world.hold_disk()
+    acks = [consumer.ack_command((one.index(i),)) for one in deliveries for i in range(1, 100)]
+    client.say_bytes(b"".join(encode(ack) for ack in acks))
+    world.release_disk()
+    assert world.store.cursors_due()
+    world.hold_disk()
+    world.advance(1500)
+    queued = world.store.log.journal.queue_bytes()
+    world.advance(10_000)
+    assert world.store.log.journal.queue_bytes() == queued > 0
+    world.release_disk()
     world.advance(3000)
     assert not world.store.cursors_due()
 
@@ -148,17 +175,6 @@ def test_after_a_restart_all_is_well_again(read_only: World) -> None:
     assert consumer.payloads() == ["c"]
 
 
-def test_deduplication_says_when_it_cannot_be_written() -> None:
-    world = World(deduplication=True, deduplication_snapshot_entries=1000)
-    client = world.connect()
-    producer = client.producer("t", producer_name="p")
-    producer.send("a")
-    world.fail_disk(BROKEN)
-    producer.publish("b")
-    world.broker.unload(TopicName.parse("t"))
-    assert any("deduplication of" in text for text in world.host.warnings)
-
-
 def test_a_topic_that_cannot_be_loaded_says_so(world: World) -> None:
     client = world.connect()
     client.subscribe("t", "sub", Shared)
@@ -176,6 +192,29 @@ def test_a_topic_that_cannot_be_loaded_says_so(world: World) -> None:
     assert not client.hung_up
 
 
+def test_regular_work_on_many_topics_leaves_room_for_others() -> None:
+    world = World(ttl_seconds=10)
+    names = [TopicName.parse(f"t{i}") for i in range(2 * TURN_TOPICS + 1)]
+    for name in names:
+        world.broker.create_topic(name)
+    world.settle()
+    upkeep = world.broker.upkeep
+    for work in (
+        upkeep.tick_rates,
+        upkeep.expire,
+        upkeep.check_quotas,
+        upkeep.check_retention,
+        upkeep.delete_inactive,
+    ):
+        work()
+        turns = 0
+        while world.host.soon:
+            assert len(world.host.soon) == 1
+            world.host.soon.popleft()()
+            turns += 1
+        assert turns == 2
+
+
 # ---- Small things ----------------------------------------------------------------
 
 
@@ -189,23 +228,7 @@ def test_a_topic_has_properties_that_survive(world: World) -> None:
     assert world.topic("t").terminated
 
 
-def test_partitions_grow_and_those_that_exist_stay(world: World) -> None:
-    name = TopicName.parse("t")
-    world.broker.create_partitioned(name, 2)
-    client = world.connect()
-    client.subscribe("t-partition-0", "sub")
-    client.producer("t-partition-0").send("a")
-    world.broker.create_partitioned(name, 4)
-    world.settle()
-    assert len(world.broker.names("public/default")) == 4
-    world.delete("t-partition-3")
-    client.producer("t-partition-3")  # a partition that the topic has may be made again
-    assert world.subscription("t-partition-0", "sub").cursor.unacked_entries() == 1
-
-
 def test_policies_of_one_namespace_do_not_touch_another(world: World) -> None:
-    from magnetar.broker.policy import Policies
-
     world.broker.directory.put_tenant("other", {})
     world.broker.directory.put_namespace("other/ns", Policies())
     client = world.connect()
@@ -220,15 +243,6 @@ def test_policies_of_one_namespace_do_not_touch_another(world: World) -> None:
         client.producer("other/ns/new")
 
 
-def test_a_partitioned_topic_may_be_forgotten(world: World) -> None:
-    name = TopicName.parse("t")
-    world.broker.create_partitioned(name, 1, {"k": "v"})
-    assert world.broker.directory.partitioned_properties[str(name)] == {"k": "v"}
-    world.broker.directory.delete_partitioned(str(name))
-    world.crash()
-    assert not world.broker.directory.partitioned
-
-
 def test_all_producers_go_on_when_half_of_the_bytes_are_written() -> None:
     world = World(max_pending_publish_bytes=1000)
     clients = [world.connect() for _ in range(3)]
@@ -241,26 +255,6 @@ def test_all_producers_go_on_when_half_of_the_bytes_are_written() -> None:
     world.release_disk()
     assert all(client.port.reading for client in clients)
     assert world.topic("t").incoming.messages == 6
-
-
-def test_eviction_over_many_ledgers_keeps_what_fits() -> None:
-    world = World(
-        ledger_entries_max=2,
-        backlog_quota_bytes=500,
-        backlog_quota_policy="consumer_backlog_eviction",
-    )
-    client = world.connect()
-    client.subscribe("t", "slow").close()
-    client.subscribe("t", "loose", durable=False)
-    producer = client.producer("t")
-    for i in range(10):
-        producer.send(f"{i}" + "x" * 40)
-    topic = world.topic("t")
-    size = topic.size_bytes() // 10
-    world.advance(60_000)
-    left = [text[0] for text in client.subscribe("t", "slow").receive()]
-    assert 0 < len(left) <= 500 // size
-    assert left == [f"{i}" for i in range(10 - len(left), 10)]
 
 
 def test_expiry_leaves_subscriptions_in_memory_alone() -> None:
@@ -306,45 +300,6 @@ def test_totals_of_consumers_that_left_are_kept(world: World, type: int) -> None
     assert world.topic("t").out_totals()[0] == 8
 
 
-def test_chunks_that_waited_are_forgotten_with_what_they_waited_in(world: World) -> None:
-    client = world.connect()
-    first = client.subscribe("t", "sub", Shared)
-    first.flow(1)
-    producer = client.producer("t")
-    producer.send_chunk("u", 0, 4, "x")
-    second = client.subscribe("t", "sub", Shared)
-    second.flow(100)
-    for chunk_id in (1, 2, 3):
-        producer.send_chunk("u", chunk_id, 4, f"{chunk_id}")
-    dispatcher = world.subscription("t", "sub").dispatcher
-    assert dispatcher is not None
-    assert dispatcher.replay_count() == 3
-    world.done(world.subscription("t", "sub").skip(2))
-    assert dispatcher.replay_count() == 2
-    first.close()
-    second.close()
-    assert dispatcher.replay_count() == 0
-    again = client.subscribe("t", "sub", Shared)
-    assert again.receive() == ["2", "3"]
-
-
-def test_key_shared_slots_that_waited_are_forgotten_by_a_skip(world: World) -> None:
-    client = world.connect()
-    full, free = (client.subscribe("t", "sub", KeyShared) for _ in range(2))
-    free.flow(100)
-    producer = client.producer("t")
-    for i in range(20):
-        producer.send(f"{i}", partition_key=f"{i}")
-    got = len(free.payloads())
-    dispatcher = world.subscription("t", "sub").dispatcher
-    assert dispatcher is not None
-    assert dispatcher.replay_count() == 20 - got > 0
-    world.done(world.subscription("t", "sub").clear())
-    assert dispatcher.replay_count() == 0
-    assert full.receive() == []
-    assert full.stats().unackedMessages == free.stats().unackedMessages == 0
-
-
 def test_a_bare_peer_is_there_until_it_is_closed() -> None:
     peer = Peer(WirePort(), "somebody")
     answers: list[bool] = []
@@ -364,17 +319,12 @@ def test_a_bare_peer_is_there_until_it_is_closed() -> None:
 
 
 def test_a_topic_that_is_closed_takes_nobody(world: World) -> None:
-    from magnetar.broker.producer import Producer
-    from magnetar.broker.topic import SubscribeRequest
-
     client = world.connect()
     client.producer("t")
     topic = world.topic("t")
     world.unload("t")
     with pytest.raises(BrokerError, match="unloading"):
-        topic.add_producer(Producer(client.session, 1, "p"), None)
-    from magnetar.broker.consumer import Consumer
-
+        topic.admission.add(Producer(client.session, 1, "p"), None)
     consumer = Consumer(client.session, 1, 1, "c")
     promise = topic.subscribe(SubscribeRequest("s", Shared), consumer)
     assert isinstance(promise.error, BrokerError)

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import httpx
 import pulsar
 import pytest
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 # How long anything that must come may take, on a machine with other things to do.
 WAIT_MS = 30_000
@@ -166,14 +166,6 @@ def texts(messages: Iterable[Any]) -> list[str]:
 
 def payloads(count: int, first: int = 0) -> list[bytes]:
     return [b"message-%05d" % number for number in range(first, first + count)]
-
-
-def wait_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    """Waits for a condition; fails with `what` if it does not come true."""
-    deadline = time.monotonic() + WAIT_MS / 1000
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.005)
 
 
 def rest(broker: BrokerProcess, method: str, path: str, **options: Any) -> httpx.Response:

@@ -23,9 +23,9 @@ from peer.conftest import (
     receive,
     receive_until_marker,
     unload,
-    wait_until,
 )
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 EARLIEST = pulsar.InitialPosition.Earliest
 Interrupt = Callable[..., None]

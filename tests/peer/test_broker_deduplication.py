@@ -12,9 +12,9 @@ from peer.conftest import (
     payloads,
     publish,
     receive_until_marker,
-    wait_until,
 )
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 BROKER_OPTIONS = ("--set", "deduplication=true")
 

@@ -17,9 +17,9 @@ from peer.conftest import (
     publish,
     receive,
     receive_until_marker,
-    wait_until,
 )
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 EARLIEST = pulsar.InitialPosition.Earliest
 COUNT = 30

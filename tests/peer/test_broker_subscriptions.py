@@ -23,9 +23,9 @@ from peer.conftest import (
     publish,
     receive,
     receive_until_marker,
-    wait_until,
 )
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 COUNT = 50
 EARLIEST = pulsar.InitialPosition.Earliest

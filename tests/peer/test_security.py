@@ -4,7 +4,7 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pulsar
 import pytest
 from support.served import Served
 from support.tokens import SECRET_SETTING, Issuer, token
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.broker.auth.permissions import Permissions
@@ -91,13 +92,6 @@ def exchange(library: Any, client: Any, topic: str) -> None:
     consumer.close()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 # ---- TLS --------------------------------------------------------------------------------
 
 
@@ -135,7 +129,7 @@ def test_a_broker_that_nobody_vouches_for_is_not_trusted(
     authentication = library.AuthenticationToken(token("worker"))
     with (
         connected(
-            library, served, stranger, authentication=authentication, operation_timeout_seconds=2
+            library, served, stranger, authentication=authentication, operation_timeout_seconds=1
         ) as client,
         pytest.raises(library.PulsarException),
     ):
@@ -149,7 +143,7 @@ def test_a_certificate_of_a_stranger_is_refused(
     authentication = library.AuthenticationTLS(*Issuer(tmp_path, "stranger").issue("worker"))
     with (
         connected(
-            library, served, issuer, authentication=authentication, operation_timeout_seconds=2
+            library, served, issuer, authentication=authentication, operation_timeout_seconds=1
         ) as client,
         pytest.raises(library.PulsarException),
     ):

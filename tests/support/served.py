@@ -36,7 +36,8 @@ class Served:
         self._settings = settings
         self._https: HttpServer | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        # A daemon, or a start that failed would keep the tests from ending.
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

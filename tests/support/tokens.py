@@ -111,10 +111,27 @@ class Issuer:
                 critical=False,
             )
         )
-        if not authority:
+        if authority:
+            # Python 3.13 asks it of whoever signs.
+            builder = builder.add_extension(key_usage_of_an_authority(), critical=True)
+        else:
             names: list[x509.GeneralName] = [
                 x509.DNSName("localhost"),
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
             ]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def key_usage_of_an_authority() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )

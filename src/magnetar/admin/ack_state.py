@@ -20,8 +20,9 @@ from starlette.responses import Response
 
 from magnetar.ack import Cursor
 from magnetar.ack.delta import key_position
-from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, json_answer
-from magnetar.admin.call import SUBSCRIPTION, Call, Route, shown, whole_number
+from magnetar.admin.answer import BAD_REQUEST, Refusal, json_answer
+from magnetar.admin.call import SUBSCRIPTION, Call, Route, shown, stored, whole_number
+from magnetar.admin.unacked_runs import unacked_runs
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.subscription import Subscription
 from magnetar.model import Position
@@ -32,7 +33,6 @@ PAGE: Final = 1000
 PAGE_MAX: Final = 10_000
 # A page ends with the batch that makes it longer than this, for batches may be large.
 INDEXES_MAX: Final = 100_000
-RUN_ENTRIES_MAX: Final = 1 << 30
 
 Hole = tuple[Position, Position]
 Batch = tuple[Position, int, list[int]]
@@ -40,10 +40,7 @@ Batch = tuple[Position, int, list[int]]
 
 async def get_ack_state(call: Call) -> Response:
     subscription = call.subscription()
-    if not subscription.topic.name.persistent:
-        raise Refusal(
-            NOT_ALLOWED, f"{subscription.topic.name} is not persistent: it stores nothing"
-        )
+    stored(subscription.topic)
     limit = whole_number("limit", call.query("limit") or PAGE, 1, PAGE_MAX)
     cursor = subscription.cursor
     start = _position("from", call.query("from")) or cursor.mark_delete
@@ -51,20 +48,20 @@ async def get_ack_state(call: Call) -> Response:
     most = whole_number("redelivered", call.query("redelivered") or 0, 0, PAGE_MAX)
     return json_answer(
         {
-            "markDeletePosition": _text(cursor.mark_delete),
-            "lastPosition": _text(subscription.topic.ledgers.last()),
-            "lastAckedPosition": _text(cursor.last_touched() or cursor.mark_delete),
+            "markDeletePosition": str(cursor.mark_delete),
+            "lastPosition": str(subscription.topic.ledgers.last()),
+            "lastAckedPosition": str(cursor.last_touched() or cursor.mark_delete),
             "epoch": cursor.epoch,
             "msgBacklog": cursor.unacked_entries(),
             "msgBacklogMessages": cursor.unacked_messages(),
             "ackedRanges": cursor.acked_run_count(),
             "partiallyAckedBatches": cursor.partial_entries(),
-            "holes": [{"first": _text(first), "last": _text(last)} for first, last in holes],
+            "holes": [{"first": str(first), "last": str(last)} for first, last in holes],
             "batches": [
-                {"position": _text(position), "batchSize": size, "remaining": left}
+                {"position": str(position), "batchSize": size, "remaining": left}
                 for position, size, left in batches
             ],
-            "next": None if following is None else _text(following),
+            "next": None if following is None else str(following),
             **({"redelivered": _redelivered(subscription, most)} if most else {}),
         }
     )
@@ -75,7 +72,7 @@ def _redelivered(subscription: Subscription, limit: int) -> list[dict[str, objec
     if not isinstance(dispatcher, SharedDispatcher):
         return []
     return [
-        {"position": _text(key_position(key)), "count": count}
+        {"position": str(key_position(key)), "count": count}
         for key, count in dispatcher.redeliveries.most(limit)
     ]
 
@@ -106,13 +103,13 @@ def _holes(
     cursor: Cursor, start: Position, end: Position, limit: int
 ) -> tuple[list[Hole], Position | None]:
     holes: list[Hole] = []
-    run = cursor.next_run(start, RUN_ENTRIES_MAX)
-    while run is not None and Position(run.ledger_id, run.first) <= end:
+    for run in unacked_runs(cursor, start):
+        first = Position(run.ledger_id, run.first)
+        if first > end:
+            break
         if len(holes) == limit:
-            return holes, Position(run.ledger_id, run.first)
-        last = min(Position(run.ledger_id, run.end - 1), end)
-        holes.append((Position(run.ledger_id, run.first), last))
-        run = cursor.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES_MAX)
+            return holes, first
+        holes.append((first, min(Position(run.ledger_id, run.end - 1), end)))
     return holes, None
 
 
@@ -124,10 +121,6 @@ def _clipped(holes: list[Hole], cut: Position | None) -> list[Hole]:
     if before and before[-1][1] >= cut:
         before[-1] = (before[-1][0], Position(cut.ledger_id, cut.entry_id - 1))
     return before
-
-
-def _text(position: Position) -> str:
-    return f"{position.ledger_id}:{position.entry_id}"
 
 
 def _position(name: str, value: str | None) -> Position | None:

@@ -8,16 +8,15 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.ack import Cursor
-from magnetar.admin.answer import NOT_ALLOWED, PRECONDITION, Refusal, json_answer
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route
+from magnetar.admin.answer import PRECONDITION, Refusal, json_answer
+from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, stored
 from magnetar.admin.messages import date_text
 from magnetar.admin.subscriptions import read_place
+from magnetar.admin.unacked_runs import unacked_runs
 from magnetar.broker.topic import Topic
 from magnetar.model import Position
 
 __all__ = ["ROUTES"]
-
-RUN_ENTRIES_MAX: Final = 1 << 30
 
 
 async def analyze(call: Call) -> Response:
@@ -25,7 +24,7 @@ async def analyze(call: Call) -> Response:
     body = await call.json()
     place = None if body is None else read_place(body)
     subscription = call.subscription()
-    topic = _stored(subscription.topic)
+    topic = stored(subscription.topic)
     cursor = subscription.cursor
     start = cursor.mark_delete if place is None else place.next_read(topic)
     entries, messages, first, last = _count(topic, cursor, start)
@@ -57,13 +56,11 @@ def _count(
     first: str | None = None
     last: str | None = None
     sizes = topic.ledgers.sizes
-    run = cursor.next_run(start, RUN_ENTRIES_MAX)
-    while run is not None:
+    for run in unacked_runs(cursor, start):
         entries += run.end - run.first
         messages += sizes.message_count(run.ledger_id, run.first, run.end)
         first = first or f"{run.ledger_id}:{run.first}"
         last = f"{run.ledger_id}:{run.end - 1}"
-        run = cursor.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES_MAX)
     for _, remaining, size in cursor.partly_acked(start):
         messages -= size - remaining.bit_count()
     return entries, messages, first, last
@@ -71,7 +68,7 @@ def _count(
 
 async def offline_backlog(call: Call) -> Response:
     """What a topic stores, and for whom; Pulsar asks this of topics that are not loaded."""
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
     return json_answer(
         {
@@ -102,18 +99,12 @@ async def offline_backlog(call: Call) -> Response:
 async def find_by_index(call: Call) -> Response:
     """Pulsar's brokers can number messages, and then find them so. This one does not."""
     call.query_number("index", 0)
-    _stored(call.topic())
+    stored(call.topic())
     raise Refusal(
         PRECONDITION,
         "messages have no index here (brokerEntryMetadataInterceptors is not set): ask by time, "
         "at messageid/{ms}",
     )
-
-
-def _stored(topic: Topic) -> Topic:
-    if not topic.name.persistent:
-        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
-    return topic
 
 
 ROUTES: Final[list[Route]] = [

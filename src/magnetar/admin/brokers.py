@@ -16,7 +16,7 @@ from magnetar.admin.answer import (
 )
 from magnetar.admin.bridge import durable
 from magnetar.admin.call import Call, Route
-from magnetar.broker.broker_conf import HONOURED
+from magnetar.broker.broker_conf_keys import HONOURED
 from magnetar.broker.settings import SETTINGS, Value
 from magnetar.errors import StorageError
 

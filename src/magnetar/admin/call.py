@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from magnetar.broker.server import BrokerServer
 
 __all__ = [
+    "INT32_MAX",
+    "INT64_MAX",
     "SUBSCRIPTION",
     "TOPIC",
     "Admin",
@@ -40,10 +42,12 @@ __all__ = [
     "check_name",
     "decode_json",
     "shown",
+    "stored",
     "text_map",
     "whole_number",
 ]
 
+INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
 
 # What Pulsar allows in the name of a tenant or a namespace.
@@ -222,6 +226,13 @@ def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX
             BAD_REQUEST, f"{name} is {shown(value)}: give a whole number from {least} to {most}"
         )
     return number
+
+
+def stored(topic: Topic) -> Topic:
+    """The topic. Raises Refusal if it is one that stores nothing."""
+    if not topic.name.persistent:
+        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
+    return topic
 
 
 def check_name(noun: str, name: str) -> None:

@@ -51,11 +51,12 @@ async def list_domains(call: Call) -> Response:
     return json_answer({})
 
 
+CLUSTERS: Final = "/admin/v2/clusters"
 ROUTES: Final[list[Route]] = [
-    ("GET", "/admin/v2/clusters", list_clusters),
-    ("GET", "/admin/v2/clusters/{cluster}", get_cluster),
-    ("PUT", "/admin/v2/clusters/{cluster}", create_cluster),
-    ("POST", "/admin/v2/clusters/{cluster}", change_cluster),
-    ("DELETE", "/admin/v2/clusters/{cluster}", change_cluster),
-    ("GET", "/admin/v2/clusters/{cluster}/failureDomains", list_domains),
+    ("GET", CLUSTERS, list_clusters),
+    ("GET", f"{CLUSTERS}/{{cluster}}", get_cluster),
+    ("PUT", f"{CLUSTERS}/{{cluster}}", create_cluster),
+    ("POST", f"{CLUSTERS}/{{cluster}}", change_cluster),
+    ("DELETE", f"{CLUSTERS}/{{cluster}}", change_cluster),
+    ("GET", f"{CLUSTERS}/{{cluster}}/failureDomains", list_domains),
 ]

@@ -10,6 +10,7 @@ from typing import Final
 
 from magnetar.admin.messages import date_text
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.dispatcher import Dispatcher
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.selector import StickySelector
 from magnetar.broker.dispatch.shared import SharedDispatcher
@@ -55,9 +56,7 @@ def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
     }
     incoming = topic.incoming
     messages_out, bytes_out = topic.out_totals()
-    slowest = min(
-        [s.cursor.mark_delete for s in topic.subscriptions.values() if s.durable], default=None
-    )
+    slowest = topic.slowest_subscription()
     consumers = [c for s in topic.subscriptions.values() for c in s.consumers]
     return {
         "msgRateIn": incoming.message_rate,
@@ -74,11 +73,11 @@ def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
         "backlogSize": 0 if slowest is None else topic.backlog_bytes(slowest),
         "offloadedStorageSize": 0,
         "publishers": _publishers(topic) if options.publishers else [],
-        "waitingPublishers": len(topic.waiting_producers),
+        "waitingPublishers": len(topic.admission.waiting),
         "subscriptions": subscriptions,
         "replication": {},
         "deduplicationStatus": "Disabled" if topic.deduplication is None else "Enabled",
-        "topicEpoch": None if topic.epoch < 0 else topic.epoch,
+        "topicEpoch": None if topic.admission.epoch < 0 else topic.admission.epoch,
         "nonContiguousDeletedMessagesRanges": _total(
             subscriptions, "nonContiguousDeletedMessagesRanges"
         ),
@@ -132,32 +131,69 @@ def _average(count: int, since_ms: int, now_ms: int) -> float:
     return count * 1000 / max(now_ms - since_ms, 1000)
 
 
+# What Pulsar shows of every subscription, and is so unless a dispatcher says otherwise.
+DEFAULTS: Final[Figures] = {
+    "isReplicated": False,
+    "replicated": False,
+    "allowOutOfOrderDelivery": False,
+    "consumersAfterMarkDeletePosition": {},
+    "drainingHashesCount": 0,
+    "drainingHashesClearedTotal": 0,
+    "drainingHashesUnackedMessages": 0,
+    "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+    "filterProcessedMsgCount": 0,
+    "filterAcceptedMsgCount": 0,
+    "filterRejectedMsgCount": 0,
+    "filterRescheduledMsgCount": 0,
+}
+
+
 def subscription_figures(subscription: Subscription, options: StatsOptions) -> Figures:
-    topic = subscription.topic
-    cursor = subscription.cursor
-    dispatcher = subscription.dispatcher
-    consumers = subscription.consumers
-    now_ms = topic.host.now_ms()
-    messages_out, bytes_out = subscription.out_totals()
+    found: Figures = {
+        **DEFAULTS,
+        **_backlog_figures(subscription, options),
+        **_delivery_figures(subscription),
+        **_dispatcher_figures(subscription.dispatcher),
+        "type": subscription.type_name,
+        "isDurable": subscription.durable,
+        "durable": subscription.durable,
+        "subscriptionProperties": subscription.properties,
+        "consumers": (
+            [consumer_figures(c, subscription) for c in subscription.consumers]
+            if options.consumers
+            else []
+        ),
+    }
+    if isinstance(subscription, NonPersistentSubscription):
+        found["msgDropCounter"] = subscription.dropped
+    return found
+
+
+def _backlog_figures(subscription: Subscription, options: StatsOptions) -> Figures:
+    cursor, dispatcher = subscription.cursor, subscription.dispatcher
     delayed = 0 if dispatcher is None else dispatcher.delayed_count()
     backlog = cursor.unacked_entries()
-    runs = cursor.acked_run_count()
-    found: Figures = {
+    size = subscription.topic.backlog_bytes(cursor.mark_delete) if options.backlog_size else -1
+    return {
         "msgBacklog": backlog,
         "msgBacklogMessages": cursor.unacked_messages(),
         "msgBacklogNoDelayed": backlog - delayed,
+        "msgDelayed": delayed,
         "partiallyAckedBatches": cursor.partial_entries(),
-        "backlogSize": topic.backlog_bytes(cursor.mark_delete) if options.backlog_size else -1,
+        "nonContiguousDeletedMessagesRanges": cursor.acked_run_count(),
+        "backlogSize": size,
         "earliestMsgPublishTimeInBacklog": (
             _earliest_ms(subscription) if options.earliest_time else 0
         ),
-        "unackedMessages": 0 if dispatcher is None else dispatcher.unacked_count(),
-        "blockedSubscriptionOnUnackedMsgs": (
-            isinstance(dispatcher, SharedDispatcher) and dispatcher.full
-        ),
-        "msgDelayed": delayed,
-        "msgInReplay": 0 if dispatcher is None else dispatcher.replay_count(),
-        "type": subscription.type_name,
+    }
+
+
+def _delivery_figures(subscription: Subscription) -> Figures:
+    """What went out, what was acked and what expired: totals, rates and times."""
+    consumers = subscription.consumers
+    now_ms = subscription.topic.host.now_ms()
+    messages_out, bytes_out = subscription.out_totals()
+    return {
         "msgRateOut": sum([c.out.message_rate for c in consumers]),
         "msgThroughputOut": sum([c.out.byte_rate for c in consumers]),
         "bytesOutCounter": bytes_out,
@@ -172,28 +208,17 @@ def subscription_figures(subscription: Subscription, options: StatsOptions) -> F
         "lastConsumedTimestamp": max([c.last_sent_ms for c in consumers], default=0),
         "lastAckedTimestamp": subscription.last_acked_ms,
         "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
-        "consumers": (
-            [consumer_figures(c, subscription) for c in consumers] if options.consumers else []
-        ),
-        "isDurable": subscription.durable,
-        "durable": subscription.durable,
-        "isReplicated": False,
-        "replicated": False,
-        "allowOutOfOrderDelivery": False,
-        "consumersAfterMarkDeletePosition": {},
-        "drainingHashesCount": 0,
-        "drainingHashesClearedTotal": 0,
-        "drainingHashesUnackedMessages": 0,
-        "nonContiguousDeletedMessagesRanges": runs,
-        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
-        "delayedMessageIndexSizeInBytes": (
-            dispatcher.delayed.memory_bytes() if isinstance(dispatcher, SharedDispatcher) else 0
-        ),
-        "subscriptionProperties": subscription.properties,
-        "filterProcessedMsgCount": 0,
-        "filterAcceptedMsgCount": 0,
-        "filterRejectedMsgCount": 0,
-        "filterRescheduledMsgCount": 0,
+    }
+
+
+def _dispatcher_figures(dispatcher: Dispatcher | None) -> Figures:
+    """What waits and what is held; there is a dispatcher once there was a consumer."""
+    shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
+    found: Figures = {
+        "unackedMessages": 0 if dispatcher is None else dispatcher.unacked_count(),
+        "msgInReplay": 0 if dispatcher is None else dispatcher.replay_count(),
+        "blockedSubscriptionOnUnackedMsgs": shared is not None and shared.full,
+        "delayedMessageIndexSizeInBytes": 0 if shared is None else shared.delayed.memory_bytes(),
     }
     if isinstance(dispatcher, SingleDispatcher) and dispatcher.active is not None:
         found["activeConsumerName"] = dispatcher.active.name
@@ -204,8 +229,6 @@ def subscription_figures(subscription: Subscription, options: StatsOptions) -> F
         found["allowOutOfOrderDelivery"] = dispatcher.out_of_order
         found["drainingHashesCount"] = len(draining)
         found["drainingHashesUnackedMessages"] = sum([count for _, _, count in draining])
-    if isinstance(subscription, NonPersistentSubscription):
-        found["msgDropCounter"] = subscription.dropped
     return found
 
 
@@ -280,7 +303,7 @@ def internal_figures(topic: Topic) -> Figures:
         "lastLedgerCreationFailureTimestamp": None,
         "waitingCursorsCount": len([s for s in topic.subscriptions.values() if _waits(s)]),
         "pendingAddEntriesCount": sum([int(p.pending) for p in topic.producers.values()]),
-        "lastConfirmedEntry": _position(topic.ledgers.last()),
+        "lastConfirmedEntry": str(topic.ledgers.last()),
         "state": "Terminated" if topic.terminated else "LedgerOpened",
         "ledgers": [
             {
@@ -307,10 +330,6 @@ def internal_figures(topic: Topic) -> Figures:
     }
 
 
-def _position(position: Position) -> str:
-    return f"{position.ledger_id}:{position.entry_id}"
-
-
 def _shown(position: Position, topic: Topic) -> Position:
     """The same place as an entry's neighbour, where the position is of a ledger that is not."""
     if topic.ledgers.entry_count(position.ledger_id) >= 0:
@@ -329,8 +348,8 @@ def _cursor_figures(subscription: Subscription, entries: int) -> Figures:
     ledgers = subscription.topic.ledgers
     reading = dispatcher is not None and dispatcher.reading
     return {
-        "markDeletePosition": _position(mark_delete),
-        "readPosition": _position(read),
+        "markDeletePosition": str(mark_delete),
+        "readPosition": str(read),
         "waitingReadOp": _waits(subscription),
         "pendingReadOps": 1 if reading else 0,
         "messagesConsumedCounter": entries - cursor.unacked_entries(),

@@ -13,7 +13,6 @@ import msgspec
 from starlette.responses import Response
 
 from magnetar.admin.answer import (
-    NOT_ALLOWED,
     NOT_FOUND,
     PRECONDITION,
     UNPROCESSABLE,
@@ -21,9 +20,10 @@ from magnetar.admin.answer import (
     json_answer,
 )
 from magnetar.admin.bridge import durable, read_entry
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route
+from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, stored
 from magnetar.admin.subscriptions import read_place
 from magnetar.admin.topics import id_json
+from magnetar.admin.unacked_runs import unacked_runs
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.errors import RemoteProtocolError
@@ -37,7 +37,6 @@ __all__ = ["ROUTES", "date_text"]
 COMPRESSIONS: Final = {int(kind): kind.name for kind in CompressionType}
 # The last day that a date can have. Times are what producers say.
 DATE_MAX_MS: Final = 253_402_300_799_000
-RUN_ENTRIES_MAX: Final = 1 << 30
 
 
 def date_text(time_ms: int) -> str:
@@ -53,7 +52,7 @@ def date_text(time_ms: int) -> str:
 async def peek(call: Call) -> Response:
     """The k-th entry of a backlog. As in Pulsar a subscription that is not there is made."""
     count = call.number("position")
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     name = call.path["subscription"]
     subscription = topic.subscriptions.get(name)
     if subscription is None:
@@ -72,17 +71,15 @@ async def peek(call: Call) -> Response:
 def _unacked(subscription: Subscription, count: int) -> Position | None:
     """The unacked entry with this number, from 1."""
     cursor = subscription.cursor
-    position = cursor.mark_delete
-    while (run := cursor.next_run(position, RUN_ENTRIES_MAX)) is not None:
+    for run in unacked_runs(cursor, cursor.mark_delete):
         if count <= run.end - run.first:
             return Position(run.ledger_id, run.first + count - 1)
         count -= run.end - run.first
-        position = Position(run.ledger_id, run.end)
     return None
 
 
 async def get_entry(call: Call) -> Response:
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     position = Position(call.number("ledger"), call.number("entry"))
     # The store knows the entries of all topics.
     if position.entry_id >= topic.ledgers.entry_count(position.ledger_id):
@@ -94,7 +91,7 @@ async def get_entry(call: Call) -> Response:
 
 async def examine(call: Call) -> Response:
     """The n-th entry from the beginning, or from the end."""
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     place = call.query("initialPosition") or "latest"
     number = max(call.query_number("messagePosition", 1), 1)
     if place not in ("earliest", "latest"):
@@ -116,13 +113,13 @@ async def examine(call: Call) -> Response:
 
 async def find_by_time(call: Call) -> Response:
     """The first message that was not published before; the last if all were."""
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     position = min(topic.position_at(call.number("time")), topic.ledgers.last())
     return json_answer(id_json(position, topic))
 
 
 async def last_message_id(call: Call) -> Response:
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     last = topic.ledgers.last()
     found: dict[str, int] = id_json(last, topic)
     if last.entry_id >= 0:
@@ -135,17 +132,11 @@ async def last_message_id(call: Call) -> Response:
 async def backlog_size(call: Call) -> Response:
     """The bytes behind a message, it included."""
     place = read_place(await call.json())
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     if place.latest:
         return json_answer(0)
     before = BEGINNING if place.earliest else Position(place.ledger_id, place.entry_id - 1)
     return json_answer(topic.backlog_bytes(before))
-
-
-def _stored(topic: Topic) -> Topic:
-    if not topic.name.persistent:
-        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
-    return topic
 
 
 # ---- Entries ---------------------------------------------------------------------------

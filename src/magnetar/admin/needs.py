@@ -16,10 +16,14 @@ concerns all of them is the tenant's admins'.
 
 from typing import Final
 
+from magnetar.admin.brokers import BROKERS
 from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call
+from magnetar.admin.clusters import CLUSTERS
 from magnetar.admin.lookup import LOOKUP
 from magnetar.admin.namespaces import BUNDLE, NAMESPACE
+from magnetar.admin.permissions import PERMISSIONS
 from magnetar.admin.schemas import SCHEMAS
+from magnetar.admin.tenants import TENANTS
 from magnetar.admin.topics import LIST
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, PRODUCE, SKIP
 
@@ -62,11 +66,6 @@ def check_need(need: Need, call: Call) -> None:
     elif need.kind == "topic" and access.enabled:
         access.require_topic(principal, need.operation, call.topic_name, subscription)
 
-
-BROKERS: Final = "/admin/v2/brokers"
-CLUSTERS: Final = "/admin/v2/clusters"
-TENANTS: Final = "/admin/v2/tenants"
-PERMISSIONS: Final = f"{NAMESPACE}/permissions"
 
 NEEDS: Final[dict[tuple[str, str], Need]] = {
     # Brokers and clusters.

@@ -12,7 +12,7 @@ from starlette.responses import Response
 import magnetar
 from magnetar.admin.ack_state import PAGE, PAGE_MAX
 from magnetar.admin.answer import json_answer
-from magnetar.admin.call import INT64_MAX, Call, Handler, Route
+from magnetar.admin.call import INT32_MAX, INT64_MAX, Call, Handler, Route
 from magnetar.broker.policy import POLICY_NAMES
 
 __all__ = ["describe", "open_api"]
@@ -45,7 +45,6 @@ def _of(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-INT32_MAX: Final = (1 << 31) - 1
 SCHEMAS: Final[dict[str, Json]] = {
     "Reason": _object(("reason",), reason=TEXT),
     "Position": {

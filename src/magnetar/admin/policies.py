@@ -19,16 +19,19 @@ from magnetar.admin.answer import (
     no_content,
     optional_answer,
 )
-from magnetar.admin.call import TOPIC, Call, Route, shown, whole_number
+from magnetar.admin.call import TOPIC, Call, Route, whole_number
 from magnetar.admin.namespaces import NAMESPACE, namespace_policies
 from magnetar.broker.broker import Broker
-from magnetar.broker.policy import (
+from magnetar.broker.effective_policies import EffectivePolicies
+from magnetar.broker.policy import NO_EFFECT, POLICY_NAMES, Policies
+from magnetar.broker.policy_value import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
-    NO_EFFECT,
-    POLICY_NAMES,
-    EffectivePolicies,
-    Policies,
+    AutoTopicCreation,
+    BacklogQuota,
+    DelayedDelivery,
+    InactiveTopics,
+    RetentionTime,
 )
 from magnetar.broker.settings import MIB
 from magnetar.model import TopicName
@@ -103,7 +106,7 @@ def _get(level: _Level) -> Response:
     if policy in NO_EFFECT:
         return no_content()
     if level.call.flag("applied"):
-        return optional_answer(applied_json(POLICY_NAMES[policy], level.effective()))
+        return optional_answer(applied(level.effective()).get_json(policy))
     told = level.told.get_json(policy)
     if told is None and POLICY_NAMES[policy] == "backlogQuotaMap":
         return json_answer({})
@@ -169,93 +172,45 @@ async def remove_topic_policy(call: Call) -> Response:
 # ---- What holds ------------------------------------------------------------------------
 
 
-def applied_json(policy: str, effective: EffectivePolicies) -> object:
-    """What holds for a topic, as the body of that policy's path."""
-    show = _APPLIED.get(policy)
-    assert show is not None, f"{shown(policy)} cannot be shown"
-    return show(effective)
-
-
-def _retention(e: EffectivePolicies) -> object:
-    return {
-        "retentionTimeInMinutes": _whole(e.retention_time_ms, 60_000),
-        "retentionSizeInMB": _whole(e.retention_size_bytes, MIB),
+def applied(e: EffectivePolicies) -> Policies:
+    """What holds for a topic, as if it had been told all of it."""
+    whole = Policies()
+    whole.retention = RetentionTime(
+        _whole(e.retention_time_ms, 60_000), _whole(e.retention_size_bytes, MIB)
+    )
+    whole.backlog_quotas = {
+        DESTINATION_STORAGE: BacklogQuota(e.backlog_quota_bytes, -1, e.backlog_size_policy),
+        MESSAGE_AGE: BacklogQuota(-1, _whole(e.backlog_quota_ms, 1000), e.backlog_time_policy),
     }
+    whole.delayed_delivery = DelayedDelivery(
+        e.delayed_delivery, e.delayed_delivery_tick_ms, e.delayed_delivery_max_ms
+    )
+    whole.inactive_topics = InactiveTopics(e.inactive_mode, e.inactive_topic_ms, e.delete_inactive)
+    whole.auto_topic_creation = AutoTopicCreation(e.auto_create_topics, e.auto_create_partitions)
+    whole.auto_subscription_creation = e.auto_create_subscriptions
+    whole.subscription_types = e.subscription_types
+    whole.schema_compatibility = e.schema_compatibility
+    whole.flags = {
+        "deduplicationEnabled": e.deduplication,
+        "schemaValidationEnforced": e.schema_validation_enforced,
+    }
+    whole.numbers = {
+        "messageTTL": e.ttl_ms // 1000,
+        "maxUnackedMessagesOnConsumer": e.max_unacked_per_consumer,
+        "maxUnackedMessagesOnSubscription": e.max_unacked_per_subscription,
+        "maxProducers": e.max_producers,
+        "maxConsumers": e.max_consumers,
+        "maxSubscriptionsPerTopic": e.max_subscriptions,
+        "maxConsumersPerSubscription": e.max_consumers_per_subscription,
+        "maxTopicsPerNamespace": e.max_topics_per_namespace,
+        "maxMessageSize": e.message_size_max,
+    }
+    return whole
 
 
 def _whole(value: int, unit: int) -> int:
     return value if value < 0 else value // unit
 
-
-def _quotas(e: EffectivePolicies) -> object:
-    seconds = _whole(e.backlog_quota_ms, 1000)
-    return {
-        DESTINATION_STORAGE: {
-            "limit": e.backlog_quota_bytes,
-            "limitSize": e.backlog_quota_bytes,
-            "limitTime": -1,
-            "policy": e.backlog_size_policy,
-        },
-        MESSAGE_AGE: {
-            "limit": -1,
-            "limitSize": -1,
-            "limitTime": seconds,
-            "policy": e.backlog_time_policy,
-        },
-    }
-
-
-def _delayed(e: EffectivePolicies) -> object:
-    return {
-        "active": e.delayed_delivery,
-        "tickTime": e.delayed_delivery_tick_ms,
-        "maxDeliveryDelayInMillis": e.delayed_delivery_max_ms,
-    }
-
-
-def _inactive(e: EffectivePolicies) -> object:
-    return {
-        "inactiveTopicDeleteMode": e.inactive_mode,
-        "maxInactiveDurationSeconds": e.inactive_topic_ms // 1000,
-        "deleteWhileInactive": e.delete_inactive,
-    }
-
-
-def _creation(e: EffectivePolicies) -> object:
-    if not e.auto_create_topics:
-        return {"allowAutoTopicCreation": False}
-    if e.auto_create_partitions == 0:
-        return {"allowAutoTopicCreation": True, "topicType": "non-partitioned"}
-    return {
-        "allowAutoTopicCreation": True,
-        "topicType": "partitioned",
-        "defaultNumPartitions": e.auto_create_partitions,
-    }
-
-
-_APPLIED: Final[dict[str, Callable[[EffectivePolicies], object]]] = {
-    "messageTTL": lambda e: e.ttl_ms // 1000,
-    "maxUnackedMessagesOnConsumer": lambda e: e.max_unacked_per_consumer,
-    "maxUnackedMessagesOnSubscription": lambda e: e.max_unacked_per_subscription,
-    "maxProducers": lambda e: e.max_producers,
-    "maxConsumers": lambda e: e.max_consumers,
-    "maxSubscriptionsPerTopic": lambda e: e.max_subscriptions,
-    "maxConsumersPerSubscription": lambda e: e.max_consumers_per_subscription,
-    "maxTopicsPerNamespace": lambda e: e.max_topics_per_namespace,
-    "maxMessageSize": lambda e: e.message_size_max,
-    "deduplicationEnabled": lambda e: e.deduplication,
-    "schemaValidationEnforced": lambda e: e.schema_validation_enforced,
-    "schemaCompatibilityStrategy": lambda e: e.schema_compatibility,
-    "subscriptionTypesEnabled": lambda e: list(e.subscription_types),
-    "autoSubscriptionCreation": lambda e: {
-        "allowAutoSubscriptionCreation": e.auto_create_subscriptions
-    },
-    "retention": _retention,
-    "backlogQuotaMap": _quotas,
-    "delayedDelivery": _delayed,
-    "inactiveTopicPolicies": _inactive,
-    "autoTopicCreation": _creation,
-}
 
 ROUTES: Final[list[Route]] = [
     ("GET", f"{NAMESPACE}/{{policy}}", get_namespace_policy),

@@ -16,26 +16,13 @@ from magnetar.admin.answer import (
 )
 from magnetar.admin.call import Call, Route, shown, text_map
 from magnetar.broker.schema import SchemaInfo, StoredSchema, schema_topic
-from magnetar.broker.schema_compatibility import validate
+from magnetar.broker.schema_compatibility import TYPE_NAMES, TYPES, split_pair, validate
 from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, TopicName
 
 __all__ = ["ROUTES"]
 
 SCHEMAS: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
-
-# Names as Java has them; those that are not here differ in case only.
-_NAMES: Final[dict[SchemaType, str]] = {
-    SchemaType.Bool: "BOOLEAN",
-    SchemaType.KeyValue: "KEY_VALUE",
-    SchemaType.LocalDate: "LOCAL_DATE",
-    SchemaType.LocalTime: "LOCAL_TIME",
-    SchemaType.LocalDateTime: "LOCAL_DATE_TIME",
-    SchemaType.ProtobufNative: "PROTOBUF_NATIVE",
-    SchemaType.AutoConsume: "AUTO_CONSUME",
-}
-TYPE_NAMES: Final = {int(type): _NAMES.get(type, type.name.upper()) for type in SchemaType}
-TYPES: Final = {name: number for number, name in TYPE_NAMES.items()} | {"BYTES": 0}
 
 
 def _topic(call: Call) -> tuple[TopicName, str]:
@@ -70,7 +57,7 @@ async def add(call: Call) -> Response:
     name, topic = _topic(call)
     schema = _valid(await _schema(call))
     stored = call.broker.schemas.put(topic, schema, call.broker.schema_policy(name).strategy)
-    return json_answer({"version": _version_json(stored.version)})
+    return json_answer({"version": {"version": stored.version}})
 
 
 async def delete(call: Call) -> Response:
@@ -113,10 +100,6 @@ async def find_version(call: Call) -> Response:
 # ---- Schemas as JSON -------------------------------------------------------------------
 
 
-def _version_json(version: int) -> dict[str, int]:
-    return {"version": version}
-
-
 def _schema_json(stored: StoredSchema) -> dict[str, object]:
     return {
         "version": stored.version,
@@ -151,25 +134,13 @@ def _valid(schema: SchemaInfo) -> SchemaInfo:
 
 def _data_text(type: int, data: bytes) -> str:
     if type == SchemaType.KeyValue:
-        parts = _split_pair(data)
-        if parts is not None:
-            both = {"key": _json_or_text(parts[0]), "value": _json_or_text(parts[1])}
-            return msgspec.json.encode(both).decode()
+        key, value = split_pair(data)
+        both = {"key": _json_or_text(key), "value": _json_or_text(value)}
+        return msgspec.json.encode(both).decode()
     try:
         return data.decode()
     except UnicodeDecodeError:
         return base64.b64encode(data).decode()
-
-
-def _split_pair(data: bytes) -> tuple[bytes, bytes] | None:
-    """Both definitions of a key/value schema, each behind its length."""
-    if len(data) < 8:
-        return None
-    key_size = int.from_bytes(data[:4], "big", signed=True)
-    value_at = 4 + max(key_size, 0)
-    if value_at + 4 > len(data):
-        return None
-    return data[4:value_at], data[value_at + 4 :]
 
 
 def _json_or_text(data: bytes) -> object:

@@ -22,12 +22,14 @@ from starlette.responses import Response
 from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, no_content
 from magnetar.admin.bridge import read_plan, settle
 from magnetar.admin.call import (
+    INT32_MAX,
     INT64_MAX,
     SUBSCRIPTION,
     Call,
     Route,
     decode_json,
     shown,
+    stored,
     whole_number,
 )
 from magnetar.broker.chunk_search import ChunkSearch
@@ -43,7 +45,6 @@ __all__ = ["ROUTES", "read_ids"]
 MESSAGE_ID: Final = "messageId"
 BYTE_ARRAY: Final = "byteArray"
 FIELDS: Final = frozenset(("ledgerId", "entryId", "batchIndex", "partitionIndex"))
-INT32_MAX: Final = (1 << 31) - 1
 NO_MESSAGES: Final = "the body names no messages: give a list of ids, or one as messageIds"
 
 # Ids are not read yet, only told apart: a long list is read in pieces.
@@ -60,10 +61,7 @@ _BODY: Final = msgspec.json.Decoder(_Body | Ids)
 
 async def skip_by_ids(call: Call) -> Response:
     ids = await read_ids(await call.raw())
-    topics = call.topics()
-    for topic in topics:
-        if not topic.name.persistent:
-            raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
+    topics = [stored(topic) for topic in call.topics()]
     try:
         plain = [id for id in ids if id.first_chunk is None]
         if len(plain) < len(ids):

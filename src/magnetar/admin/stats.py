@@ -4,11 +4,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import NOT_ALLOWED, NOT_FOUND, Refusal, json_answer
-from magnetar.admin.call import TOPIC, Call, Route
+from magnetar.admin.answer import NOT_FOUND, Refusal, json_answer
+from magnetar.admin.call import TOPIC, Call, Route, stored
 from magnetar.admin.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.messages import date_text
-from magnetar.broker.topic import Topic
 
 __all__ = ["ROUTES"]
 
@@ -83,7 +82,7 @@ def _added(field: str, before: object, value: object) -> object:
 
 
 async def get_internal_stats(call: Call) -> Response:
-    return json_answer(internal_figures(_stored(call.topic())))
+    return json_answer(internal_figures(stored(call.topic())))
 
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
@@ -106,7 +105,7 @@ async def get_partitioned_internal_stats(call: Call) -> Response:
 
 async def get_internal_info(call: Call) -> Response:
     """Ledgers and cursors, as Pulsar's metadata store would have them."""
-    topic = _stored(call.topic())
+    topic = stored(call.topic())
     ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
     return json_answer(
         {
@@ -132,12 +131,6 @@ async def get_internal_info(call: Call) -> Response:
             },
         }
     )
-
-
-def _stored(topic: Topic) -> Topic:
-    if not topic.name.persistent:
-        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
-    return topic
 
 
 ROUTES: Final[list[Route]] = [

@@ -18,7 +18,17 @@ from magnetar.admin.answer import (
     no_content,
 )
 from magnetar.admin.bridge import durable, settle
-from magnetar.admin.call import INT64_MAX, SUBSCRIPTION, TOPIC, Call, Route, text_map, whole_number
+from magnetar.admin.call import (
+    INT32_MAX,
+    INT64_MAX,
+    SUBSCRIPTION,
+    TOPIC,
+    Call,
+    Route,
+    stored,
+    text_map,
+    whole_number,
+)
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.errors import BatchIndexError, StorageError
@@ -28,7 +38,6 @@ __all__ = ["ROUTES", "Place", "read_place"]
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-INT32_MAX: Final = (1 << 31) - 1
 
 
 @final
@@ -196,10 +205,7 @@ async def set_properties(call: Call) -> Response:
 def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]:
     """Those whose cursors may be moved now, which is all of them. Raises Refusal."""
     for subscription in subscriptions:
-        if not subscription.topic.name.persistent:
-            raise Refusal(
-                NOT_ALLOWED, f"{subscription.topic.name} is not persistent: it stores nothing"
-            )
+        stored(subscription.topic)
         if subscription.fenced and not subscription.closed:
             raise Refusal(busy, f"{subscription.title} is being reset: try again after that")
     return subscriptions
@@ -247,10 +253,7 @@ async def expire_by_time(call: Call) -> Response:
     for subscription in _movable(_to_expire(call), CONFLICT):
         topic = subscription.topic
         boundary = topic.position_at(call.broker.host.now_ms() - seconds * 1000)
-        target = topic.ledgers.previous(boundary)
-        following = topic.ledgers.next(subscription.cursor.mark_delete)
-        if following is not None and following <= target:
-            await settle(subscription.expire(target))
+        await settle(subscription.expire_before(boundary))
     return no_content()
 
 

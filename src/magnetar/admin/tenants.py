@@ -88,10 +88,11 @@ def _names(field: str, value: object) -> list[str]:
     return sorted(set(value))
 
 
+TENANTS: Final = "/admin/v2/tenants"
 ROUTES: Final[list[Route]] = [
-    ("GET", "/admin/v2/tenants", list_tenants),
-    ("GET", "/admin/v2/tenants/{tenant}", get_tenant),
-    ("PUT", "/admin/v2/tenants/{tenant}", create_tenant),
-    ("POST", "/admin/v2/tenants/{tenant}", update_tenant),
-    ("DELETE", "/admin/v2/tenants/{tenant}", delete_tenant),
+    ("GET", TENANTS, list_tenants),
+    ("GET", f"{TENANTS}/{{tenant}}", get_tenant),
+    ("PUT", f"{TENANTS}/{{tenant}}", create_tenant),
+    ("POST", f"{TENANTS}/{{tenant}}", update_tenant),
+    ("DELETE", f"{TENANTS}/{{tenant}}", delete_tenant),
 ]

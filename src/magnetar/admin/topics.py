@@ -19,7 +19,16 @@ from magnetar.admin.answer import (
     no_content,
 )
 from magnetar.admin.bridge import durable, settle
-from magnetar.admin.call import TOPIC, Admin, Call, Route, text_map, whole_number
+from magnetar.admin.call import (
+    INT32_MAX,
+    TOPIC,
+    Admin,
+    Call,
+    Route,
+    stored,
+    text_map,
+    whole_number,
+)
 from magnetar.admin.namespaces import partitioned_names
 from magnetar.broker.schema import schema_topic
 from magnetar.broker.topic import BEGINNING, Topic
@@ -29,7 +38,6 @@ from magnetar.storage.retention import Retention
 __all__ = ["ROUTES"]
 
 LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
-PARTITIONS_MAX: Final = (1 << 31) - 1
 
 
 # ---- Lists -----------------------------------------------------------------------------
@@ -110,24 +118,19 @@ def _check_unused(topics: list[Topic], *, force: bool) -> None:
 
 
 async def unload(call: Call) -> Response:
-    topics = call.topics()
-    for topic in topics:
+    for topic in call.topics():
         await settle(call.broker.unload(topic.name))
     return no_content()
 
 
 async def terminate(call: Call) -> Response:
-    topic = call.topic()
-    _require_stored(topic)
-    return json_answer(await _terminate(topic))
+    return json_answer(await _terminate(stored(call.topic())))
 
 
 async def terminate_partitions(call: Call) -> Response:
     if not call.admin.partitions(call.topic_name):
         raise Refusal(NOT_ALLOWED, f"{call.topic_name} is not partitioned: terminate it itself")
-    topics = call.topics()
-    for topic in topics:
-        _require_stored(topic)
+    topics = [stored(topic) for topic in call.topics()]
     last = [await _terminate(topic) for topic in topics]
     return json_answer({str(number): id for number, id in enumerate(last)})
 
@@ -148,17 +151,9 @@ def id_json(position: Position, topic: Topic) -> dict[str, int]:
     }
 
 
-def _require_stored(topic: Topic) -> None:
-    if not topic.name.persistent:
-        raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
-
-
 async def truncate(call: Call) -> Response:
     """Everything is acked, and goes whatever retention says."""
-    topics = call.topics()
-    for topic in topics:
-        _require_stored(topic)
-    for topic in topics:
+    for topic in [stored(topic) for topic in call.topics()]:
         await durable(call.broker)  # a topic that is new is known to the store after that
         for subscription in list(topic.subscriptions.values()):
             await settle(subscription.clear())
@@ -170,9 +165,7 @@ async def truncate(call: Call) -> Response:
 
 
 async def trim(call: Call) -> Response:
-    topics = call.topics()
-    for topic in topics:
-        _require_stored(topic)
+    for topic in [stored(topic) for topic in call.topics()]:
         topic.trim()
     await durable(call.broker)
     return no_content()
@@ -208,7 +201,7 @@ async def create_partitioned(call: Call) -> Response:
         raise Refusal(PRECONDITION, f"{name} is called like a partition: choose another name")
     limit = call.broker.settings.max_partitions_per_topic
     if count < 1 or 0 < limit < count:
-        most = limit if limit > 0 else PARTITIONS_MAX
+        most = limit if limit > 0 else INT32_MAX
         raise Refusal(NOT_ACCEPTABLE, f"{count} partitions: give a number from 1 to {most}")
     _require_new(call, name)
     call.broker.create_partitioned(name, count, properties)
@@ -251,7 +244,7 @@ async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
     if isinstance(body, dict):
         properties = text_map("properties", body.get("properties"))
         body = body.get("partitions")
-    return whole_number("partitions", body, -PARTITIONS_MAX, PARTITIONS_MAX), properties
+    return whole_number("partitions", body, -INT32_MAX, INT32_MAX), properties
 
 
 async def delete_partitioned(call: Call) -> Response:

@@ -1,31 +1,26 @@
-"""The broker: everything that exists, and the work that nobody asks for.
+"""The broker: everything that exists.
 
-It owns the topics that are loaded, knows the names of those that are not, carries outcomes
-of the journal to whoever waits for them, and does what falls due: expiry, quotas,
-retention, snapshots of cursors, deletion of topics that nobody uses.
+It owns the topics that are loaded, knows the names of those that are not, and carries
+outcomes of the journal to whoever waits for them. `upkeep` does what falls due.
 """
 
 from collections.abc import Callable
 from typing import Final, final
 
-from mypy_extensions import i64
-
-from magnetar.ack import Ledgers, snapshot_slices
+from magnetar.ack import Ledgers
 from magnetar.broker.auth.access import CONSUME, PRODUCE, Access
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.commits import Commits
-from magnetar.broker.counters import RATE_INTERVAL_MS
 from magnetar.broker.deduplication import load_deduplication
 from magnetar.broker.directory import Directory, TopicNote
-from magnetar.broker.host import Host, Timer
-from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
+from magnetar.broker.host import Host
 from magnetar.broker.non_persistent import NonPersistentTopic
-from magnetar.broker.peer import Peer
-from magnetar.broker.producer import Producer
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.publish_limit import PublishLimit
 from magnetar.broker.schema import SchemaPolicy, SchemaRegistry, schema_topic
 from magnetar.broker.settings import BrokerSettings
 from magnetar.broker.topic import Topic
+from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import ServerError, TopicName
 from magnetar.storage.catalog import Catalog
@@ -36,14 +31,8 @@ from magnetar.storage.store import Store
 __all__ = ["Broker"]
 
 SCHEMAS: Final = "schemas"
-MAINTAIN_MS: Final = 1000
-INACTIVE_CHECK_MS: Final = 10_000
-# Acked ledgers whose time is over are looked for so often; Pulsar's default too.
-RETENTION_CHECK_MS: Final = 120_000
 # Partitions are made in one go, so there is a limit where none is set.
 PARTITIONS_MAX: Final = 10_000
-# So many topics are looked after at once. With 10,000 of them nobody waits for all.
-TURN_TOPICS: Final = 50
 
 
 @final
@@ -63,6 +52,7 @@ class Broker:
         self.settings: Final = settings
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
+        self.publish_limit: Final = PublishLimit(settings)
         self.directory: Final = Directory(catalog, settings)
         # None lets everybody in.
         self.authentication: Final = authentication
@@ -79,39 +69,42 @@ class Broker:
             strategy=settings.schema_compatibility,
         )
         self.started_ms: Final = host.now_ms()
+        # Topics that are loaded, and the ids of all that are stored.
         self.topics: Final[dict[str, Topic]] = {}
-        self._ids: Final[dict[str, int]] = {}
+        self.topic_ids: Final[dict[str, int]] = {}
         self._by_namespace: Final[dict[str, dict[str, None]]] = {}
         self.watchers: Final[list[Callable[[str, str, bool], None]]] = []
         self.sessions: int = 0
-        self._pending_bytes: i64 = 0
-        # Peers that are not read from: each has too much on its way, or all together have.
-        self._held_up: list[Peer] = []
-        self._choked: bool = False
         self._fresh: list[Topic] = []
-        self._to_trim: list[Topic] = []
-        # Cursors whose snapshot is being written.
-        self._snapshots: Final[set[int]] = set()
-        self._timers: list[Timer] = []
-        self._stopped: bool = False
         self._names_given: int = 0
         self._keys_given: int = 0
+        self.upkeep: Final = Upkeep(self)
         for id, name in store.topics().items():
             self._remember(name, id)
+
+    def start(self) -> None:
+        """Begins the regular work."""
+        self.upkeep.start()
+
+    def stop(self) -> None:
+        """Ends the regular work, and closes every topic."""
+        self.upkeep.stop()
+        for topic in list(self.topics.values()):
+            topic.close()
 
     # ---- Names ---------------------------------------------------------------
 
     def _remember(self, name: str, id: int) -> None:
-        self._ids[name] = id
+        self.topic_ids[name] = id
         namespace = TopicName.parse(name).namespace
         self._by_namespace.setdefault(namespace, {})[name] = None
 
     def _forget(self, name: str) -> None:
-        self._ids.pop(name, None)
+        self.topic_ids.pop(name, None)
         self._by_namespace.get(TopicName.parse(name).namespace, {}).pop(name, None)
 
     def exists(self, name: TopicName) -> bool:
-        return str(name) in self._ids or str(name) in self.topics
+        return str(name) in self.topic_ids or str(name) in self.topics
 
     def names(self, namespace: str, *, persistent: bool = True, others: bool = False) -> list[str]:
         """The topics of a namespace, partitions one by one, in order."""
@@ -134,9 +127,6 @@ class Broker:
                 f"the name of the {noun} has {size} bytes, and {limit} are allowed: "
                 f"{name[:40]!r}...",
             )
-
-    def topic_count(self) -> int:
-        return len(self._ids)
 
     def new_producer_name(self) -> str:
         self._names_given += 1
@@ -182,7 +172,7 @@ class Broker:
         self.directory.require_namespace(name.namespace)
         if not name.persistent:
             return self._create_non_persistent(name)
-        id = self._ids.get(str(name))
+        id = self.topic_ids.get(str(name))
         if id is not None:
             return self._load(name, id)
         self._check_creation(name, may_create)
@@ -301,7 +291,9 @@ class Broker:
             self.directory.put_note(
                 str(topic.name),
                 TopicNote(
-                    terminated=topic.terminated, epoch=topic.epoch, properties=note.properties
+                    terminated=topic.terminated,
+                    epoch=topic.admission.epoch,
+                    properties=note.properties,
                 ),
             )
 
@@ -329,10 +321,9 @@ class Broker:
             self.permissions_changed(namespace)
 
     def _close_forbidden(self, topic: Topic) -> None:
-        for producer in list(topic.producers.values()) + list(topic.waiting_producers):
+        for producer in topic.admission.everybody():
             if not self.access.on_topic(producer.peer.principal, PRODUCE, topic.name):
-                self.dismiss_producer(producer)
-                topic.remove_producer(producer)
+                topic.admission.dismiss(producer)
         for subscription in list(topic.subscriptions.values()):
             for consumer in list(subscription.consumers):
                 principal = consumer.peer.principal
@@ -440,52 +431,6 @@ class Broker:
         for watcher in list(self.watchers):
             watcher(name.namespace, str(name), created)
 
-    # ---- Producers -----------------------------------------------------------
-
-    def dismiss_producer(self, producer: Producer) -> None:
-        """Closes a producer from this side; its client will come back."""
-        if not producer.closed:
-            producer.closed = True
-            producer.peer.close_producer(producer.id)
-
-    def producer_ready(self, topic: Topic, producer: Producer) -> None:
-        producer.peer.producer_ready(producer.id, topic.epoch)
-
-    # ---- Publishes under way -------------------------------------------------
-
-    def publish_queued(self, peer: Peer, size: i64) -> None:
-        """Stops reading from whoever has too much on its way."""
-        self._pending_bytes += size
-        peer.pending_publishes += 1
-        if self._pending_bytes >= self.settings.max_pending_publish_bytes:
-            self._choked = True
-        own_max = self.settings.max_pending_publishes_per_connection
-        if (self._choked or peer.pending_publishes >= own_max) and not peer.paused:
-            peer.pause()
-            self._held_up.append(peer)
-        self.host.kick()
-
-    def publish_settled(self, peer: Peer, size: i64) -> None:
-        """Reads again from whoever has room, once half of the limits is free."""
-        self._pending_bytes -= size
-        peer.pending_publishes -= 1
-        if not self._held_up:
-            return
-        if self._choked:
-            if self._pending_bytes * 2 > self.settings.max_pending_publish_bytes:
-                return
-            self._choked = False
-            for other in list(self._held_up):
-                self._let_on(other)
-        elif peer.paused:
-            self._let_on(peer)
-
-    def _let_on(self, peer: Peer) -> None:
-        own_max = self.settings.max_pending_publishes_per_connection
-        if peer.closed or peer.pending_publishes * 2 <= own_max:
-            self._held_up.remove(peer)
-            peer.resume()
-
     # ---- Outcomes ------------------------------------------------------------
 
     def take_outcome(self, outcome: Outcome) -> None:
@@ -506,174 +451,3 @@ class Broker:
         self._fresh = []
         for topic in fresh:
             topic.refresh()
-
-    def trim_later(self, topic: Topic) -> None:
-        self._to_trim.append(topic)
-
-    # ---- What falls due ------------------------------------------------------
-
-    def start(self) -> None:
-        """Begins the regular work."""
-        self._every(MAINTAIN_MS, self.maintain)
-        self._every(RATE_INTERVAL_MS, self.tick_rates)
-        self._every(self.settings.ttl_check_ms, self.expire)
-        self._every(self.settings.backlog_quota_check_ms, self.check_quotas)
-        self._every(INACTIVE_CHECK_MS, self.delete_inactive)
-        self._every(RETENTION_CHECK_MS, self.check_retention)
-
-    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
-        def again() -> None:
-            if not self._stopped:
-                self.host.call_later(interval_ms, again)
-                work()
-
-        self.host.call_later(interval_ms, again)
-
-    def stop(self) -> None:
-        """Ends the regular work, and closes every topic."""
-        self._stopped = True
-        for topic in list(self.topics.values()):
-            topic.close()
-
-    def maintain(self) -> None:
-        """Trims topics, takes snapshots of cursors, and lets the store tidy up."""
-        to_trim = self._to_trim
-        self._to_trim = []
-        self._in_turns([str(topic.name) for topic in to_trim], self._trim)
-        self._snapshot_cursors()
-        self._maintain_store()
-
-    def _in_turns(self, names: list[str], work: Callable[[str], None]) -> None:
-        """Does something for each of these topics: a few now, and others have their turn."""
-        names.reverse()
-
-        def step() -> None:
-            for _ in range(min(TURN_TOPICS, len(names))):
-                work(names.pop())
-            if names and not self._stopped:
-                self.host.call_soon(step)
-
-        step()
-
-    def _trim(self, name: str) -> None:
-        topic = self.topics.get(name)
-        if topic is None:
-            return
-        try:
-            topic.trim()
-        except StorageError as error:
-            self.host.warn(f"{name} was not trimmed: {error}")
-
-    def _maintain_store(self) -> None:
-        if not self._stopped and self.store.maintain():
-            self.host.call_soon(self._maintain_store)
-        self.host.kick()
-
-    def _snapshot_cursors(self) -> None:
-        for cursor_id in self.store.cursors_due():
-            if cursor_id in self._snapshots:
-                continue  # on a slow disk it takes longer than until we look again
-            state = self.store.log.state.cursors[cursor_id]
-            name = self.store.log.state.topics[state.topic_id].name
-            topic = self.topics.get(name)
-            if topic is None:
-                continue
-            for subscription in topic.subscriptions.values():
-                if subscription.cursor_id == cursor_id:
-                    self._snapshot(cursor_id, topic, subscription.name)
-
-    def _snapshot(self, cursor_id: int, topic: Topic, name: str) -> None:
-        """Writes a snapshot slice by slice, with others' turns in between."""
-        cursor = topic.subscriptions[name].cursor
-        writer = self.store.begin_snapshot(cursor_id)
-        slices = snapshot_slices(cursor)
-        waiting: list[bytes] = []
-        self._snapshots.add(cursor_id)
-
-        def written(error: Exception | None) -> None:
-            self._snapshots.discard(cursor_id)
-
-        def step() -> None:
-            part = next(slices, None)
-            try:
-                if waiting:
-                    writer.add(waiting.pop(), last=part is None)
-                    self.host.kick()
-            except StorageError as error:
-                self.host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
-                self._snapshots.discard(cursor_id)
-                return
-            if part is not None:
-                waiting.append(part)
-                self.host.call_soon(step)
-            else:
-                self.commits.when(self.store.ticket_last, written)
-
-        step()
-
-    def tick_rates(self) -> None:
-        self._in_turns(list(self.topics), self._tick)
-
-    def _tick(self, name: str) -> None:
-        topic = self.topics.get(name)
-        if topic is None:
-            return
-        seconds = RATE_INTERVAL_MS / 1000
-        topic.incoming.tick(seconds)
-        for producer in topic.producers.values():
-            producer.traffic.tick(seconds)
-        for subscription in topic.subscriptions.values():
-            subscription.expired.tick(seconds)
-            for consumer in subscription.consumers:
-                consumer.out.tick(seconds)
-                consumer.redelivered.tick(seconds)
-                consumer.acked.tick(seconds)
-
-    def expire(self) -> None:
-        """Acks messages that are older than their topic's policy allows."""
-        self._in_turns(list(self._ids), self._expire)
-
-    def _expire(self, name: str) -> None:
-        topic = self._if_wanted(name)
-        if topic is not None:
-            expire_old(topic, self.host.now_ms())
-
-    def _if_wanted(self, name: str) -> Topic | None:
-        """The topic if it is loaded, or if a policy wants something of it."""
-        topic = self.topics.get(name)
-        if topic is not None:
-            return None if topic.closed else topic
-        parsed = TopicName.parse(name)
-        policies = self.directory.effective(parsed)
-        if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
-            return None
-        try:
-            return self.find(parsed)
-        except BrokerError as error:
-            self.host.warn(str(error))
-            return None
-
-    def check_quotas(self) -> None:
-        self._in_turns(list(self.topics), self._check_quota)
-
-    def _check_quota(self, name: str) -> None:
-        topic = self.topics.get(name)
-        if topic is not None and topic.name.persistent and not topic.closed:
-            check_quota(topic, self.host.now_ms())
-
-    def check_retention(self) -> None:
-        """Trims what was acked long ago, though nobody acks or publishes any more."""
-        self._in_turns(list(self.topics), self._check_retention)
-
-    def _check_retention(self, name: str) -> None:
-        topic = self.topics.get(name)
-        if topic is not None and topic.name.persistent and not topic.closed:
-            topic.acks_moved()
-
-    def delete_inactive(self) -> None:
-        self._in_turns(list(self.topics), self._delete_inactive)
-
-    def _delete_inactive(self, name: str) -> None:
-        topic = self.topics.get(name)
-        if topic is not None and not topic.closed and is_inactive(topic, self.host.now_ms()):
-            self.delete_topic(topic.name, force=True, delete_schema=False)

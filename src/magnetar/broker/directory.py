@@ -9,7 +9,8 @@ import json
 from typing import Final, final
 
 from magnetar.broker.auth.permissions import Permissions
-from magnetar.broker.policy import EffectivePolicies, Policies
+from magnetar.broker.effective_policies import EffectivePolicies
+from magnetar.broker.policy import Policies
 from magnetar.broker.settings import BrokerSettings
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName

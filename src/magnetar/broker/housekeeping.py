@@ -1,14 +1,11 @@
 """What policies ask of topics from time to time: expiry, quotas, deletion."""
 
-from magnetar.broker.settings import DELETE_WHEN_CAUGHT_UP
+from magnetar.broker.settings import DELETE_WHEN_CAUGHT_UP, EVICT_BACKLOG, HOLD_PRODUCERS
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
 
 __all__ = ["check_quota", "expire_old", "is_inactive"]
-
-HOLD = "producer_request_hold"
-EVICT = "consumer_backlog_eviction"
 
 
 def expire_old(topic: Topic, now_ms: int) -> None:
@@ -21,12 +18,8 @@ def expire_old(topic: Topic, now_ms: int) -> None:
 
 def _expire_before(topic: Topic, boundary: Position) -> None:
     for subscription in list(topic.subscriptions.values()):
-        if not subscription.durable or subscription.fenced or subscription.closed:
-            continue
-        target = topic.ledgers.previous(boundary)
-        following = topic.ledgers.next(subscription.cursor.mark_delete)
-        if following is not None and following <= target:
-            subscription.expire(target)
+        if subscription.durable and not subscription.fenced and not subscription.closed:
+            subscription.expire_before(boundary)
 
 
 def check_quota(topic: Topic, now_ms: int) -> None:
@@ -35,27 +28,25 @@ def check_quota(topic: Topic, now_ms: int) -> None:
     if not too_big:
         topic.blocked = None
         return
-    if policy == EVICT:
+    if policy == EVICT_BACKLOG:
         topic.blocked = None
         _evict(topic, now_ms)
         return
-    holds = policy == HOLD
     code = (
         ServerError.ProducerBlockedQuotaExceededError
-        if holds
+        if policy == HOLD_PRODUCERS
         else ServerError.ProducerBlockedQuotaExceededException
     )
     topic.blocked = BrokerError(
         code,
         f"the backlog of {topic.name} exceeds its quota: consume or clear it, or raise the quota",
     )
-    for producer in list(topic.producers.values()) + list(topic.waiting_producers):
-        topic.broker.dismiss_producer(producer)
-        topic.remove_producer(producer)
+    for producer in topic.admission.everybody():
+        topic.admission.dismiss(producer)
 
 
 def _exceeded(topic: Topic, now_ms: int) -> tuple[bool, str]:
-    slowest = _slowest(topic)
+    slowest = topic.slowest_subscription()
     policies = topic.policies
     if slowest is None:
         return False, ""
@@ -69,12 +60,6 @@ def _exceeded(topic: Topic, now_ms: int) -> tuple[bool, str]:
             if now_ms - published > policies.backlog_quota_ms:
                 return True, policies.backlog_time_policy
     return False, ""
-
-
-def _slowest(topic: Topic) -> Position | None:
-    """Of subscriptions only; the broker's own cursors are nobody's backlog."""
-    marks = [s.cursor.mark_delete for s in topic.subscriptions.values() if s.durable]
-    return min(marks) if marks else None
 
 
 def _evict(topic: Topic, now_ms: int) -> None:

@@ -13,11 +13,12 @@ from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.policy import EffectivePolicies
+from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.producer import Producer
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.subscribe_request import SubscribeRequest
 from magnetar.broker.subscription import NO_CURSOR, Subscription, answer_ack
-from magnetar.broker.topic import BEGINNING, SubscribeRequest, Topic
+from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData

@@ -55,7 +55,6 @@ class Peer:
         self.principal: Principal | None = None
         self.client_version: str = ""
         self.protocol_version: int = 0
-        self.takes_broker_metadata: bool = False
         self.writable: bool = True
         self.closed: bool = False
         self.outbox: list[bytes] = []

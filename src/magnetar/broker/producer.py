@@ -39,8 +39,6 @@ class Producer:
         *,
         epoch: int = 0,
         access_mode: int = ProducerAccessMode.Shared,
-        generated_name: bool = False,
-        encrypted: bool = False,
         metadata: dict[str, str] | None = None,
         schema_version: bytes = b"",
         connected_ms: int = 0,
@@ -50,8 +48,6 @@ class Producer:
         self.name: Final = name
         self.epoch: Final = epoch
         self.access_mode: Final = access_mode
-        self.generated_name: Final = generated_name
-        self.encrypted: Final = encrypted
         self.metadata: Final[dict[str, str]] = metadata or {}
         self.schema_version: bytes = schema_version
         self.connected_ms: Final = connected_ms
@@ -62,7 +58,6 @@ class Producer:
         self.pending: i64 = 0
         self.traffic: Final = Traffic()
         self.chunks: i64 = 0
-        self.last_sequence_id: i64 = -1
 
     def receipt(self, sequence_id: i64, highest: i64, message_id: MessageIdData) -> None:
         """Tells the client that a publish is safe."""
@@ -80,6 +75,12 @@ class Producer:
                     message=reason,
                 )
             )
+
+    def dismiss(self) -> None:
+        """Closes it from this side; its client will come back."""
+        if not self.closed:
+            self.closed = True
+            self.peer.close_producer(self.id)
 
     def break_off(self, reason: str) -> None:
         """A publish failed: what comes behind it fails too."""

@@ -123,6 +123,7 @@ class Session(Peer):
             self.fail(f"invalid bytes: {error}")
 
     def _is_closed(self) -> bool:
+        # Asked by a call, for mypy does not see that handling a command may change it.
         return self.closed
 
     def _handle(self, command: Command | UnknownCommand) -> None:
@@ -263,7 +264,6 @@ class Session(Peer):
         self._connected = True
         self.client_version = command.client_version
         self.protocol_version = min(command.protocol_version, PROTOCOL_VERSION)
-        self.takes_broker_metadata = command.feature_flags.supports_broker_entry_metadata
         self.send(
             pb.CommandConnected(
                 server_version=self._server_version,

@@ -19,8 +19,9 @@ from magnetar.broker.consumer import Consumer
 from magnetar.broker.peer import Peer, unsigned
 from magnetar.broker.schema import schema_topic
 from magnetar.broker.session_schemas import read_schema
-from magnetar.broker.subscription import KeySharedOptions, Subscription
-from magnetar.broker.topic import SubscribeRequest, Topic
+from magnetar.broker.subscribe_request import KeySharedOptions, SubscribeRequest
+from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, MagnetarError
 from magnetar.model import ConsumerType, Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData

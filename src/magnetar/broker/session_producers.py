@@ -46,7 +46,7 @@ class SessionProducers:
     def lost(self) -> None:
         """The connection is gone: its producers are too."""
         for id, producer in list(self._producers.items()):
-            self._topics[id].remove_producer(producer)
+            self._topics[id].admission.remove(producer)
         self._producers.clear()
         self._topics.clear()
 
@@ -103,29 +103,26 @@ class SessionProducers:
             version = self._broker.schemas.add_producer_schema(
                 schema_topic(topic.name), schema, policy
             )
-            generated = not command.producer_name
             producer = Producer(
                 self._peer,
                 id,
                 command.producer_name or self._broker.new_producer_name(),
                 epoch=command.epoch,
                 access_mode=command.producer_access_mode,
-                generated_name=generated or not command.user_provided_producer_name,
-                encrypted=command.encrypted,
                 metadata={item.key: item.value for item in command.metadata},
                 schema_version=version,
                 connected_ms=self._broker.host.now_ms(),
             )
             created = self._create_initial(command, topic)
             epoch = command.topic_epoch if command.HasField("topic_epoch") else None
-            admitted = topic.add_producer(producer, epoch)
+            admitted = topic.admission.add(producer, epoch)
         except (MagnetarError, ValueError) as error:
             self._peer.refuse(command.request_id, error)
             return
         before = self._producers.get(id)
         if before is not None:
             # One of another name or topic: nobody else would let go of it.
-            self._topics[id].remove_producer(before)
+            self._topics[id].admission.remove(before)
         self._closed.pop(id, None)
         self._producers[id] = producer
         self._topics[id] = topic
@@ -144,7 +141,7 @@ class SessionProducers:
             )
         else:
             self._waiting[id] = command.request_id
-            self._send_producer_success(command.request_id, producer, topic.epoch)
+            self._send_producer_success(command.request_id, producer, topic.admission.epoch)
 
     def _create_initial(self, command: pb.CommandProducer, topic: Topic) -> bool:
         """Whether a subscription had to be created for the producer."""
@@ -164,10 +161,10 @@ class SessionProducers:
             return
         if error is not None:
             self._drop_producer(int(producer.id))
-            topic.remove_producer(producer)
+            topic.admission.remove(producer)
             self._peer.refuse(request_id, error)
             return
-        self._send_producer_success(request_id, producer, topic.epoch)
+        self._send_producer_success(request_id, producer, topic.admission.epoch)
 
     def _send_producer_success(self, request_id: int, producer: Producer, epoch: int) -> None:
         topic = self._topics.get(int(producer.id))
@@ -217,7 +214,7 @@ class SessionProducers:
         request_id = command.request_id
 
         def settled(error: Exception | None) -> None:
-            topic.remove_producer(producer)
+            topic.admission.remove(producer)
             self._peer.succeed(request_id)
 
         last = self._broker.store.ticket_last if producer.pending > 0 else -1

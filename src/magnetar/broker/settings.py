@@ -21,6 +21,8 @@ __all__ = [
     "COUNT_MAX",
     "DELETE_WHEN_CAUGHT_UP",
     "DELETE_WHEN_NO_SUBSCRIPTIONS",
+    "EVICT_BACKLOG",
+    "HOLD_PRODUCERS",
     "INACTIVE_MODES",
     "INT_MAX",
     "MEBIBYTES",
@@ -64,12 +66,11 @@ MS_MAX: Final = 1 << 42
 # As bytes it still fits.
 MEBIBYTES_MAX: Final = (1 << 43) - 1
 
+# By the numbers of ConsumerType.
 SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
-BACKLOG_POLICIES: Final = (
-    "producer_request_hold",
-    "producer_exception",
-    "consumer_backlog_eviction",
-)
+HOLD_PRODUCERS: Final = "producer_request_hold"
+EVICT_BACKLOG: Final = "consumer_backlog_eviction"
+BACKLOG_POLICIES: Final = (HOLD_PRODUCERS, "producer_exception", EVICT_BACKLOG)
 DELETE_WHEN_NO_SUBSCRIPTIONS: Final = "delete_when_no_subscriptions"
 DELETE_WHEN_CAUGHT_UP: Final = "delete_when_subscriptions_caught_up"
 INACTIVE_MODES: Final = (DELETE_WHEN_NO_SUBSCRIPTIONS, DELETE_WHEN_CAUGHT_UP)
@@ -205,7 +206,7 @@ class BrokerSettings:
         ttl_check_ms: int = 300_000,
         backlog_quota_bytes: int = -1,
         backlog_quota_seconds: int = -1,
-        backlog_quota_policy: str = "producer_request_hold",
+        backlog_quota_policy: str = HOLD_PRODUCERS,
         backlog_quota_check_ms: int = 60_000,
         # Producers.
         deduplication: bool = False,

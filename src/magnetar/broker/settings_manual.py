@@ -97,7 +97,8 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         ),
         "delayed_delivery": "whether messages are held back until the time that they ask for",
         "delayed_delivery_tick_ms": (
-            "how often delayed messages are looked at; they may be late by that much, never early"
+            "shown to who asks for the policy, and without effect: delayed messages are due to "
+            "the millisecond"
         ),
         "delayed_delivery_max_ms": "the longest delay that is taken; 0 for any",
         "dispatch_round_robin_entries": (

@@ -22,45 +22,25 @@ from magnetar.ack.delta import position_key
 from magnetar.broker.commits import Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
+from magnetar.broker.dispatch.choice import make_dispatcher, suits
 from magnetar.broker.dispatch.dispatcher import Dispatcher
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.dispatch.selector import (
-    AutoSplitSelector,
-    ConsistentHashSelector,
-    Selector,
-    StickySelector,
-)
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.promise import Promise
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.properties import pack_properties
+from magnetar.broker.subscribe_request import KeySharedOptions
 from magnetar.errors import BrokerError, StorageError, UsageError
-from magnetar.model import AckType, ConsumerType, KeySharedMode, Position, ServerError
+from magnetar.model import AckType, KeySharedMode, Position, ServerError
 from magnetar.protocol import CommandAck, CommandAckResponse
 
 if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
 
-__all__ = ["KeySharedOptions", "Subscription"]
+__all__ = ["Subscription", "answer_ack", "refuse_ack"]
 
 # What the cursor of a subscription that is in memory only has for an id.
 NO_CURSOR: Final = -1
-
-
-@final
-class KeySharedOptions:
-    """What a Key_Shared consumer asks for: who chooses slots, and whether order matters."""
-
-    def __init__(
-        self,
-        mode: int = KeySharedMode.AutoSplit,
-        ranges: list[tuple[int, int]] | None = None,
-        *,
-        out_of_order: bool = False,
-    ) -> None:
-        self.mode: Final = mode
-        self.ranges: Final[list[tuple[int, int]]] = ranges or []
-        self.out_of_order: Final = out_of_order
 
 
 @final
@@ -135,7 +115,6 @@ class Subscription:
         self.last_active_ms: int = self.created_ms
         self.last_acked_ms: int = 0
         self.last_flow_ms: int = 0
-        self.last_sent_ms: int = 0
         self.last_expired_ms: int = 0
         self.last_moved_ms: int = 0
         self._told_end: bool = False
@@ -183,7 +162,7 @@ class Subscription:
         if self.dispatcher is not None:
             for consumer in self.consumers:
                 consumer.limit(self.unacked_per_consumer)
-            self.dispatcher.limits_changed()
+            self.dispatcher.changed()
 
     def look_ahead(self, consumers: int) -> int:
         """How many entries may wait in replay while new ones are read."""
@@ -241,7 +220,7 @@ class Subscription:
     def _dispatcher_for(self, type: int, options: KeySharedOptions) -> Dispatcher:
         """The present dispatcher if it suits, or a new one if nobody needs the present one."""
         present = self.dispatcher
-        if present is not None and self._suits(present, type, options):
+        if present is not None and suits(present, type, options):
             return present
         if present is not None and present.consumers:
             raise BrokerError(
@@ -251,7 +230,7 @@ class Subscription:
             )
         if present is not None:
             present.close()
-        self.dispatcher = self._make_dispatcher(type, options)
+        self.dispatcher = make_dispatcher(self, type, options)
         self._keep_type(self.dispatcher)
         return self.dispatcher
 
@@ -274,36 +253,6 @@ class Subscription:
         self.topic.host.kick()
         return ticket
 
-    def _suits(self, dispatcher: Dispatcher, type: int, options: KeySharedOptions) -> bool:
-        if isinstance(dispatcher, SingleDispatcher):
-            if type == ConsumerType.Failover:
-                return dispatcher.failover
-            return type == ConsumerType.Exclusive and not dispatcher.failover
-        if isinstance(dispatcher, KeySharedDispatcher):
-            sticky = isinstance(dispatcher.selector, StickySelector)
-            return (
-                type == ConsumerType.KeyShared
-                and sticky == (options.mode == KeySharedMode.Sticky)
-                and dispatcher.out_of_order == options.out_of_order
-            )
-        return type == ConsumerType.Shared
-
-    def _make_dispatcher(self, type: int, options: KeySharedOptions) -> Dispatcher:
-        if type == ConsumerType.Shared:
-            return SharedDispatcher(self)
-        if type == ConsumerType.KeyShared:
-            selector = self._make_selector(options)
-            return KeySharedDispatcher(self, selector, out_of_order=options.out_of_order)
-        return SingleDispatcher(self, failover=type == ConsumerType.Failover)
-
-    def _make_selector(self, options: KeySharedOptions) -> Selector:
-        settings = self.topic.settings
-        if options.mode == KeySharedMode.Sticky:
-            return StickySelector()
-        if settings.key_shared_consistent_hashing:
-            return ConsistentHashSelector(settings.key_shared_points)
-        return AutoSplitSelector()
-
     def leave(self, consumer: Consumer) -> Promise[None]:
         """Removes a consumer, when the acks that it sent are settled."""
         promise: Promise[None] = Promise()
@@ -311,10 +260,7 @@ class Subscription:
         consumer.held = True
 
         def go_on() -> None:
-            dispatcher = self.dispatcher
-            if dispatcher is not None and consumer in dispatcher.consumers:
-                self._out_before.add(consumer.out.messages, consumer.out.bytes)
-                dispatcher.remove(consumer)
+            self._remove(consumer)
             self.last_active_ms = self.topic.host.now_ms()
             if not self.durable and not self.busy:
                 self.topic.drop(self)
@@ -353,7 +299,7 @@ class Subscription:
     def resume(self) -> None:
         """A consumer can be sent to again: what it was passed over for is offered anew."""
         if self.dispatcher is not None:
-            self.dispatcher.limits_changed()
+            self.dispatcher.changed()
 
     def _when_quiet(self, callback: Callable[[], None]) -> None:
         """Calls back when all acks that came so far are settled."""
@@ -462,17 +408,16 @@ class Subscription:
 
     def expire(self, position: Position) -> Promise[None]:
         """Acks everything through a position."""
-        before = self.cursor.unacked_entries()
+        return self._move(self.cursor.plan_expire(position), expires=True)
 
-        def count(error: Exception | None) -> None:
-            self.expired.add(before - self.cursor.unacked_entries(), 0)
-            self.last_expired_ms = self.topic.host.now_ms()
+    def expire_before(self, position: Position) -> Promise[None]:
+        """The same for everything before a position."""
+        ledgers = self.topic.ledgers
+        last = ledgers.previous(position)
+        oldest = ledgers.next(self.cursor.mark_delete)
+        return self.expire(last) if oldest is not None and oldest <= last else kept(None)
 
-        promise = self._move(self.cursor.plan_expire(position))
-        promise.then(lambda done: count(None), lambda error: None)
-        return promise
-
-    def _move(self, delta: AckDelta) -> Promise[None]:
+    def _move(self, delta: AckDelta, *, expires: bool = False) -> Promise[None]:
         promise: Promise[None] = Promise()
         if self.closed or self.fenced:
             promise.fail(
@@ -481,6 +426,8 @@ class Subscription:
             return promise
 
         def settled(error: Exception | None) -> None:
+            # Not what was unacked as it was planned: acks and publishes came since.
+            unacked = self.cursor.unacked_entries()
             if error is None and not self.cursor.apply(delta):
                 error = BrokerError(
                     ServerError.ServiceNotReady, f"{self.title} was reset meanwhile"
@@ -488,6 +435,9 @@ class Subscription:
             if error is not None:
                 promise.fail(error)
                 return
+            if expires:
+                self.expired.add(unacked - self.cursor.unacked_entries(), 0)
+                self.last_expired_ms = self.topic.host.now_ms()
             self.have_moved(delta)
             promise.keep(None)
 
@@ -571,10 +521,13 @@ class Subscription:
         """Closes a consumer from this side; its client will come back."""
         consumer.closed = True
         consumer.held = True
+        self._remove(consumer)
+        consumer.tell_closed()
+
+    def _remove(self, consumer: Consumer) -> None:
         if self.dispatcher is not None and consumer in self.dispatcher.consumers:
             self._out_before.add(consumer.out.messages, consumer.out.bytes)
             self.dispatcher.remove(consumer)
-        consumer.tell_closed()
 
     def _write_then(self, delta: Delta, settled: Callable[[Exception | None], None]) -> None:
         if not self.durable or delta.empty:

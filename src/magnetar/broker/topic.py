@@ -8,11 +8,6 @@
 
 An entry is queued in the store and becomes part of the topic when it is durable; then the
 receipt goes out, and subscriptions hear of it. Nothing is delivered before.
-
-Access of producers: any number of Shared ones, or one that is alone. Who must be alone
-(Exclusive) is refused while others are there, waits for its turn (WaitForExclusive), or
-turns the others out (ExclusiveWithFencing). Each that gets the topic for itself begins an
-epoch; one of an older epoch is fenced.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -20,25 +15,26 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor, Ledgers, encode_snapshot
+from magnetar.broker.admission import Admission
 from magnetar.broker.commits import Commits, Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
 from magnetar.broker.deduplication import DUPLICATE, UNDECIDED, Deduplication
 from magnetar.broker.dispatch.selector import StickySelector
+from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.host import Host
-from magnetar.broker.policy import EffectivePolicies
 from magnetar.broker.producer import Producer
-from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.promise import Promise, broken
 from magnetar.broker.properties import pack_properties, unpack_properties
-from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.subscription import NO_CURSOR, KeySharedOptions, Subscription
+from magnetar.broker.settings import SUBSCRIPTION_TYPES, BrokerSettings
+from magnetar.broker.subscribe_request import SubscribeRequest
+from magnetar.broker.subscription import NO_CURSOR, Subscription
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import (
     ConsumerType,
     InitialPosition,
     KeySharedMode,
     Position,
-    ProducerAccessMode,
     ServerError,
     TopicName,
 )
@@ -51,37 +47,9 @@ from magnetar.storage.store import Store
 if TYPE_CHECKING:
     from magnetar.broker.broker import Broker
 
-__all__ = ["SubscribeRequest", "Topic"]
+__all__ = ["BEGINNING", "Topic"]
 
 PERSISTENCE: Final = int(ServerError.PersistenceError)
-
-
-@final
-class SubscribeRequest:
-    """What a SUBSCRIBE asks for."""
-
-    def __init__(
-        self,
-        subscription: str,
-        type: int,
-        *,
-        durable: bool = True,
-        initial_position: int = InitialPosition.Latest,
-        start: MessageIdData | None = None,
-        rollback_seconds: int = 0,
-        properties: dict[str, str] | None = None,
-        key_shared: KeySharedOptions | None = None,
-        may_create: bool = True,
-    ) -> None:
-        self.subscription: Final = subscription
-        self.type: Final = type
-        self.durable: Final = durable
-        self.initial_position: Final = initial_position
-        self.start: Final = start
-        self.rollback_seconds: Final = rollback_seconds
-        self.properties: Final[dict[str, str]] = properties or {}
-        self.key_shared: Final[KeySharedOptions] = key_shared or KeySharedOptions()
-        self.may_create: Final = may_create
 
 
 @final
@@ -116,7 +84,7 @@ class _Publish(Waiting):
         producer = self._producer
         topic = self._topic
         producer.pending -= 1
-        topic.broker.publish_settled(producer.peer, self._size)
+        topic.broker.publish_limit.settled(producer.peer, self._size)
         if error is not None:
             reason = f"the message was not stored: {error}"
             topic.publish_failed(producer, reason)
@@ -164,10 +132,6 @@ class Topic:
         self.deleted: bool = False
         # Set while the quota of its backlog is exceeded: why producers are turned away.
         self.blocked: BrokerError | None = None
-        self.producers: Final[dict[str, Producer]] = {}
-        self.waiting_producers: Final[list[Producer]] = []
-        self.exclusive: Producer | None = None
-        self.epoch: int = epoch
         self.subscriptions: Final[dict[str, Subscription]] = {}
         self.deduplication: Deduplication | None = None
         self.incoming: Final = Traffic()
@@ -180,6 +144,8 @@ class Topic:
         self._open_entries: i64 = 0
         self._fresh: bool = False
         self._trim_wanted: bool = False
+        self.admission: Final = Admission(self, epoch)
+        self.producers: Final[dict[str, Producer]] = self.admission.producers
 
     # ---- Publishing ----------------------------------------------------------
 
@@ -240,7 +206,8 @@ class Topic:
                 whole=facts.chunk_id < 0 or facts.chunk_id + 1 >= facts.chunk_count,
             )
         )
-        self.broker.publish_queued(producer.peer, size)
+        self.broker.publish_limit.queued(producer.peer, size)
+        self.host.kick()
 
     def _turn_away(self, producer: Producer, send: CommandSend) -> None:
         if self.terminated:
@@ -341,114 +308,6 @@ class Topic:
         if self.closed:
             raise BrokerError(ServerError.ServiceNotReady, f"{self.name} is unloading: try again")
 
-    # ---- Producers -----------------------------------------------------------
-
-    def add_producer(self, producer: Producer, topic_epoch: int | None) -> Promise[int]:
-        """Lets a producer in; the promise is the topic's epoch, -1 if it has none.
-
-        Kept at once, or when the topic is its own. Raises BrokerError.
-        """
-        self.require_open()
-        self.broker.require_short("producer", producer.name)
-        if self.terminated:
-            raise BrokerError(ServerError.TopicTerminatedError, f"{self.name} is terminated")
-        if self.blocked is not None:
-            raise self.blocked
-        limit = self.policies.max_producers
-        if limit > 0 and len(self.producers) >= limit and producer.name not in self.producers:
-            raise BrokerError(
-                ServerError.ProducerBusy,
-                f"{self.name} has {limit} producers, the most that it may have",
-            )
-        self._replace(producer)
-        mode = producer.access_mode
-        if topic_epoch is not None and topic_epoch < self.epoch:
-            raise BrokerError(
-                ServerError.ProducerFenced,
-                f"another producer has {self.name} for itself since (epoch {self.epoch})",
-            )
-        if mode == ProducerAccessMode.Shared:
-            self._require_nobody_alone()
-        elif mode == ProducerAccessMode.ExclusiveWithFencing:
-            for other in list(self.producers.values()) + list(self.waiting_producers):
-                self.broker.dismiss_producer(other)
-            self._fence_all()
-        elif self.producers or self.exclusive is not None:
-            if mode == ProducerAccessMode.Exclusive:
-                raise BrokerError(
-                    ServerError.ProducerFenced,
-                    f"{self.name} has other producers: close them, or use WaitForExclusive",
-                )
-            producer.ready = False
-            self.waiting_producers.append(producer)
-            return Promise()
-        self._admit(producer)
-        return kept(self.epoch)
-
-    def _replace(self, producer: Producer) -> None:
-        """A producer that comes back takes the place of its old self."""
-        selves = [waiting for waiting in self.waiting_producers if waiting.name == producer.name]
-        if producer.name in self.producers:
-            selves.append(self.producers[producer.name])
-        for old in selves:
-            same = old.peer is producer.peer and old.id == producer.id
-            if not old.peer.closed and not (same and producer.epoch > old.epoch):
-                raise BrokerError(
-                    ServerError.ProducerBusy,
-                    f"{self.name} has a producer named {producer.name!r}: choose another name",
-                )
-            self.remove_producer(old)
-
-    def _require_nobody_alone(self) -> None:
-        holder = self.exclusive
-        if holder is None and self.waiting_producers:
-            holder = self.waiting_producers[0]
-        if holder is not None:
-            raise BrokerError(
-                ServerError.ProducerBusy,
-                f"producer {holder.name!r} has {self.name} for itself, or waits for that",
-            )
-
-    def _fence_all(self) -> None:
-        self.producers.clear()
-        self.waiting_producers.clear()
-        self.exclusive = None
-
-    def _admit(self, producer: Producer) -> None:
-        if producer.access_mode != ProducerAccessMode.Shared:
-            self.epoch += 1
-            try:
-                self.broker.save_topic(self)
-            except StorageError:
-                self.epoch -= 1
-                raise
-            self.exclusive = producer
-        producer.ready = True
-        self.producers[producer.name] = producer
-        self.last_active_ms = self.host.now_ms()
-
-    def remove_producer(self, producer: Producer) -> None:
-        """The producer is gone; the next in line may have the topic."""
-        producer.closed = True
-        if producer in self.waiting_producers:
-            self.waiting_producers.remove(producer)
-            return
-        if self.producers.get(producer.name) is not producer:
-            return
-        del self.producers[producer.name]
-        self.last_active_ms = self.host.now_ms()
-        if self.exclusive is producer:
-            self.exclusive = None
-        while self.waiting_producers and not self.producers:
-            following = self.waiting_producers.pop(0)
-            try:
-                self._admit(following)
-            except StorageError as error:
-                self.host.warn(f"producer {following.name!r} of {self.name}: {error}")
-                self.broker.dismiss_producer(following)
-            else:
-                self.broker.producer_ready(self, following)
-
     # ---- Subscriptions -------------------------------------------------------
 
     def subscribe(self, request: SubscribeRequest, consumer: Consumer) -> Promise[Subscription]:
@@ -488,7 +347,7 @@ class Topic:
 
     def _check_subscribe(self, request: SubscribeRequest) -> None:
         self.require_open()
-        type_name = TYPE_NAMES[request.type]
+        type_name = SUBSCRIPTION_TYPES[request.type]
         if type_name not in self.policies.subscription_types:
             raise BrokerError(
                 ServerError.NotAllowedError,
@@ -517,16 +376,29 @@ class Topic:
             )
 
     def _create_for(self, request: SubscribeRequest) -> Subscription:
-        if not request.durable:
-            return self._create_in_memory(request)
+        mark_delete = self._start_of(request)
+        if request.durable:
+            return self.create_subscription(request.subscription, mark_delete, request.properties)
+        cursor = Cursor(self.ledgers, mark_delete)
+        subscription = Subscription(
+            self, request.subscription, cursor, NO_CURSOR, request.properties
+        )
+        self.subscriptions[request.subscription] = subscription
+        return subscription
+
+    def _start_of(self, request: SubscribeRequest) -> Position:
+        """Where a new subscription begins: the last position that it does not want."""
+        start = None if request.durable else request.start
         if request.rollback_seconds > 0:
             since = self.host.now_ms() - request.rollback_seconds * 1000
-            start = self.ledgers.previous(self.position_at(since))
-        elif request.initial_position == InitialPosition.Earliest:
-            start = BEGINNING
-        else:
-            start = self.ledgers.last()
-        return self.create_subscription(request.subscription, start, request.properties)
+            return self.ledgers.previous(self.position_at(since))
+        if start is None:
+            earliest = request.initial_position == InitialPosition.Earliest
+            return BEGINNING if earliest else self.ledgers.last()
+        if start.ledger_id < 0:
+            return BEGINNING
+        # One back: the entry may be a batch, and the client drops what it does not want.
+        return min(Position(start.ledger_id, start.entry_id - 1), self.ledgers.last())
 
     def create_subscription(
         self, name: str, mark_delete: Position, properties: dict[str, str]
@@ -555,26 +427,6 @@ class Topic:
         subscription.created(self.store.ticket_last)
         self.subscriptions[name] = subscription
         self.last_active_ms = self.host.now_ms()
-        return subscription
-
-    def _create_in_memory(self, request: SubscribeRequest) -> Subscription:
-        start = request.start
-        if request.rollback_seconds > 0:
-            since = self.host.now_ms() - request.rollback_seconds * 1000
-            mark_delete = self.ledgers.previous(self.position_at(since))
-        elif start is None:
-            earliest = request.initial_position == InitialPosition.Earliest
-            mark_delete = BEGINNING if earliest else self.ledgers.last()
-        elif start.ledger_id < 0:
-            mark_delete = BEGINNING
-        else:
-            # One back: the entry may be a batch, and the client drops what it does not want.
-            mark_delete = min(Position(start.ledger_id, start.entry_id - 1), self.ledgers.last())
-        cursor = Cursor(self.ledgers, mark_delete)
-        subscription = Subscription(
-            self, request.subscription, cursor, NO_CURSOR, request.properties
-        )
-        self.subscriptions[request.subscription] = subscription
         return subscription
 
     def load_subscriptions(self) -> None:
@@ -697,9 +549,15 @@ class Topic:
 
     def slowest(self) -> Position | None:
         """The mark-delete position that everything before may go by; None without cursors."""
+        slowest = self.slowest_subscription()
+        if self.deduplication is None:
+            return slowest
+        own = self.deduplication.position
+        return own if slowest is None else min(slowest, own)
+
+    def slowest_subscription(self) -> Position | None:
+        """That of subscriptions only; the broker's own cursors are nobody's backlog."""
         marks = [s.cursor.mark_delete for s in self.subscriptions.values() if s.durable]
-        if self.deduplication is not None:
-            marks.append(self.deduplication.position)
         return min(marks) if marks else None
 
     # ---- Trimming ------------------------------------------------------------
@@ -708,7 +566,7 @@ class Topic:
         """Ledgers may have become free."""
         if not self._trim_wanted and len(self.ledgers_ids()) > 1:
             self._trim_wanted = True
-            self.broker.trim_later(self)
+            self.broker.upkeep.trim_later(self)
 
     def ledgers_ids(self) -> list[int]:
         return self.store.log.state.topics[self.id].ledger_ids if self.stored else []
@@ -750,9 +608,7 @@ class Topic:
             except StorageError:
                 self.terminated = False
                 raise
-            for producer in list(self.producers.values()) + list(self.waiting_producers):
-                self.broker.dismiss_producer(producer)
-            self._fence_all()
+            self.admission.dismiss_all()
             self.refresh()
         return self.ledgers.last()
 
@@ -760,8 +616,8 @@ class Topic:
         """Closes producers and subscriptions; done when all that is on its way is settled."""
         promise: Promise[None] = Promise()
         self.closed = True
-        for producer in list(self.producers.values()) + list(self.waiting_producers):
-            self.broker.dismiss_producer(producer)
+        for producer in self.admission.everybody():
+            producer.dismiss()
         for subscription in list(self.subscriptions.values()):
             subscription.close()
         if self.deduplication is not None and not self.deleted:
@@ -773,7 +629,7 @@ class Topic:
     @property
     def idle(self) -> bool:
         """Whether nobody is connected."""
-        if self.producers or self.waiting_producers:
+        if self.admission.everybody():
             return False
         for subscription in self.subscriptions.values():
             if subscription.busy:
@@ -784,9 +640,3 @@ class Topic:
 BEGINNING: Final = Position(-1, -1)
 # Cursors of the broker's own begin so; no subscription may.
 INTERNAL: Final = "pulsar."
-TYPE_NAMES: Final[dict[int, str]] = {
-    ConsumerType.Exclusive: "Exclusive",
-    ConsumerType.Shared: "Shared",
-    ConsumerType.Failover: "Failover",
-    ConsumerType.KeyShared: "Key_Shared",
-}

@@ -74,7 +74,7 @@ class Dispatcher:
         """The consumer has room for so many more."""
         consumer.permits += permits
         consumer.last_flow_ms = self.host.now_ms()
-        self.pump()
+        self.changed()
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         """The consumer wants these again, or everything that it holds if the list is empty."""
@@ -83,8 +83,11 @@ class Dispatcher:
     def acked(self, keys: list[int]) -> None:
         """Something of these entries was acked, and is durable."""
 
-    def limits_changed(self) -> None:
-        """Limits on unacked messages are others now, or a slow peer reads again."""
+    def changed(self) -> None:
+        """What could not be delivered before may be possible now.
+
+        There are more permits, other limits on unacked messages, or a slow peer reads again.
+        """
         self.pump()
 
     def passed(self) -> None:

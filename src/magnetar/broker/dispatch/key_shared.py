@@ -92,7 +92,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self.selector.remove(consumer.key)
         super().remove(consumer)
         self._reindex()
-        self._changed()
+        self.changed()
 
     def _reindex(self) -> None:
         """Owners changed: every slot that waits is looked at again."""

@@ -6,8 +6,8 @@ consumer, or acked. `Replay` holds these entries for a Shared subscription. `Key
 holds them for Key_Shared, where an entry must not overtake an earlier one of its slot, and
 where a slot that nobody may have now is passed over as a whole.
 
-`Redeliveries` counts per entry how often a consumer gave it back. The counts live as long
-as the entries are neither acked nor skipped, or as the subscription has consumers.
+`Redeliveries` counts per entry how often a consumer gave it back. A count lives until its
+entry is acked or skipped, whether there are consumers or not.
 
 Entries are position keys (see `ack/delta.py`), which are never negative. All operations
 take a time that grows at most with the logarithm of the number of entries, and with the

@@ -83,7 +83,7 @@ class SharedDispatcher(Dispatcher):
         consumer.limit(self.subscription.unacked_per_consumer)
         self.consumers.append(consumer)
         self.consumers.sort(key=lambda c: c.priority)
-        self._changed()
+        self.changed()
 
     def remove(self, consumer: Consumer) -> None:
         if consumer not in self.consumers:
@@ -97,18 +97,9 @@ class SharedDispatcher(Dispatcher):
             self._give_back(key, slot, consumer)
         if not self.consumers:
             self.rewind()
-        self._changed()
+        self.changed()
 
-    def flow(self, consumer: Consumer, permits: i64) -> None:
-        consumer.permits += permits
-        consumer.last_flow_ms = self.host.now_ms()
-        self._changed()
-
-    def limits_changed(self) -> None:
-        self._changed()
-
-    def _changed(self) -> None:
-        """What could not be delivered before may be possible now."""
+    def changed(self) -> None:
         if self._offered > 0:
             self._offered = 0
             if self.reading and self._source == REPLAY:
@@ -124,7 +115,7 @@ class SharedDispatcher(Dispatcher):
                 del self.owners[key]
                 self.redeliveries.bump(key)
                 self._give_back(key, slot, consumer)
-        self._changed()
+        self.changed()
 
     def _give_back(self, key: int, slot: int, consumer: Consumer) -> None:
         """The entry is nobody's; it waits for its next delivery."""
@@ -153,7 +144,7 @@ class SharedDispatcher(Dispatcher):
                 self._forget(key)
         if len(self.delayed) < delayed:
             self._set_alarm()
-        self._changed()
+        self.changed()
 
     def _let_go(self, slot: int, consumer: Consumer) -> None:
         """A consumer has acked the whole of an entry of this slot."""

@@ -107,12 +107,6 @@ class SingleDispatcher(Dispatcher):
                 return consumer
         raise AssertionError("the active consumer is none of those there are")
 
-    def flow(self, consumer: Consumer, permits: i64) -> None:
-        consumer.permits += permits
-        consumer.last_flow_ms = self.host.now_ms()
-        if consumer is self.active:
-            self.pump()
-
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         if consumer is not self.active:
             return

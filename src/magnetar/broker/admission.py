@@ -1,0 +1,151 @@
+"""Who may publish to a topic: any number of Shared producers, or one that is alone.
+
+| access mode          | while others are there                   |
+|----------------------|------------------------------------------|
+| Shared               | refused, if one is alone or waits for it |
+| Exclusive            | refused                                  |
+| WaitForExclusive     | waits for its turn                       |
+| ExclusiveWithFencing | turns them out                           |
+
+Each that gets the topic for itself begins an epoch; one of an older epoch is fenced.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from magnetar.broker.producer import Producer
+from magnetar.broker.promise import Promise, kept
+from magnetar.errors import BrokerError, StorageError
+from magnetar.model import ProducerAccessMode, ServerError
+
+if TYPE_CHECKING:
+    from magnetar.broker.topic import Topic
+
+__all__ = ["Admission"]
+
+
+@final
+class Admission:
+    """See the module."""
+
+    def __init__(self, topic: "Topic", epoch: int) -> None:
+        self._topic: Final = topic
+        # By name; and those that wait, the next one first.
+        self.producers: Final[dict[str, Producer]] = {}
+        self.waiting: Final[list[Producer]] = []
+        self.epoch: int = epoch
+
+    def everybody(self) -> list[Producer]:
+        """Those that may publish, and those that wait."""
+        return [*self.producers.values(), *self.waiting]
+
+    def add(self, producer: Producer, topic_epoch: int | None) -> Promise[int]:
+        """Lets a producer in; the promise is the topic's epoch, -1 if it has none.
+
+        Kept at once, or when the topic is its own. Raises BrokerError.
+        """
+        self._check(producer)
+        self._replace(producer)
+        mode = producer.access_mode
+        if topic_epoch is not None and topic_epoch < self.epoch:
+            raise BrokerError(
+                ServerError.ProducerFenced,
+                f"another producer has {self._topic.name} for itself since (epoch {self.epoch})",
+            )
+        if mode == ProducerAccessMode.Shared:
+            self._require_nobody_alone()
+        elif mode == ProducerAccessMode.ExclusiveWithFencing:
+            self.dismiss_all()
+        elif self.producers:
+            if mode == ProducerAccessMode.Exclusive:
+                raise BrokerError(
+                    ServerError.ProducerFenced,
+                    f"{self._topic.name} has other producers: close them, or use WaitForExclusive",
+                )
+            producer.ready = False
+            self.waiting.append(producer)
+            return Promise()
+        self._admit(producer)
+        return kept(self.epoch)
+
+    def _check(self, producer: Producer) -> None:
+        topic = self._topic
+        topic.require_open()
+        topic.broker.require_short("producer", producer.name)
+        if topic.terminated:
+            raise BrokerError(ServerError.TopicTerminatedError, f"{topic.name} is terminated")
+        if topic.blocked is not None:
+            raise topic.blocked
+        limit = topic.policies.max_producers
+        if limit > 0 and len(self.producers) >= limit and producer.name not in self.producers:
+            raise BrokerError(
+                ServerError.ProducerBusy,
+                f"{topic.name} has {limit} producers, the most that it may have",
+            )
+
+    def _replace(self, producer: Producer) -> None:
+        """A producer that comes back takes the place of its old self."""
+        for old in self.everybody():
+            if old.name != producer.name:
+                continue
+            same = old.peer is producer.peer and old.id == producer.id
+            if not old.peer.closed and not (same and producer.epoch > old.epoch):
+                raise BrokerError(
+                    ServerError.ProducerBusy,
+                    f"{self._topic.name} has a producer named {producer.name!r}: choose another "
+                    "name",
+                )
+            self.remove(old)
+
+    def _require_nobody_alone(self) -> None:
+        for other in self.everybody():
+            if other.access_mode != ProducerAccessMode.Shared:
+                raise BrokerError(
+                    ServerError.ProducerBusy,
+                    f"producer {other.name!r} has {self._topic.name} for itself, or waits for that",
+                )
+
+    def _admit(self, producer: Producer) -> None:
+        topic = self._topic
+        if producer.access_mode != ProducerAccessMode.Shared:
+            self.epoch += 1
+            try:
+                topic.broker.save_topic(topic)
+            except StorageError:
+                self.epoch -= 1
+                raise
+        producer.ready = True
+        self.producers[producer.name] = producer
+        topic.last_active_ms = topic.host.now_ms()
+
+    def remove(self, producer: Producer) -> None:
+        """The producer is gone; the next in line may have the topic."""
+        producer.closed = True
+        if producer in self.waiting:
+            self.waiting.remove(producer)
+            return
+        if self.producers.get(producer.name) is not producer:
+            return
+        topic = self._topic
+        del self.producers[producer.name]
+        topic.last_active_ms = topic.host.now_ms()
+        while self.waiting and not self.producers:
+            following = self.waiting.pop(0)
+            try:
+                self._admit(following)
+            except StorageError as error:
+                topic.host.warn(f"producer {following.name!r} of {topic.name}: {error}")
+                following.dismiss()
+            else:
+                following.peer.producer_ready(following.id, self.epoch)
+
+    def dismiss(self, producer: Producer) -> None:
+        """Turns a producer out; its client will come back."""
+        producer.dismiss()
+        self.remove(producer)
+
+    def dismiss_all(self) -> None:
+        """Turns everybody out, and nobody has the topic then."""
+        for producer in self.everybody():
+            producer.dismiss()
+        self.producers.clear()
+        self.waiting.clear()

@@ -1,0 +1,34 @@
+"""The JSON of schema definitions, which clients write: read with care, and refused by reason."""
+
+import json
+
+from magnetar.errors import BrokerError
+from magnetar.model.enums import ServerError
+
+__all__ = ["dump_json", "load_json", "load_object", "refusal"]
+
+
+def refusal(reason: str) -> BrokerError:
+    """A definition that is not valid, or a change that is not: the wire has one code."""
+    return BrokerError(ServerError.IncompatibleSchema, reason)
+
+
+def load_json(data: bytes) -> object:
+    try:
+        found: object = json.loads(data.decode())
+    except ValueError as error:
+        raise refusal(f"the schema definition is not JSON: {error}") from error
+    except RecursionError:
+        raise refusal("the schema definition is nested too deep: flatten it") from None
+    return found
+
+
+def load_object(data: bytes, noun: str) -> dict[str, object]:
+    found = load_json(data)
+    if not isinstance(found, dict):
+        raise refusal(f"{noun} is not a JSON object: write it in braces")
+    return found
+
+
+def dump_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,52 @@
+"""What a client asks for when it subscribes."""
+
+from typing import Final, final
+
+from magnetar.model import InitialPosition, KeySharedMode
+from magnetar.model.message_id_data import MessageIdData
+
+__all__ = ["KeySharedOptions", "SubscribeRequest"]
+
+
+@final
+class KeySharedOptions:
+    """What a Key_Shared consumer asks for: who chooses slots, and whether order matters."""
+
+    def __init__(
+        self,
+        mode: int = KeySharedMode.AutoSplit,
+        ranges: list[tuple[int, int]] | None = None,
+        *,
+        out_of_order: bool = False,
+    ) -> None:
+        self.mode: Final = mode
+        self.ranges: Final[list[tuple[int, int]]] = ranges or []
+        self.out_of_order: Final = out_of_order
+
+
+@final
+class SubscribeRequest:
+    """What a SUBSCRIBE asks for."""
+
+    def __init__(
+        self,
+        subscription: str,
+        type: int,
+        *,
+        durable: bool = True,
+        initial_position: int = InitialPosition.Latest,
+        start: MessageIdData | None = None,
+        rollback_seconds: int = 0,
+        properties: dict[str, str] | None = None,
+        key_shared: KeySharedOptions | None = None,
+        may_create: bool = True,
+    ) -> None:
+        self.subscription: Final = subscription
+        self.type: Final = type
+        self.durable: Final = durable
+        self.initial_position: Final = initial_position
+        self.start: Final = start
+        self.rollback_seconds: Final = rollback_seconds
+        self.properties: Final[dict[str, str]] = properties or {}
+        self.key_shared: Final[KeySharedOptions] = key_shared or KeySharedOptions()
+        self.may_create: Final = may_create

@@ -1,0 +1,227 @@
+"""The work that nobody asks for: what falls due is done in its time, a few topics at once.
+
+| every                    | what                                                            |
+|--------------------------|-----------------------------------------------------------------|
+| `MAINTAIN_MS`            | trims topics, takes snapshots of cursors, tidies the store      |
+| `RATE_INTERVAL_MS`       | reckons rates                                                   |
+| `ttl_check_ms`           | lets messages expire                                            |
+| `backlog_quota_check_ms` | checks quotas                                                   |
+| `INACTIVE_CHECK_MS`      | deletes topics that nobody uses                                 |
+| `RETENTION_CHECK_MS`     | looks for what was acked long ago, though nobody acks any more  |
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from magnetar.ack import snapshot_slices
+from magnetar.broker.counters import RATE_INTERVAL_MS
+from magnetar.broker.host import Host
+from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
+from magnetar.broker.topic import Topic
+from magnetar.errors import BrokerError, StorageError
+from magnetar.model import Position, TopicName
+from magnetar.storage.store import Store
+
+if TYPE_CHECKING:
+    from magnetar.broker.broker import Broker
+
+__all__ = ["Upkeep"]
+
+MAINTAIN_MS: Final = 1000
+INACTIVE_CHECK_MS: Final = 10_000
+# Acked ledgers whose time is over are looked for so often; Pulsar's default too.
+RETENTION_CHECK_MS: Final = 120_000
+# So many topics are looked after at once. With 10,000 of them nobody waits for all.
+TURN_TOPICS: Final = 50
+NOTHING: Final = Position(0, -1)
+
+
+@final
+class Upkeep:
+    """See the module."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker: Final = broker
+        self._host: Final[Host] = broker.host
+        self._store: Final[Store] = broker.store
+        # Those that are loaded.
+        self._topics: Final[dict[str, Topic]] = broker.topics
+        self._to_trim: list[Topic] = []
+        # Cursors whose snapshot is being written.
+        self._snapshots: Final[set[int]] = set()
+        self._stopped: bool = False
+
+    def start(self) -> None:
+        """Begins the regular work."""
+        self._store.ask_consumed(self._consumed)
+        self._every(MAINTAIN_MS, self.maintain)
+        self._every(RATE_INTERVAL_MS, self.tick_rates)
+        self._every(self._broker.settings.ttl_check_ms, self.expire)
+        self._every(self._broker.settings.backlog_quota_check_ms, self.check_quotas)
+        self._every(INACTIVE_CHECK_MS, self.delete_inactive)
+        self._every(RETENTION_CHECK_MS, self.check_retention)
+
+    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        def again() -> None:
+            if not self._stopped:
+                self._host.call_later(interval_ms, again)
+                work()
+
+        self._host.call_later(interval_ms, again)
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def trim_later(self, topic: Topic) -> None:
+        """Ledgers of the topic may have become free."""
+        self._to_trim.append(topic)
+
+    def maintain(self) -> None:
+        """Trims topics, takes snapshots of cursors, and lets the store tidy up."""
+        to_trim = self._to_trim
+        self._to_trim = []
+        self._in_turns([str(topic.name) for topic in to_trim], self._trim)
+        self._snapshot_cursors()
+        self._maintain_store()
+
+    def _in_turns(self, names: list[str], work: Callable[[str], None]) -> None:
+        """Does something for each of these topics: a few now, and others have their turn."""
+        names.reverse()
+
+        def step() -> None:
+            for _ in range(min(TURN_TOPICS, len(names))):
+                work(names.pop())
+            if names and not self._stopped:
+                self._host.call_soon(step)
+
+        step()
+
+    def _trim(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is None:
+            return
+        try:
+            topic.trim()
+        except StorageError as error:
+            self._host.warn(f"{name} was not trimmed: {error}")
+
+    def _maintain_store(self) -> None:
+        if not self._stopped and self._store.maintain():
+            self._host.call_soon(self._maintain_store)
+        self._host.kick()
+
+    def _consumed(self, topic_id: int) -> Position | None:
+        """Up to where nobody will read a topic again, as far as is known."""
+        topic = self._topics.get(self._store.log.state.topics[topic_id].name)
+        if topic is None or topic.policies.retention_time_ms or topic.policies.retention_size_bytes:
+            return NOTHING
+        return topic.slowest()
+
+    def _snapshot_cursors(self) -> None:
+        for cursor_id in self._store.cursors_due():
+            if cursor_id in self._snapshots:
+                continue  # on a slow disk it takes longer than until we look again
+            state = self._store.log.state.cursors[cursor_id]
+            name = self._store.log.state.topics[state.topic_id].name
+            topic = self._topics.get(name)
+            if topic is None:
+                continue
+            for subscription in topic.subscriptions.values():
+                if subscription.cursor_id == cursor_id:
+                    self._snapshot(cursor_id, topic, subscription.name)
+
+    def _snapshot(self, cursor_id: int, topic: Topic, name: str) -> None:
+        """Writes a snapshot slice by slice, with others' turns in between."""
+        cursor = topic.subscriptions[name].cursor
+        writer = self._store.begin_snapshot(cursor_id)
+        slices = snapshot_slices(cursor)
+        waiting: list[bytes] = []
+        self._snapshots.add(cursor_id)
+
+        def written(error: Exception | None) -> None:
+            self._snapshots.discard(cursor_id)
+
+        def step() -> None:
+            part = next(slices, None)
+            try:
+                if waiting:
+                    writer.add(waiting.pop(), last=part is None)
+                    self._host.kick()
+            except StorageError as error:
+                self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
+                self._snapshots.discard(cursor_id)
+                return
+            if part is not None:
+                waiting.append(part)
+                self._host.call_soon(step)
+            else:
+                self._broker.commits.when(self._store.ticket_last, written)
+
+        step()
+
+    def tick_rates(self) -> None:
+        self._in_turns(list(self._topics), self._tick)
+
+    def _tick(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is None:
+            return
+        seconds = RATE_INTERVAL_MS / 1000
+        topic.incoming.tick(seconds)
+        for producer in topic.producers.values():
+            producer.traffic.tick(seconds)
+        for subscription in topic.subscriptions.values():
+            subscription.expired.tick(seconds)
+            for consumer in subscription.consumers:
+                consumer.out.tick(seconds)
+                consumer.redelivered.tick(seconds)
+                consumer.acked.tick(seconds)
+
+    def expire(self) -> None:
+        """Acks messages that are older than their topic's policy allows."""
+        self._in_turns(list(self._broker.topic_ids), self._expire)
+
+    def _expire(self, name: str) -> None:
+        topic = self._if_wanted(name)
+        if topic is not None:
+            expire_old(topic, self._host.now_ms())
+
+    def _if_wanted(self, name: str) -> Topic | None:
+        """The topic if it is loaded, or if a policy wants something of it."""
+        topic = self._topics.get(name)
+        if topic is not None:
+            return None if topic.closed else topic
+        parsed = TopicName.parse(name)
+        policies = self._broker.directory.effective(parsed)
+        if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
+            return None
+        try:
+            return self._broker.find(parsed)
+        except BrokerError as error:
+            self._host.warn(str(error))
+            return None
+
+    def check_quotas(self) -> None:
+        self._in_turns(list(self._topics), self._check_quota)
+
+    def _check_quota(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None and topic.name.persistent and not topic.closed:
+            check_quota(topic, self._host.now_ms())
+
+    def check_retention(self) -> None:
+        """Trims what was acked long ago, though nobody acks or publishes any more."""
+        self._in_turns(list(self._topics), self._check_retention)
+
+    def _check_retention(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None and topic.name.persistent and not topic.closed:
+            topic.acks_moved()
+
+    def delete_inactive(self) -> None:
+        self._in_turns(list(self._topics), self._delete_inactive)
+
+    def _delete_inactive(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None and not topic.closed and is_inactive(topic, self._host.now_ms()):
+            self._broker.delete_topic(topic.name, force=True, delete_schema=False)

@@ -1,0 +1,23 @@
+"""What waits for the journal is settled in order, each by an outcome of its own."""
+
+import pytest
+from support.world import FULL
+
+from magnetar.broker.commits import Commits
+from magnetar.storage.journal import Outcome
+
+
+def test_one_that_fails_when_it_is_settled_does_not_spoil_the_others() -> None:
+    """I1: what is left in the queue would be told of an outcome that is not its own."""
+    commits = Commits()
+    told: list[Exception | None] = []
+
+    def fail(error: Exception | None) -> None:
+        raise ValueError("a mistake")
+
+    commits.when(0, fail)
+    commits.when(1, told.append)
+    with pytest.raises(ValueError, match="a mistake"):
+        commits.take(Outcome(0, 2, FULL))
+    assert told == [FULL]
+    assert len(commits) == 0
