@@ -115,3 +115,12 @@ def test_ledgers_only_grow_and_only_the_oldest_goes() -> None:
     ledgers.remove(5)
     assert ledgers.entry_count(5) == -1
     assert ledgers.was_trimmed(5)
+
+
+def test_a_topic_without_ledgers_can_be_told_which_ones_it_had() -> None:
+    ledgers = Ledgers()
+    assert not ledgers.was_trimmed(7)
+    ledgers.trimmed_through(7)
+    ledgers.trimmed_through(3)
+    assert ledgers.was_trimmed(7)
+    assert not ledgers.was_trimmed(8)

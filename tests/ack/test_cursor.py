@@ -400,7 +400,34 @@ def test_holes_and_partly_acked_batches_are_listed_in_order() -> None:
     cursor = topic.cursor()
     ack(cursor, partly(9, 1, 3), *[entry(5, e) for e in (8, 2, 3, 4)], entry(9, 0), partly(5, 1, 0))
     assert list(cursor.acked_runs()) == [Run(5, 2, 5), Run(5, 8, 9), Run(9, 0, 1)]
+    assert cursor.acked_run_count() == 3
     assert list(cursor.partly_acked()) == [(Position(5, 1), 1, 4), (Position(9, 1), 8, 4)]
+
+
+def test_partly_acked_batches_are_listed_from_a_position_on() -> None:
+    ledgers = Ledgers()
+    for ledger_id in (5, 7, 9):
+        ledgers.add(ledger_id, 10)
+    cursor = Cursor(ledgers, Position(5, -1))
+    assert cursor.last_touched() is None
+    inside = [(5, 2), (5, 4), (9, 0), (9, 3)]
+    ids = [message(ledger, entry_id, 0, 2) for ledger, entry_id in inside]
+    ids.append(entry(7, 1))
+    cursor.apply(cursor.plan_messages(ids))
+
+    def from_on(start: Position | None) -> list[tuple[int, int]]:
+        return [(p.ledger_id, p.entry_id) for p, left, size in cursor.partly_acked(start)]
+
+    assert from_on(None) == from_on(Position(-1, -1)) == from_on(Position(5, 2)) == inside
+    assert from_on(Position(5, 3)) == inside[1:]
+    assert from_on(Position(5, 5)) == from_on(Position(7, 0)) == inside[2:]
+    assert from_on(Position(9, 1)) == inside[3:]
+    assert from_on(Position(9, 4)) == []
+    assert cursor.last_touched() == Position(9, 3)
+    cursor.apply(cursor.plan_messages([entry(9, 8)]))
+    assert cursor.last_touched() == Position(9, 8)
+    cursor.apply(cursor.plan_clear())
+    assert cursor.last_touched() is None
 
 
 def test_many_acks_in_a_ledger_are_kept_as_runs() -> None:

@@ -9,16 +9,15 @@ from ack.topic_model import Topic, ack, ack_through, entry, partly, topic_of
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
+from support.untraced import untraced
 
 from magnetar.ack import BatchSizes, Cursor, Ledgers
-from magnetar.ack.cursor_info import (
-    CursorInfo,
-    cursor_to_info,
+from magnetar.ack.cursor_info import CursorInfo, cursor_to_info, info_to_cursor
+from magnetar.ack.cursor_info_codec import (
     decode_managed_cursor_info,
     decode_position_info,
     encode_managed_cursor_info,
     encode_position_info,
-    info_to_cursor,
     is_managed_cursor_info,
 )
 from magnetar.errors import BatchIndexError, CorruptAckError, NoSuchEntryError
@@ -354,11 +353,12 @@ def test_a_cursor_whose_state_is_in_a_ledger_is_refused() -> None:
 
 def test_a_million_ranges_are_no_limit_nor_is_a_ledger_of_millions_of_entries() -> None:
     one = encode_position_info(CursorInfo(Position(5, 1), ((Position(5, 2), Position(5, 3)),)))[4:]
-    assert len(decode_position_info(START + one * 300_000).ranges) == 300_000
     words = b"\x08\x05" + b"\x10\x01" * 300_000
     size = len(words)
     length = bytes((size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14))
-    found = decode_position_info(START + b"\x32" + length + words).ranges
+    with untraced():
+        assert len(decode_position_info(START + one * 300_000).ranges) == 300_000
+        found = decode_position_info(START + b"\x32" + length + words).ranges
     assert found[-1] == (Position(5, 64 * 299_999 - 1), Position(5, 64 * 299_999))
 
 

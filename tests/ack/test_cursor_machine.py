@@ -299,7 +299,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 CursorMachine.TestCase.settings = settings(
-    max_examples=max(300, settings().max_examples),
+    max_examples=min(6 * settings().max_examples, 5000),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -1,27 +1,20 @@
 """What an ack_set without any bit means, which differs from one that is absent."""
 
 import pytest
+from support.plain import parsed
+from support.strategies import frame
 
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import CommandAck, CommandMessage, Connection, encode
+from magnetar.protocol import CommandAck, CommandMessage, encode
 from magnetar.protocol import pulsar_pb2 as pb
-
-
-def parse(command: pb.BaseCommand) -> object:
-    body = command.SerializeToString()
-    connection = Connection()
-    connection.receive_data(
-        (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
-    )
-    return connection.next_command()
 
 
 def test_words_of_zero_say_that_everything_is_acked() -> None:
     message_id = pb.MessageIdData(ledgerId=1, entryId=2)
     message = pb.CommandMessage(consumer_id=1, message_id=message_id, ack_set=[0, 0])
-    parsed = parse(pb.BaseCommand(type=9, message=message))
-    assert isinstance(parsed, CommandMessage)
-    assert parsed.ack_set == 0
+    command = parsed(frame(9, message.SerializeToString()))
+    assert isinstance(command, CommandMessage)
+    assert command.ack_set == 0
 
 
 def test_an_ack_of_all_indexes_is_written_as_one_of_the_entry() -> None:

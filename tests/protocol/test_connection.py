@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.plain import describe
+from support.plain import describe, parsed
 from support.strategies import COMMANDS, cuts, frame, frames, messages, mutations
 
 from magnetar.errors import LocalProtocolError, RemoteProtocolError
@@ -179,18 +179,10 @@ FUTURE = {
 
 @pytest.mark.parametrize("stream", FUTURE.values(), ids=FUTURE)
 def test_fields_of_versions_to_come_are_passed_over(stream: bytes) -> None:
-    connection = Connection()
-    connection.receive_data(stream)
-    command = connection.next_command()
+    command = parsed(stream)
     assert command is not None
     assert not isinstance(command, UnknownCommand)
-    assert describe(command) == describe(parsed_again(encode(command)))
-
-
-def parsed_again(stream: bytes) -> object:
-    connection = Connection()
-    connection.receive_data(stream)
-    return connection.next_command()
+    assert describe(command) == describe(parsed(encode(command)))
 
 
 def size(n: int) -> bytes:
@@ -297,20 +289,15 @@ def test_the_limit_follows_what_the_broker_says() -> None:
     send = connection.next_command()
     assert isinstance(send, CommandSend)
     assert send.entry == entry
+    strict = Connection(1024)
+    strict.receive_data(frame_bytes)
     with pytest.raises(RemoteProtocolError, match="the limit is"):
-        commands_or_raise(Connection(1024), frame_bytes)
-
-
-def commands_or_raise(connection: Connection, data: bytes) -> object:
-    connection.receive_data(data)
-    return connection.next_command()
+        strict.next_command()
 
 
 def test_an_oversized_frame_is_refused_before_it_is_gathered() -> None:
-    connection = Connection()
-    connection.receive_data(size(0x7FFFFFFF) + size(4))
     with pytest.raises(RemoteProtocolError, match=r"frame\.totalSize at byte 0"):
-        connection.next_command()
+        parsed(size(0x7FFFFFFF) + size(4))
 
 
 def test_what_cannot_be_sent_says_so() -> None:

@@ -13,6 +13,7 @@ from magnetar.protocol import (
     split_entry,
     with_broker_metadata,
 )
+from magnetar.protocol.entry import encode_entry_head
 
 METADATA = MessageMetadata("p", 1, 2).encode()
 
@@ -33,6 +34,15 @@ def test_the_parts_of_an_entry_are_found(payload: bytes, checksum: bool, broker:
         assert (added.broker_timestamp, added.index) == (77, 5)
     else:
         assert added is None
+
+
+@given(st.binary(max_size=50), st.binary(max_size=200), st.binary(max_size=50))
+def test_the_head_of_an_entry_can_be_made_of_a_part_of_something(
+    before: bytes, payload: bytes, behind: bytes
+) -> None:
+    first, end = len(before), len(before) + len(payload)
+    head = encode_entry_head(METADATA, before + payload + behind, first, end)
+    assert head + payload == encode_entry(METADATA, payload)
 
 
 def test_empty_broker_metadata_is_not_the_same_as_none() -> None:

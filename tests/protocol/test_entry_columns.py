@@ -1,32 +1,17 @@
 """Entries as columns: batches, single messages, markers and what stands for chunks."""
 
-from array import array
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.columns import cells, numbers
 from support.strategies import TEXT
 
 from magnetar.errors import RemoteProtocolError
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.protocol import SingleMessage, compress, encode_batch, encode_entry, split_entry
-from magnetar.protocol.columns import BinaryColumn, NumberColumn
 from magnetar.protocol.entry import Entry
 from magnetar.protocol.entry_columns import ALL_ENTRY_COLUMNS, MESSAGE_IDS, EntryColumns
 from magnetar.protocol.metadata import MessageMetadata
-
-
-def numbers(column: NumberColumn) -> list[int]:
-    return array("q", column.data).tolist()
-
-
-def values(column: BinaryColumn) -> list[bytes | None]:
-    offsets = array("i", column.offsets).tolist()
-    bits = column.valid.data
-    return [
-        column.data[offsets[i] : offsets[i + 1]] if bits[i >> 3] >> (i & 7) & 1 else None
-        for i in range(len(column))
-    ]
 
 
 def entry_of(metadata: MessageMetadata, payload: bytes) -> Entry:
@@ -50,7 +35,7 @@ def test_entries_are_gathered() -> None:
     single = MessageMetadata("q", 50, 2000)
     single.deliver_at_time = 3000
     assert columns.add(7, 2, 0, entry_of(single, b"alone"), single) == 1
-    assert values(columns.messages.values) == [b"a", b"b", b"c", b"alone"]
+    assert cells(columns.messages.values) == [b"a", b"b", b"c", b"alone"]
     assert numbers(columns.messages.indexes) == [0, 1, 2, -1]
     assert numbers(columns.run_ends) == [3, 4]
     assert numbers(columns.ledger_ids) == [7, 7]
@@ -59,23 +44,23 @@ def test_entries_are_gathered() -> None:
     assert numbers(columns.sequence_ids) == [40, 50]
     assert numbers(columns.redelivery_counts) == [2, 0]
     assert numbers(columns.deliver_times) == [0, 3000]
-    assert values(columns.producers) == [b"p", b"q"]
-    assert values(columns.schema_versions) == [b"\x00\x01", None]
-    ids = [MessageId.deserialize(id or b"") for id in values(columns.message_ids)]
+    assert cells(columns.producers) == [b"p", b"q"]
+    assert cells(columns.schema_versions) == [b"\x00\x01", None]
+    ids = [MessageId.deserialize(id or b"") for id in cells(columns.message_ids)]
     assert [(i.partition(), i.entry_id(), i.batch_index(), i.batch_size()) for i in ids] == [
         (3, 1, 0, 3),
         (3, 1, 1, 3),
         (3, 1, 2, 3),
         (3, 2, -1, 0),
     ]
-    assert [id.serialize() for id in ids] == values(columns.message_ids)
+    assert [id.serialize() for id in ids] == cells(columns.message_ids)
     assert len(columns) == 4
 
 
 def test_ids_of_topics_without_partitions_have_none() -> None:
     columns = EntryColumns()
     columns.add(7, 1, 0, *batch([b"a"]))
-    (id,) = values(columns.message_ids)
+    (id,) = cells(columns.message_ids)
     assert MessageId.deserialize(id or b"") == MessageId(-1, 7, 1, 0)
 
 
@@ -84,7 +69,7 @@ def test_indexes_are_cut_out(size: int, first: int, end: int) -> None:
     columns = EntryColumns()
     texts = [b"%d" % i for i in range(size)]
     assert columns.add(7, 1, 0, *batch(texts), first, end) == len(texts[first:end])
-    assert values(columns.messages.values) == texts[first:end]
+    assert cells(columns.messages.values) == texts[first:end]
     assert numbers(columns.messages.indexes) == list(range(size))[first:end]
     # An entry of which nothing is wanted leaves no trace.
     assert len(numbers(columns.run_ends)) == (1 if texts[first:end] else 0)
@@ -140,17 +125,17 @@ def test_a_single_message_is_read_whole(
     columns = EntryColumns(wanted=0 if pruned else ALL_ENTRY_COLUMNS)
     columns.add(7, 1, 0, entry_of(metadata, b"x"), metadata)
     messages = columns.messages
-    assert values(messages.values) == [None if null_value else b"x"]
+    assert cells(messages.values) == [None if null_value else b"x"]
     if pruned:
         built = (messages.keys, messages.ordering_keys, messages.event_times, columns.message_ids)
         assert [len(column) for column in built] == [0, 0, 0, 0]
         return
-    assert values(messages.keys) == [None if key is None or null_key else key.encode()]
+    assert cells(messages.keys) == [None if key is None or null_key else key.encode()]
     assert messages.b64_keys.data == b"\x01"
-    assert values(messages.ordering_keys) == [ordering_key]
+    assert cells(messages.ordering_keys) == [ordering_key]
     assert numbers(messages.event_times) == [77]
     assert numbers(messages.sequence_ids) == [5]
-    found = zip(values(messages.property_keys), values(messages.property_values), strict=True)
+    found = zip(cells(messages.property_keys), cells(messages.property_values), strict=True)
     expected = {k.encode(): v.encode() for k, v in (properties or {}).items()}
     assert dict(found) == expected
     assert numbers(messages.property_offsets) == [0, len(expected)]
@@ -161,7 +146,7 @@ def test_rows_stand_for_whole_and_for_unreadable_messages() -> None:
     metadata = MessageMetadata("p", 1, 1)
     columns.add_whole(7, 9, 1, metadata, b"from chunks")
     columns.add_whole(7, 10, 0, metadata, None)
-    assert values(columns.messages.values) == [b"from chunks", None]
+    assert cells(columns.messages.values) == [b"from chunks", None]
     assert numbers(columns.run_ends) == [1, 2]
 
 
@@ -169,7 +154,7 @@ def test_the_id_of_a_whole_message_names_its_first_chunk_too() -> None:
     columns = EntryColumns(wanted=MESSAGE_IDS)
     first = MessageId(-1, 7, 5, -1)
     columns.add_whole(7, 9, 0, MessageMetadata("p", 1, 1), b"from chunks", first.serialize())
-    (data,) = values(columns.message_ids)
+    (data,) = cells(columns.message_ids)
     assert data is not None
     id = MessageId.deserialize(data)
     assert isinstance(id, ChunkMessageId)

@@ -11,12 +11,14 @@ from google.protobuf.message import Message
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     BrokerEntryMetadata,
+    Command,
     CommandAck,
     CommandAckResponse,
     CommandFlow,
     CommandMessage,
     CommandSend,
     CommandSendReceipt,
+    Connection,
     EncryptionKeys,
     MessageMetadata,
     SingleMessage,
@@ -108,6 +110,13 @@ def _our_value(owner: object, message: str, field: FieldDescriptor) -> object:
     if isinstance(value, list):
         return [plain(item) if type(item) in HOT else item for item in value] or None
     return plain(value) if type(value) in HOT else value
+
+
+def parsed(data: bytes) -> Command | UnknownCommand | None:
+    """The first command of a stream."""
+    connection = Connection()
+    connection.receive_data(data)
+    return connection.next_command()
 
 
 def describe(command: object) -> str:

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.wire.ack_set import all_unacked, bits_to_words, put_ack_set_field, words_to_bits
+from magnetar.errors import RemoteProtocolError
+from magnetar.wire.ack_set import (
+    WORDS_MAX,
+    AckSetReader,
+    all_unacked,
+    bits_to_words,
+    put_ack_set_field,
+    words_to_bits,
+)
+from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import BytesWriter
 
 BITS = st.integers(0, 2**200)
@@ -41,6 +50,19 @@ def test_fields_are_unpacked(bits: int, encoded: bytes) -> None:
     out = BytesWriter()
     put_ack_set_field(out, 0x28, bits)
     assert out.getvalue() == encoded
+
+
+def test_a_set_is_no_longer_than_the_largest_batch() -> None:
+    words = AckSetReader()
+    data = b"\x01" * (WORDS_MAX + 1)
+    reader = Reader(data, 0, len(data), Shape("Thing", {}))
+    for _ in range(WORDS_MAX):
+        words.take(reader)
+    with pytest.raises(RemoteProtocolError, match="more than 16384 words"):
+        words.take(reader)
+    bits = words.bits()
+    assert bits is not None
+    assert bits.bit_count() == WORDS_MAX
 
 
 def test_a_fresh_batch_has_a_bit_for_each_message() -> None:

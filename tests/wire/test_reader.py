@@ -8,6 +8,7 @@ from support.strategies import varint
 
 from magnetar.errors import RemoteProtocolError
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.wire.integer import signed
 from magnetar.wire.reader import FIELDS_MAX, GROUP_NESTING_MAX, Reader, Shape
 
 SHAPE = Shape("Thing", {1: "name", 2: "size"})
@@ -21,7 +22,7 @@ def reader(data: bytes) -> Reader:
 def test_uint64_reads_as_the_signed_number_of_the_same_bits(value: int) -> None:
     expected = value - 2**64 if value >= 2**63 else value
     source = reader(varint(value))
-    assert source.varint() == expected
+    assert source.varint() == signed(value) == expected
     assert source.pos == source.end
 
 

@@ -73,7 +73,7 @@ class Entry:
 
     def broker_metadata(self) -> BrokerEntryMetadata | None:
         """Raises RemoteProtocolError."""
-        if self.broker_metadata_first == self.broker_metadata_end == 0:
+        if self.broker_metadata_end == 0:
             return None
         return decode_broker_metadata(
             Reader(
@@ -123,38 +123,21 @@ def split_entry(data: bytes) -> Entry:
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
     """An entry as a producer sends it, from encoded metadata and finished payload."""
-    size = BytesWriter()
-    put_u32(size, len(metadata))
-    head = size.getvalue()
+    sized = _with_size(metadata)
     if not checksum:
-        return b"".join([head, metadata, payload])
-    part = BytesWriter()
-    part.append(0x0E)
-    part.append(0x01)
-    put_u32(part, crc32c(payload, crc32c(metadata, crc32c(head))))
-    return b"".join([part.getvalue(), head, metadata, payload])
+        return sized + payload
+    return b"".join([_checksum_part(crc32c(payload, crc32c(sized))), sized, payload])
 
 
 def encode_entry_head(metadata: bytes, payload: bytes, first: i64, end: i64) -> bytes:
     """An entry up to its payload, which is `payload[first:end]` and need not be copied."""
-    out = BytesWriter()
-    put_u32(out, len(metadata))
-    body = out.getvalue() + metadata
-    part = BytesWriter()
-    part.append(0x0E)
-    part.append(0x01)
-    put_u32(part, crc32c_part(payload, first, end, crc32c(body)))
-    return part.getvalue() + body
+    sized = _with_size(metadata)
+    return _checksum_part(crc32c_part(payload, first, end, crc32c(sized))) + sized
 
 
 def with_broker_metadata(entry: bytes, metadata: BrokerEntryMetadata) -> bytes:
     """The entry with a broker's part in front, replacing none."""
-    encoded = metadata.encode()
-    out = BytesWriter()
-    out.append(0x0E)
-    out.append(0x02)
-    put_u32(out, len(encoded))
-    return b"".join([out.getvalue(), encoded, entry])
+    return b"".join([b"\x0e\x02", _with_size(metadata.encode()), entry])
 
 
 def decode_broker_metadata(reader: Reader) -> BrokerEntryMetadata:
@@ -167,6 +150,21 @@ def decode_broker_metadata(reader: Reader) -> BrokerEntryMetadata:
         else:
             reader.skip()
     return metadata
+
+
+def _with_size(metadata: bytes) -> bytes:
+    out = BytesWriter()
+    put_u32(out, len(metadata))
+    out.write(metadata)
+    return out.getvalue()
+
+
+def _checksum_part(checksum: i64) -> bytes:
+    out = BytesWriter()
+    out.append(0x0E)
+    out.append(0x01)
+    put_u32(out, checksum)
+    return out.getvalue()
 
 
 def _magic(data: bytes, pos: i64) -> i64:
