@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +28,7 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from apache.artifacts import HERE, ArtifactsMissing, cached, classpath, fetch, java_version
+from support.ports import free_ports
 from support.requirement import need
 
 # The long form: fetch what is missing, and have the older client check everything too.
@@ -306,12 +306,3 @@ class ApachePulsar:
                 process.wait()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from apache import artifacts
 from apache.artifacts import ArtifactsMissing
-from apache.harness import PerfRun, free_ports
+from apache.harness import PerfRun
+from support.ports import free_ports
 
 # What pulsar-perf printed, shortened.
 PERF_OUTPUT = """

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from magnetar.client import aio
@@ -63,31 +64,23 @@ class Worker:
                 count += 1
                 if not plan["cumulative"]:
                     self._note("Q", _text(id))
-                    self._later(self._ack(consumer, id))
+                    self._later(self._ack(consumer.acknowledge(id), "A", id))
                 elif count % STRIDE == 0 or message.properties().get("last"):
                     self._note("Q", _text(id))
-                    self._later(self._ack_through(consumer, id))
+                    self._later(self._ack(consumer.acknowledge_cumulative(id), "C", id))
 
-    def _later(self, ack: "Any") -> None:
+    def _later(self, ack: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(ack)
         self._acks.add(task)
         task.add_done_callback(self._acks.discard)
 
-    async def _ack(self, consumer: aio.Consumer, id: MessageId) -> None:
+    async def _ack(self, ack: Awaitable[None], kept: str, id: MessageId) -> None:
         try:
-            await consumer.acknowledge(id)
+            await ack
         except MagnetarError:
             self._note("F", _text(id))
         else:
-            self._note("A", _text(id))
-
-    async def _ack_through(self, consumer: aio.Consumer, id: MessageId) -> None:
-        try:
-            await consumer.acknowledge_cumulative(id)
-        except MagnetarError:
-            self._note("F", _text(id))
-        else:
-            self._note("C", _text(id))
+            self._note(kept, _text(id))
 
 
 def _text(id: MessageId) -> str:

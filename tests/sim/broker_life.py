@@ -4,17 +4,15 @@ Producers and consumers stand outside the broker's process and come back wheneve
 connection ends. The broker is killed or loses power between any two callbacks, connections
 are cut, the disk stalls. The oracle holds what clients were told: a message with a receipt
 is delivered until it is acked (I1, I3), one whose ack has a receipt never again (I2), and no
-id names two messages (I9). As a program it prints the digest of the trace of a seed.
+id names two messages (I9).
 """
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 
-from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
 from magnetar.model import AckType, ConsumerType, InitialPosition
 from magnetar.protocol import (
@@ -34,11 +32,9 @@ from magnetar.protocol import (
     split_entry,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage import Catalog, check
-from magnetar.testing import DiskFaults, SimDisk, SimExecutor, SimLoop, SimProcess, SimWriter
+from magnetar.testing import DiskFaults, SimBroker, SimDisk, SimLoop
 
 TOPIC = "persistent://public/default/t"
-PORT = 6650
 LIVES = 3
 FAULTS = DiskFaults(stall_share=0.01, stall_s_max=1.0)
 SETTINGS = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, ledger_entries_max=20)
@@ -120,9 +116,10 @@ class WireClient(asyncio.Protocol):
 class World:
     """The clients, and what they know."""
 
-    def __init__(self, loop: SimLoop, oracle: Oracle) -> None:
+    def __init__(self, loop: SimLoop, oracle: Oracle, port: int) -> None:
         self.loop = loop
         self.oracle = oracle
+        self.port = port
         self.random = loop.random_for("clients")
         self.subscribed = asyncio.Event()
 
@@ -130,7 +127,7 @@ class World:
         """Does its work on one connection after the other."""
         while True:
             with contextlib.suppress(OSError, Gone):
-                _, client = await self.loop.create_connection(WireClient, "localhost", PORT)
+                _, client = await self.loop.create_connection(WireClient, "localhost", self.port)
                 assert isinstance(client, WireClient)
                 try:
                     hello = pb.CommandConnect(
@@ -211,45 +208,23 @@ class World:
         return payload
 
 
-async def start_broker(
-    loop: SimLoop, disk: SimDisk, catalog: Catalog
-) -> tuple[SimProcess, BrokerServer]:
-    process = loop.process("broker")
-    server = BrokerServer(
-        disk,
-        lambda: catalog,
-        SETTINGS,
-        port=PORT,
-        clock_ms=loop.clock_ms,
-        writer=partial(SimWriter, loop=loop),
-        reads=SimExecutor(loop),
-    )
-    await process.start(server.start())
-    return process, server
-
-
 async def live(loop: SimLoop, oracle: Oracle, disk_class: type[SimDisk]) -> None:
     random = loop.random_for("life")
-    disk = disk_class(loop.random_for("disk"), note=partial(loop.note, "disk"))
-    catalog = Catalog()  # what it keeps is durable when it returns
-    world = World(loop, oracle)
+    broker = SimBroker(loop, SETTINGS, disk_class=disk_class)
+    broker.faults = FAULTS
+    world = World(loop, oracle, broker.port)
     clients = [
         asyncio.create_task(world.client(partial(world.produce, name=f"p{i}")))
         for i in range(PRODUCERS)
     ]
     clients += [asyncio.create_task(world.client(world.consume)) for _ in range(CONSUMERS)]
     for _ in range(LIVES):
-        process, _ = await start_broker(loop, disk, catalog)
-        disk.faults = FAULTS
+        await broker.start()
         await _disturb(loop, random)
-        power_loss = random.random() < 0.7
-        loop.kill(process, silent=power_loss)
-        disk = disk.crash(random, power_loss=power_loss)
-        disk.faults = DiskFaults()
-        assert check(disk) == []
-        loop.network.reset_silent()
+        broker.crash(power_loss=random.random() < 0.7)
         _raise_errors(clients)
-    process, server = await start_broker(loop, disk, catalog)
+    broker.faults = DiskFaults()
+    await broker.start()
     oracle.publishing = False
     async with asyncio.timeout(PATIENCE_S):
         while not oracle.is_done():
@@ -259,7 +234,7 @@ async def live(loop: SimLoop, oracle: Oracle, disk_class: type[SimDisk]) -> None
         task.cancel()
     await asyncio.wait(clients)
     await asyncio.sleep(1)
-    await process.start(server.stop())
+    await broker.stop()
 
 
 async def _disturb(loop: SimLoop, random: Random) -> None:
@@ -282,8 +257,3 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> tuple[SimLoop, O
     with SimLoop(seed) as loop:
         loop.run(live(loop, oracle, disk_class))
     return loop, oracle
-
-
-if __name__ == "__main__":
-    finished, _ = run_seed(int(sys.argv[1]))
-    print(finished.trace.digest())

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from random import Random
 
-from magnetar.client.options import ConsumerOptions
 from magnetar.testing.trouble import KINDS
 
 TOPIC = "persistent://public/default/t"
 TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
-# Whether this client tries acks again by itself (PIP-377).
-HAS_RETRIES = hasattr(ConsumerOptions("s"), "auto_retry_acknowledgement")
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def _subscription(random: Random, name: str, *, chunks: bool) -> SubscriptionPla
         consumers=consumers,
         acks=acks,
         receipts=random.random() < 0.6,
-        retries=HAS_RETRIES and random.random() < 0.6,
+        retries=random.random() < 0.6,
         group_ms=random.choice((0, 20, 100)),
         queue_size=random.choice((0, 1, 3, 10, 100)),
         think_s=random.choice((0.0, 0.01, 0.2)),

@@ -3,11 +3,9 @@
 Every life is a process with the real store on a `SimDisk`, a `SimWriter` and tasks that
 publish, ack, read and maintain. The oracle stands outside and knows what was ever given a
 position and what was receipted; what it demands of the next life is invariants I1, I2, I9.
-As a program it prints the digest of the trace of a seed.
 """
 
 import asyncio
-import sys
 from functools import partial
 from random import Random
 
@@ -266,8 +264,3 @@ def run_seed(
 
         loop.run(main())
     return loop, oracle
-
-
-if __name__ == "__main__":
-    finished, _ = run_seed(int(sys.argv[1]))
-    print(finished.trace.digest())

@@ -18,12 +18,17 @@ from magnetar.client.message import Message
 from magnetar.client.options import ConsumerDeadLetterPolicy
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
-from magnetar.testing import CHECKERS, Place, RecordedConsumer, Simulation, check
-from magnetar.testing.history import AckAnswered, AckCame, LineEnded, Quiet, Skipped
+from magnetar.testing import CHECKERS, RecordedConsumer, Simulation, check
+from magnetar.testing.checkers import delivered
+from magnetar.testing.history import AckAnswered, AckCame, LineEnded, Quiet, Skipped, place_of
 
 TOPIC = "persistent://public/default/t"
 SEEDS = range(4)
-SETTINGS = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, delayed_delivery_tick_ms=100)
+SETTINGS: dict[str, Any] = {
+    "segment_bytes": 1 << 20,
+    "watermark_bytes": 0,
+    "delayed_delivery_tick_ms": 100,
+}
 # How long one waits to see that nothing comes, in virtual time.
 QUIET_MS = 5000
 # Acks that are not sent unless somebody asks for it.
@@ -112,7 +117,7 @@ class Scene:
 Story = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, seed: int, settings: BrokerSettings = SETTINGS) -> Simulation:
+def play(story: Story, seed: int, **settings: Any) -> Simulation:
     async def main() -> None:
         await simulation.broker.start()
         scene = Scene(simulation)
@@ -120,21 +125,34 @@ def play(story: Story, seed: int, settings: BrokerSettings = SETTINGS) -> Simula
         simulation.history.add(Quiet())
         await scene.client.close()
 
-    with Simulation(seed, settings=settings) as simulation:
+    with Simulation(seed, settings=BrokerSettings(**SETTINGS | settings)) as simulation:
         simulation.run(main())
-    check(simulation.history, [checker for checker in CHECKERS if checker.__name__ != "delivered"])
+    check(simulation.history, [checker for checker in CHECKERS if checker is not delivered])
     return simulation
 
 
 def scene(story: Story) -> Callable[[int], None]:
     """Makes a test of a story, under several seeds."""
+    return scene_with()(story)
 
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test(seed: int) -> None:
-        play(story, seed)
 
-    test.__doc__ = story.__doc__
-    return test
+def scene_with(**settings: Any) -> Callable[[Story], Callable[[int], None]]:
+    """The same with a broker of other settings."""
+
+    def make(story: Story) -> Callable[[int], None]:
+        @pytest.mark.parametrize("seed", SEEDS)
+        def test(seed: int) -> None:
+            play(story, seed, **settings)
+
+        test.__doc__ = story.__doc__
+        return test
+
+    return make
+
+
+def letters(count: int) -> str:
+    """So many different ones."""
+    return "".join(chr(ord("0") + n) for n in range(count))
 
 
 async def _quietly(work: Awaitable[object]) -> None:
@@ -245,12 +263,12 @@ async def test_22352_22353_24725_25208_acks_of_one_batch_at_the_same_time(s: Sce
 
 @scene
 async def test_26125_26135_what_is_acked_in_the_last_round_is_no_dead_letter(s: Scene) -> None:
-    letters = "persistent://public/default/dead"
-    policy = ConsumerDeadLetterPolicy(2, dead_letter_topic=letters)
+    dead_letters = "persistent://public/default/dead"
+    policy = ConsumerDeadLetterPolicy(2, dead_letter_topic=dead_letters)
     consumer = await s.subscribe(
         dead_letter_policy=policy, negative_ack_redelivery_delay_ms=50, ack_receipt_enabled=True
     )
-    dead = await s.client.subscribe(letters, "dead", initial_position=InitialPosition.Earliest)
+    dead = await s.client.subscribe(dead_letters, "dead", initial_position=InitialPosition.Earliest)
     await s.publish("abc")
     got = await s.take(consumer, 3)
     await consumer.acknowledge(got["a"])
@@ -367,24 +385,20 @@ async def test_read_4_a_cumulative_ack_is_confirmed_when_it_is_durable(s: Scene)
     assert await s.rest(consumer) in (("d",) if confirmed else ("d", "abcd"))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_25110_25165_acks_beside_the_deletion_of_ledgers(seed: int) -> None:
-    async def story(s: Scene) -> None:
-        options = {"ack_receipt_enabled": True, "auto_retry_acknowledgement": True}
-        consumer = await s.subscribe(ConsumerType.Exclusive, **options)
-        letters = "".join(chr(ord("0") + n) for n in range(30))
-        await s.publish(*letters)
-        got = await s.take(consumer, 30)
-        for first in range(0, 30, 3):
-            acks = [consumer.acknowledge(got[letter]) for letter in letters[first + 1 : first + 3]]
-            await asyncio.gather(consumer.acknowledge_cumulative(got[letters[first]]), *acks)
-            if first % 9 == 0:
-                await s.crash(power_loss=first % 2 == 0)
-        assert await s.rest(consumer) == ""
-        assert s.counts()[0] == 0
-
-    settings = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, ledger_entries_max=2)
-    play(story, seed, settings)
+@scene_with(ledger_entries_max=2)
+async def test_25110_25165_acks_beside_the_deletion_of_ledgers(s: Scene) -> None:
+    options = {"ack_receipt_enabled": True, "auto_retry_acknowledgement": True}
+    consumer = await s.subscribe(ConsumerType.Exclusive, **options)
+    sent = letters(30)
+    await s.publish(*sent)
+    got = await s.take(consumer, 30)
+    for first in range(0, 30, 3):
+        acks = [consumer.acknowledge(got[letter]) for letter in sent[first + 1 : first + 3]]
+        await asyncio.gather(consumer.acknowledge_cumulative(got[sent[first]]), *acks)
+        if first % 9 == 0:
+            await s.crash(power_loss=first % 2 == 0)
+    assert await s.rest(consumer) == ""
+    assert s.counts()[0] == 0
 
 
 # ---- Answers -----------------------------------------------------------------
@@ -394,8 +408,7 @@ def test_25110_25165_acks_beside_the_deletion_of_ledgers(seed: int) -> None:
 def test_23261_every_ack_is_answered_while_the_topic_is_unloaded(seed: int) -> None:
     async def story(s: Scene) -> None:
         consumer = await s.subscribe(ack_receipt_enabled=True)
-        letters = "".join(chr(ord("0") + n) for n in range(60))
-        await s.publish(*letters)
+        await s.publish(*letters(60))
         unloading: list[asyncio.Task[None]] = []
         async with asyncio.timeout(300), asyncio.TaskGroup() as group:
             for number in range(60):
@@ -414,8 +427,8 @@ def test_23261_every_ack_is_answered_while_the_topic_is_unloaded(seed: int) -> N
 @scene
 async def test_21958_after_acks_and_unloads_at_a_high_rate_nothing_is_left(s: Scene) -> None:
     consumer = await s.subscribe(ConsumerType.Shared, auto_retry_acknowledgement=True)
-    letters = "".join(chr(ord("0") + n) for n in range(60))
-    await s.publish(*[letters[n : n + 4] for n in range(0, 60, 4)])
+    sent = letters(60)
+    await s.publish(*[sent[n : n + 4] for n in range(0, 60, 4)])
     seen = 0
     while s.counts()[0]:
         try:
@@ -503,9 +516,9 @@ async def test_22709_key_shared_goes_on_after_restarts_under_load(s: Scene) -> N
     await (await s.subscribe(ConsumerType.KeyShared)).close()
     for number in range(3):
         s.simulation.program(f"worker {number}", work)
-    letters = "".join(chr(ord("0") + n) for n in range(60))
+    sent = letters(60)
     for number in range(4):
-        await s.publish(*letters[number * 15 : number * 15 + 15], partition_key=f"k{number}")
+        await s.publish(*sent[number * 15 : number * 15 + 15], partition_key=f"k{number}")
         await s.crash(power_loss=number % 2 == 0)
     async with asyncio.timeout(300):
         while not (s.broker.up and _is_loaded(s) and s.counts()[0] == 0):  # noqa: ASYNC110
@@ -527,19 +540,15 @@ async def test_20099_delayed_messages_come_once_after_an_unload(s: Scene) -> Non
     assert sorted(await s.rest(consumer)) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_22657_a_consumer_is_not_blocked_with_nothing_unacked(seed: int) -> None:
-    async def story(s: Scene) -> None:
-        consumer = await s.subscribe(ack_receipt_enabled=True)
-        await s.publish("abc", "def", "ghi")
-        for _ in range(9):
-            message = await consumer.receive(timeout_millis=60_000)
-            await consumer.acknowledge(message)
-        await asyncio.sleep(1)
-        assert s.counts() == (0, 0, 0)
-
-    settings = BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0, max_unacked_per_consumer=1)
-    play(story, seed, settings)
+@scene_with(max_unacked_per_consumer=1)
+async def test_22657_a_consumer_is_not_blocked_with_nothing_unacked(s: Scene) -> None:
+    consumer = await s.subscribe(ack_receipt_enabled=True)
+    await s.publish("abc", "def", "ghi")
+    for _ in range(9):
+        message = await consumer.receive(timeout_millis=60_000)
+        await consumer.acknowledge(message)
+    await asyncio.sleep(1)
+    assert s.counts() == (0, 0, 0)
 
 
 @scene
@@ -563,8 +572,7 @@ async def test_25581_25589_25592_a_skip_beside_a_redelivery(s: Scene) -> None:
     consumer = await s.subscribe(negative_ack_redelivery_delay_ms=0, ack_receipt_enabled=True)
     await s.publish("abc")
     got = await s.take(consumer, 3)
-    id = got["b"].message_id()
-    place = Place(id.ledger_id(), id.entry_id(), id.batch_index())
+    place = place_of(got["b"].message_id())
     consumer.negative_acknowledge(got["a"])
     await s.broker.skip([TOPIC], "s", [place])
     s.simulation.history.add(Skipped(TOPIC, "s", (place,)))

@@ -84,7 +84,6 @@ def came(line: int, entry: int, left: int = 0, request: int = 7) -> AckCame:
 
 SENT = Sent("p", 0, "t", b"m", "", False)
 STORED = Stored("p", 0, Place(1, 0), -1)
-GRANTED = Granted(1, 1, 10)
 ANSWERED = AckAnswered(1, 1, 7, "")
 SEEK: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "")]
 SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
@@ -213,6 +212,16 @@ GOOD: list[tuple[str, list[Fact]]] = [
             subscribed(2, "KeyShared"),
             dispatched(1, 0),
             came(1, 0),
+            dispatched(2, 1),
+        ],
+    ),
+    (
+        "one_holder",
+        [
+            subscribed(1, "KeyShared"),
+            subscribed(2, "KeyShared"),
+            dispatched(1, 0),
+            Skipped("t", "s", (Place(1, 0),)),
             dispatched(2, 1),
         ],
     ),

@@ -159,9 +159,6 @@ class Worker:
 
     async def _subscribe(self, subscribe: Callable[..., object]) -> RecordedConsumer:
         plan = self._plan
-        options: dict[str, object] = {}
-        if plan.retries:
-            options["auto_retry_acknowledgement"] = True
         while True:
             with contextlib.suppress(MagnetarError):
                 made = await subscribe(  # type: ignore[misc]
@@ -176,7 +173,7 @@ class Worker:
                     negative_ack_redelivery_delay_ms=200,
                     expire_time_of_incomplete_chunked_message_ms=60_000,
                     start_message_id_inclusive=True,
-                    **options,
+                    auto_retry_acknowledgement=plan.retries,
                 )
                 assert isinstance(made, RecordedConsumer)
                 return made

@@ -23,10 +23,10 @@ from magnetar.testing.history import (
     Skipped,
     Sought,
 )
-from magnetar.testing.seeks import Seats, Seek, Seeks, Where
+from magnetar.testing.seeks import NOWHERE, Seats, Seek, Seeks, Where
 from magnetar.testing.violation import Violation
 
-__all__ = ["Acked", "acked_once", "bits_of", "settled", "sought", "stays_acked"]
+__all__ = ["Acked", "Bits", "acked_once", "bits_of", "settled", "sought", "stays_acked"]
 
 Bits = tuple[int, int, int]  # a ledger, an entry, and which of its messages are left
 
@@ -97,10 +97,10 @@ def stays_acked(history: History) -> Iterable[Violation]:
             if seek.done and seek.target is not None:
                 acked.setdefault(seek.where, Acked()).begin(seek.target)
         if isinstance(fact, AckCame) and fact.request >= 0:
-            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
+            where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
             waiting[fact.line, fact.consumer, fact.request] = (fact, epochs.get(where, 0))
         elif isinstance(fact, AckAnswered):
-            where = seats.topic.get((fact.line, fact.consumer), ("", ""))
+            where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
             found = waiting.pop((fact.line, fact.consumer, fact.request), None)
             if found is None or fact.error or found[1] != epochs.get(where, 0):
                 continue

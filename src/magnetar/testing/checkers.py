@@ -29,6 +29,7 @@ from typing import Final
 
 from magnetar.testing.ack_checkers import (
     Acked,
+    Bits,
     acked_once,
     bits_of,
     settled,
@@ -57,7 +58,7 @@ from magnetar.testing.history import (
     Stored,
     Subscribed,
 )
-from magnetar.testing.seeks import Line, Seats, Seek, Seeks
+from magnetar.testing.seeks import NOWHERE, Line, Seats, Seek, Seeks, Where
 from magnetar.testing.violation import Violation, ViolationError
 
 __all__ = [
@@ -223,7 +224,7 @@ class _Spared:
                     self._acked.ask(fact)
             elif isinstance(fact, AckCame):
                 line = (fact.line, fact.consumer)
-                where = seats.topic.get(line, ("", ""))
+                where = seats.topic.get(line, NOWHERE)
                 if at < seek.ended and where[0] == topic and where[1] in before:
                     before[where[1]].ack(fact.entries, cumulative=fact.cumulative)
                 if at > seek.came and where == seek.where and seats.name[line] != seek.seeker:
@@ -314,10 +315,10 @@ def answered(history: History) -> Iterable[Violation]:
 def in_order(history: History) -> Iterable[Violation]:
     """I4: what comes for the first time comes in order; what is delayed has none."""
     seats, seeks = Seats(), Seeks(history)
-    seen: dict[tuple[str, str], dict[Entry, None]] = {}
+    seen: dict[Where, dict[Entry, None]] = {}
     last: dict[tuple[str, str, bytes], Entry] = {}
     # What came while a seek was under way, perhaps already from where it leads to.
-    during: dict[tuple[str, str], dict[Entry, None]] = {}
+    during: dict[Where, dict[Entry, None]] = {}
     for at, fact in enumerate(history.facts):
         seats.take(fact)
         if at in seeks.came and seeks.came[at].done:
@@ -349,62 +350,71 @@ def in_order(history: History) -> Iterable[Violation]:
 
 def one_holder(history: History) -> Iterable[Violation]:
     """I4: entries of a key are with one consumer at a time; the next waits until it let go."""
-    seats = Seats()
-    held: dict[tuple[str, str], dict[bytes, dict[Line, dict[Entry, int]]]] = {}
-
-    def forget(match: "Callable[[Line], bool]") -> None:
-        for keys in held.values():
-            for holders in keys.values():
-                for line in [line for line in holders if match(line)]:
-                    del holders[line]
-
-    # An ack counts whoever sends it, and also if it comes before the entry goes out once more.
-    acked: dict[tuple[tuple[str, str], Entry], int] = {}
-
-    def settle(line: Line, entry: Entry, left: int) -> None:
-        where = seats.topic.get(line, ("", ""))
-        acked[where, entry] = acked.get((where, entry), -1) & left
-        for holders in held.get(seats.topic.get(line, ("", "")), {}).values():
-            for entries in holders.values():
-                if entry in entries:
-                    entries[entry] &= left
-                    if entries[entry] == 0:
-                        del entries[entry]
-
+    seats, held = Seats(), _Held()
     for fact in history.facts:
         seats.take(fact)
         if isinstance(fact, AckCame):
-            for ledger, number, left in fact.entries:
-                settle((fact.line, fact.consumer), (ledger, number), left)
+            held.ack(seats.topic.get((fact.line, fact.consumer), NOWHERE), fact.entries)
+        elif isinstance(fact, Skipped):
+            held.ack((fact.topic, fact.subscription), bits_of(fact.places))
         elif isinstance(fact, RedeliverCame):
             line = (fact.line, fact.consumer)
-            for holders in held.get(seats.topic.get(line, ("", "")), {}).values():
-                for entry in list(holders.get(line, {})):
-                    if entry in fact.entries or not fact.entries:
-                        del holders[line][entry]
-        elif isinstance(fact, Skipped):
-            for keys in held.get((fact.topic, fact.subscription), {}).values():
-                for entries in keys.values():
-                    for ledger, number, left in bits_of(fact.places):
-                        if (ledger, number) in entries:
-                            entries[ledger, number] &= left
+            held.give_back(seats.topic.get(line, NOWHERE), line, fact.entries)
         elif isinstance(fact, (Dismissed, Subscribed)):
-            forget(lambda line, gone=(fact.line, fact.consumer): line == gone)  # type: ignore[misc]
+            held.forget(fact.line, fact.consumer)
         elif isinstance(fact, LineEnded):
-            forget(lambda line, gone=fact.line: line[0] == gone)  # type: ignore[misc]
+            held.forget(fact.line)
         elif isinstance(fact, Dispatched):
-            line = (fact.line, fact.consumer)
-            where = seats.topic[line]
+            where = seats.topic[fact.line, fact.consumer]
             if seats.type[where] != KEY_SHARED:
                 continue
-            holders = held.setdefault(where, {}).setdefault(fact.key, {})
-            others = [other for other, entries in holders.items() if entries and other != line]
+            others = held.take(where, fact)
             if others:
                 yield Violation("I4", f"{fact} of {where}: {others} hold entries of its key")
-            entry = (fact.ledger, fact.entry)
-            left = fact.unacked & acked.get((where, entry), -1)
-            if left:
-                holders.setdefault(line, {})[entry] = left
+
+
+class _Held:
+    """Which consumers hold what: of each key, the entries of which something is unacked."""
+
+    def __init__(self) -> None:
+        self._held: Final[dict[Where, dict[bytes, dict[Line, dict[Entry, int]]]]] = {}
+        # An ack counts whoever sends it, and also if it comes before the entry goes out again.
+        self._left: Final[dict[tuple[Where, Entry], int]] = {}
+
+    def take(self, where: Where, fact: Dispatched) -> list[Line]:
+        """A consumer is handed an entry; who else holds entries of its key."""
+        line, entry = (fact.line, fact.consumer), (fact.ledger, fact.entry)
+        holders = self._held.setdefault(where, {}).setdefault(fact.key, {})
+        left = fact.unacked & self._left.get((where, entry), -1)
+        if left:
+            holders.setdefault(line, {})[entry] = left
+        return [other for other, entries in holders.items() if entries and other != line]
+
+    def ack(self, where: Where, entries: Iterable[Bits]) -> None:
+        for ledger, number, left in entries:
+            entry = (ledger, number)
+            self._left[where, entry] = self._left.get((where, entry), -1) & left
+            for holders in self._held.get(where, {}).values():
+                for mine in holders.values():
+                    if entry in mine:
+                        mine[entry] &= left
+                        if mine[entry] == 0:
+                            del mine[entry]
+
+    def give_back(self, where: Where, line: Line, entries: Iterable[Entry]) -> None:
+        """A consumer wants entries again; none named is all."""
+        for holders in self._held.get(where, {}).values():
+            mine = holders.get(line, {})
+            for entry in list(entries) or list(mine):
+                mine.pop(entry, None)
+
+    def forget(self, line: int, consumer: int | None = None) -> None:
+        """A consumer of a connection is gone, or all of them."""
+        for keys in self._held.values():
+            for holders in keys.values():
+                for one in [one for one in holders if one[0] == line]:
+                    if consumer in (None, one[1]):
+                        del holders[one]
 
 
 def published_order(history: History) -> Iterable[Violation]:

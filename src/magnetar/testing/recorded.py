@@ -15,7 +15,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from magnetar.client.aio import Client, Consumer, Producer, ids_of
+from magnetar.client.aio import Client, Consumer, Producer
+from magnetar.client.arguments import ids_of
 from magnetar.client.engine.clock import Clock
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
@@ -125,7 +126,7 @@ class RecordedConsumer(Consumer):
     """Writes what a program receives, acks, refuses and seeks."""
 
     def __init__(self, plain: Consumer, history: History, name: str) -> None:
-        super().__init__(plain._consumer, plain._schema)
+        super().__init__(plain._consumer)
         self._history = history
         self.name: str = name
         self._count = itertools.count()
@@ -136,7 +137,7 @@ class RecordedConsumer(Consumer):
                 options.subscription_name,
                 options.consumer_type.name,
                 options.ack_receipt_enabled,
-                bool(getattr(options, "auto_retry_acknowledgement", False)),
+                options.auto_retry_acknowledgement,
             )
         )
 

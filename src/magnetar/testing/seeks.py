@@ -25,10 +25,13 @@ from magnetar.testing.history import (
     Subscribed,
 )
 
-__all__ = ["Line", "Seats", "Seek", "Seeks", "Where"]
+__all__ = ["NOWHERE", "Line", "Seats", "Seek", "Seeks", "Where"]
 
 Line = tuple[int, int]  # a consumer of a connection
 Where = tuple[str, str]  # a topic and a subscription
+
+# Of a consumer that never subscribed.
+NOWHERE: Final[Where] = ("", "")
 
 # A broker that could not write does not know itself.
 UNKNOWN: Final = ("PersistenceError", "UnknownError")

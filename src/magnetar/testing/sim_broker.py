@@ -183,8 +183,7 @@ class SimBroker:
     def subscription(self, topic: str, name: str) -> Subscription:
         """A subscription as the broker has it now, for its counters."""
         assert self._server is not None
-        found = self._server.broker.find(TopicName.parse(topic)).subscriptions[name]
-        return found
+        return self._server.broker.find(TopicName.parse(topic)).subscriptions[name]
 
     def _fail_asked(self) -> None:
         for answer in list(self._asked):

@@ -33,7 +33,7 @@ from magnetar.errors import DiskError, DiskFullError
 from magnetar.storage.memory_disk import MemoryDisk
 from magnetar.testing.sim_process import ProcessKilled
 
-__all__ = ["DiskFaults", "PowerLost", "SimDisk"]
+__all__ = ["DiskFaults", "PowerLost", "SimDisk", "put", "put_torn"]
 
 SECTOR: Final = 512
 CAPACITY: Final = 1 << 40
@@ -321,9 +321,9 @@ def _what_is_left(content: bytearray, writes: list[_Write], random: Random) -> b
     for write in writes:
         chance = random.randrange(3) if write.fate == OPEN else int(write.fate == DURABLE)
         if chance == 1:
-            _put(left, write.offset, write.data)
+            put(left, write.offset, write.data)
         elif chance == 2:
-            _put_torn(left, write.offset, write.data, random)
+            put_torn(left, write.offset, write.data, random)
     return left
 
 
@@ -331,7 +331,7 @@ def _without_doomed(content: bytearray, writes: list[_Write]) -> bytearray:
     left = _before_all(content, writes)
     for write in writes:
         if write.fate != DOOMED:
-            _put(left, write.offset, write.data)
+            put(left, write.offset, write.data)
     return left
 
 
@@ -347,18 +347,19 @@ def _undo(content: bytearray, write: _Write) -> None:
     del content[max(write.size_before, 0) :]
 
 
-def _put(content: bytearray, offset: int, data: bytes) -> None:
+def put(content: bytearray, offset: int, data: bytes) -> None:
+    """Writes into a file, which grows as far as it must."""
     end = offset + len(data)
     if end > len(content):
         content.extend(bytes(end - len(content)))
     content[offset:end] = data
 
 
-def _put_torn(content: bytearray, offset: int, data: bytes, random: Random) -> None:
+def put_torn(content: bytearray, offset: int, data: bytes, random: Random) -> None:
     """Some sectors of the write made it. Sectors are where they are, not where it began."""
     first = 0
     while first < len(data):
         end = min(first + SECTOR - (offset + first) % SECTOR, len(data))
         if random.random() < 0.5:
-            _put(content, offset + first, data[first:end])
+            put(content, offset + first, data[first:end])
         first = end

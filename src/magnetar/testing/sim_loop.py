@@ -4,25 +4,7 @@ Time is virtual: it moves a little with every callback, and jumps to the next ev
 nothing is ready. Sockets, files' threads and other machines are simulated by the siblings
 of this file, in the same thread. One seed gives the same run, to the byte.
 
-**Which orders of callbacks there are.** Exactly those that asyncio's own loop or uvloop can
-produce, for a bug in any other order would be no bug:
-
-- `call_soon` is a queue, first in, first out. That is documented, and locks, queues, streams
-  and the steps of one task rest on it. So it is never shuffled.
-- The loop works in ticks: what is ready at the beginning of a tick runs, and what it made
-  ready runs in the next one. Between two ticks the loop looks for what came from outside.
-- Arrivals on different sockets that are found in one tick come in any order: shuffled.
-  Within one direction of one connection the order of bytes is kept.
-- Timers run in the order of their times, those of the same time in any order: shuffled.
-  They come before or after the arrivals of that tick (uvloop and asyncio differ in that).
-- uvloop's clock ticks in milliseconds, is read once a tick, and its timers are rounded: they
-  may run half a millisecond early, and those of one millisecond in the order in which they
-  were set. The seed decides whether a run has that clock or asyncio's exact one.
-- What another thread posts (`call_soon_threadsafe`, executors, the store's writer) joins
-  the queue between any two callbacks, not only between ticks.
-- How much comes together in one tick is decided by how long callbacks take, which is drawn
-  at random for each of them; now and then one takes as long as a collection of garbage or
-  a busy machine would make it take.
+`sim_schedule.py` says which orders of callbacks there are.
 
 **What fails a run.** An exception that leaves a callback, one that a task ended with and
 nobody looked at, a deadlock (nothing is ready or due, and what is waited for is not done),
@@ -34,16 +16,14 @@ of them (`TaskGroup`, `wait`) are iterated in the same order in every process. S
 objects are iterated in an order that depends on addresses and on PYTHONHASHSEED: programs
 must let no such order decide anything, and comparing traces of two processes finds it.
 
-Not simulated: subprocesses, datagrams, TLS, reading and writing of real descriptors. These
-methods raise NotImplementedError.
+Not simulated: subprocesses, datagrams, TLS, task factories, reading and writing of real
+descriptors. These methods raise NotImplementedError.
 """
 
 import asyncio
-import heapq
 import socket
 import sys
 import weakref
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextvars import Context
@@ -54,7 +34,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 from magnetar.testing.sim_executor import SimExecutor
 from magnetar.testing.sim_network import NetworkConditions, SimNetwork
 from magnetar.testing.sim_process import ProcessKilled, SimProcess, process_of
-from magnetar.testing.sim_task import SimFuture, SimHandle, SimTask, SimTimerHandle
+from magnetar.testing.sim_schedule import AnyHandle, SimSchedule
+from magnetar.testing.sim_task import SimFuture, SimHandle, SimTask, SimTasks, SimTimerHandle
 from magnetar.testing.trace import Trace
 
 if TYPE_CHECKING:
@@ -67,8 +48,6 @@ __all__ = ["DeadlockError", "SimLoop", "SimulationError", "StepLimitError"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-
-AnyHandle = SimHandle | SimTimerHandle
 
 SECOND_NS: Final = 1_000_000_000
 MS_NS: Final = 1_000_000
@@ -85,9 +64,6 @@ CALLBACK_NS_MIN: Final = 1_000
 CALLBACK_NS_MAX: Final = 50_000
 PAUSE_SHARE: Final = 0.001
 PAUSE_NS_MAX: Final = 20 * MS_NS
-# How many finished tasks may be kept before they are looked through.
-TASKS_KEPT: Final = 1024
-
 
 NOTHING_LEFT: Final = "nothing is ready, no timer runs, and these tasks still wait:\n"
 
@@ -140,15 +116,11 @@ class SimLoop(Loop):
         # Whether the clock is uvloop's.
         self.coarse: Final = drawn if coarse is None else coarse
         self._tick_ms = START_NS // MS_NS
-        self._ready: deque[AnyHandle] = deque()
-        # Timers and arrivals, by time; then what other threads do, by time.
-        self._events: list[tuple[int, float, int, AnyHandle]] = []
-        self._asides: list[tuple[int, float, int, SimHandle]] = []
-        self._tasks: dict[int, SimTask[Any]] = {}
+        self._schedule: Final = SimSchedule(self._random)
+        self._tasks: Final = SimTasks()
         self._generators: list[weakref.ref[AsyncGenerator[Any, Any]]] = []
         self._failure: BaseException | None = None
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
-        self._task_factory: Any = None
         self._debug = False
         self._running = False
         self._stopping = False
@@ -173,13 +145,12 @@ class SimLoop(Loop):
 
     def check(self) -> None:
         """Raises what a task ended with and nobody has looked at."""
-        self._sweep_tasks()
-        for task in self._tasks.values():
-            if task.done() and not task.process.dead:
-                error = task.exception()
-                assert error is not None
-                error.add_note(f"nobody looked at how the task {task.get_name()!r} ended")
-                raise self._with_place(error)
+        task = self._tasks.unseen()
+        if task is not None:
+            error = task.exception()
+            assert error is not None
+            error.add_note(f"nobody looked at how the task {task.get_name()!r} ended")
+            raise self._with_place(error)
 
     def random_for(self, purpose: str) -> Random:
         """A source of chance of its own, so that one use does not disturb another."""
@@ -229,8 +200,11 @@ class SimLoop(Loop):
 
     def tasks(self) -> list[asyncio.Task[Any]]:
         """Every task that is not done, of processes that live, oldest first."""
-        alive = (t for t in self._tasks.values() if not t.done() and not t.process.dead)
-        return list(alive)
+        return self._tasks.alive()
+
+    def who_waits(self) -> str:
+        """Every task and where it waits, for a person to read."""
+        return self._tasks.who_waits()
 
     def call_arrival(
         self, delay_ns: int, callback: Callable[..., object], *args: Any, context: Context
@@ -250,8 +224,7 @@ class SimLoop(Loop):
         handle = SimHandle(callback, args, self, None)
         if not self._is_inert():
             when_ns = self.now_ns + int(delay * SECOND_NS) + 1
-            entry = (when_ns, self._random.random(), self.next_serial(), handle)
-            heapq.heappush(self._asides, entry)
+            self._schedule.add_aside(when_ns, self.next_serial(), handle)
         return handle
 
     def next_serial(self) -> int:
@@ -324,20 +297,21 @@ class SimLoop(Loop):
             return
         self.note("loop", f"closed after {self.steps} steps")
         self._closed = True
-        self._bury()
-        self._ready.clear()
-        self._events.clear()
-        self._asides.clear()
+        self._burying = True
+        self._tasks.bury()
+        self._burying = False
+        self._schedule.clear()
 
     def _tick(self) -> None:
         self._tick_ms = self.now_ns // MS_NS
-        self._admit_events()
+        self._schedule.admit(self.now_ns)
         self._run_asides()
-        if not self._ready:
+        ready = self._schedule.ready
+        if not ready:
             self._jump()
             return
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
+        for _ in range(len(ready)):
+            handle = ready.popleft()
             if not handle.is_void():
                 self._step(handle)
             self._run_asides()
@@ -358,54 +332,22 @@ class SimLoop(Loop):
             cost_ns += int(random() * PAUSE_NS_MAX)
         self.now_ns += cost_ns
 
-    def _admit_events(self) -> None:
-        """What came from outside since the last tick joins the queue."""
-        if not self._events or self._events[0][0] > self.now_ns:
-            return
-        due: list[AnyHandle] = []
-        while self._events and self._events[0][0] <= self.now_ns:
-            due.append(heapq.heappop(self._events)[3])
-        timers = [handle for handle in due if isinstance(handle, SimTimerHandle)]
-        arrivals = [handle for handle in due if isinstance(handle, SimHandle)]
-        self._random.shuffle(arrivals)
-        if self._random.random() < 0.5:
-            self._ready.extend(timers)
-            self._ready.extend(arrivals)
-        else:
-            self._ready.extend(arrivals)
-            self._ready.extend(timers)
-
     def _run_asides(self) -> None:
         """What other threads did until now."""
-        while self._asides and self._asides[0][0] <= self.now_ns:
-            handle = heapq.heappop(self._asides)[3]
-            if not handle.is_void():
-                handle._run()
-                if self._failure is not None:
-                    raise self._with_place(self._failure)
+        while (handle := self._schedule.take_aside(self.now_ns)) is not None:
+            handle._run()
+            if self._failure is not None:
+                raise self._with_place(self._failure)
 
     def _jump(self) -> None:
         """Nothing is ready: the next thing that happens happens now."""
-        while self._events and self._events[0][3].is_void():
-            heapq.heappop(self._events)
-        while self._asides and self._asides[0][3].is_void():
-            heapq.heappop(self._asides)
-        times = [entry[0] for entry in (*self._events[:1], *self._asides[:1])]
-        if not times:
+        next_ns = self._schedule.next_ns()
+        if next_ns is None:
             raise self._with_place(DeadlockError(NOTHING_LEFT + self.who_waits()))
-        self.now_ns = max(self.now_ns, min(times))
+        self.now_ns = max(self.now_ns, next_ns)
         if self.now_ns > self._end_ns:
             seconds = (self._end_ns - START_NS) // SECOND_NS
             raise self._with_place(StepLimitError(f"more than {seconds} s of virtual time"))
-
-    def who_waits(self) -> str:
-        """Every task and where it waits, for a person to read."""
-        lines = []
-        for task in self.tasks():
-            frames = task.get_stack()
-            where = f"{frames[-1].f_code.co_qualname}:{frames[-1].f_lineno}" if frames else "?"
-            lines.append(f"  {task.get_name()} at {where}")
-        return "\n".join(lines)
 
     def _with_place(self, error: BaseException) -> BaseException:
         """Says where in the run it was; the run can be repeated up to there."""
@@ -426,7 +368,7 @@ class SimLoop(Loop):
     ) -> asyncio.Handle:
         handle = SimHandle(callback, args, self, context)
         if not self._is_inert():
-            self._ready.append(handle)
+            self._schedule.ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -462,15 +404,14 @@ class SimLoop(Loop):
         elif (delay_ms := round((when - self.time()) * 1000)) > 0:
             self._push((self._tick_ms + delay_ms) * MS_NS, handle)
         else:
-            self._ready.append(handle)
+            self._schedule.ready.append(handle)
         return handle
 
     def _push(self, when_ns: int, handle: AnyHandle) -> None:
         if self._closed:
             return
         in_order = self.coarse and isinstance(handle, SimTimerHandle)
-        tie = 0.0 if in_order else self._random.random()
-        heapq.heappush(self._events, (when_ns, tie, self.next_serial(), handle))
+        self._schedule.add_event(when_ns, self.next_serial(), handle, in_order=in_order)
 
     def _is_inert(self) -> bool:
         """Whether the one who calls is dead; raises if the loop is closed."""
@@ -500,28 +441,12 @@ class SimLoop(Loop):
         **options: Any,
     ) -> "asyncio.Task[T]":
         self._check_closed()
-        if self._task_factory is not None:
-            made: asyncio.Task[T] = self._task_factory(self, coro, context=context, **options)
-            if name is not None:
-                made.set_name(name)
-            return made
-        if len(self._tasks) > TASKS_KEPT:
-            self._sweep_tasks()
         task = SimTask(coro, loop=self, name=name, context=context)
-        self._tasks[task.serial] = task
+        self._tasks.add(task)
         return task
 
-    def set_task_factory(self, factory: Any) -> None:
-        self._task_factory = factory
-
-    def get_task_factory(self) -> Any:
-        return self._task_factory
-
-    def _sweep_tasks(self) -> None:
-        """Forgets the tasks that are done, unless they failed and nobody looked."""
-        for serial, task in list(self._tasks.items()):
-            if task.done() and not task._log_traceback:
-                del self._tasks[serial]
+    def get_task_factory(self) -> None:
+        """None, ever: tasks are those that know their process."""
 
     def _cancel_the_rest(self) -> None:
         self._ending = True
@@ -531,23 +456,6 @@ class SimLoop(Loop):
         if left:
             self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self.run_until_complete(self.shutdown_asyncgens())
-
-    def _bury(self) -> None:
-        """Ends the coroutines that will never be resumed, without letting them do anything."""
-        self._burying = True
-        for task in self._tasks.values():
-            coroutine = task.get_coro()
-            if task.done() or coroutine is None:
-                continue
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            try:
-                coroutine.close()
-            except (Exception, ProcessKilled, BaseExceptionGroup):
-                # Its process is dead or the run is over: what its `finally` met is of no
-                # consequence, and there is nobody left to tell.
-                continue
-        self._tasks.clear()
-        self._burying = False
 
     # ---- Asynchronous generators ---------------------------------------------
 

@@ -2,6 +2,7 @@
 
 They differ from asyncio's in two things: their hashes count up, so that sets of them are
 iterated in the same order in every run, and they know the process that they belong to.
+`SimTasks` has the tasks of a loop, and misses none that failed where nobody looked.
 """
 
 import asyncio
@@ -9,14 +10,17 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from magnetar.testing.sim_process import process_of
+from magnetar.testing.sim_process import ProcessKilled, process_of
 
 if TYPE_CHECKING:
     from magnetar.testing.sim_loop import SimLoop
 
-__all__ = ["SimFuture", "SimHandle", "SimTask", "SimTimerHandle"]
+__all__ = ["SimFuture", "SimHandle", "SimTask", "SimTasks", "SimTimerHandle"]
 
 T = TypeVar("T")
+
+# How many finished tasks may be kept before they are looked through.
+TASKS_KEPT: Final = 1024
 
 
 class SimFuture(asyncio.Future[T]):
@@ -48,6 +52,57 @@ class SimTask(asyncio.Task[T]):
 
     def __hash__(self) -> int:
         return self.serial
+
+
+class SimTasks:
+    """The tasks of a loop that are not done, or that failed and nobody looked at."""
+
+    def __init__(self) -> None:
+        self._tasks: Final[dict[int, SimTask[Any]]] = {}
+
+    def add(self, task: "SimTask[Any]") -> None:
+        if len(self._tasks) > TASKS_KEPT:
+            self._sweep()
+        self._tasks[task.serial] = task
+
+    def alive(self) -> "list[asyncio.Task[Any]]":
+        """Those that are not done, of processes that live, oldest first."""
+        return [t for t in self._tasks.values() if not t.done() and not t.process.dead]
+
+    def unseen(self) -> "SimTask[Any] | None":
+        """One that failed in a process that lives, and nobody looked at."""
+        self._sweep()
+        failed = (t for t in self._tasks.values() if t.done() and not t.process.dead)
+        return next(failed, None)
+
+    def who_waits(self) -> str:
+        lines = []
+        for task in self.alive():
+            frames = task.get_stack()
+            where = f"{frames[-1].f_code.co_qualname}:{frames[-1].f_lineno}" if frames else "?"
+            lines.append(f"  {task.get_name()} at {where}")
+        return "\n".join(lines)
+
+    def bury(self) -> None:
+        """Ends the coroutines that will never be resumed."""
+        for task in self._tasks.values():
+            coroutine = task.get_coro()
+            if task.done() or coroutine is None:
+                continue
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            try:
+                coroutine.close()
+            except (Exception, ProcessKilled, BaseExceptionGroup):
+                # Its process is dead or the run is over: what its `finally` met is of no
+                # consequence, and there is nobody left to tell.
+                continue
+        self._tasks.clear()
+
+    def _sweep(self) -> None:
+        """Forgets those that are done, unless they failed and nobody looked."""
+        for serial, task in list(self._tasks.items()):
+            if task.done() and not task._log_traceback:
+                del self._tasks[serial]
 
 
 class SimHandle(asyncio.Handle):

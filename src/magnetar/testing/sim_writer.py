@@ -17,12 +17,11 @@ from magnetar.storage.disk import Disk
 from magnetar.storage.job import Job
 from magnetar.storage.journal import Outcome
 from magnetar.storage.store import Store
+from magnetar.storage.writer import Done, Lane, Post, StoreWriter
 from magnetar.testing.sim_disk import SimDisk
 from magnetar.testing.sim_loop import SimLoop
 
 __all__ = ["SimWriter"]
-
-Done = Callable[[Job, Exception | None], None]
 
 # A group takes this long to be written and synced, and this long to be heard of.
 WORK_S_MIN: Final = 0.000_05
@@ -30,64 +29,23 @@ WORK_S_MAX: Final = 0.008
 REPORT_S_MAX: Final = 0.000_5
 
 
-class SimWriter:
-    """Runs the jobs of a store; the interface of `storage.writer.StoreWriter`."""
+class SimWriter(StoreWriter):
+    """Runs the jobs of a store, in lanes that are no threads."""
 
     def __init__(
-        self,
-        store: Store,
-        post: Callable[[Callable[[], None]], object],
-        on_outcome: Callable[[Outcome], None],
-        *,
-        loop: SimLoop,
+        self, store: Store, post: Post, on_outcome: Callable[[Outcome], None], *, loop: SimLoop
     ) -> None:
-        self._store = store
-        self._on_outcome = on_outcome
-        self._writes = _Lane("write", store.log.disk, post, self._written, loop)
-        self._chores = _Lane("chore", store.log.disk, post, self._chore_done, loop)
+        self._loop = loop
+        super().__init__(store, post, on_outcome)
 
-    def kick(self) -> None:
-        """Starts what there is to do; call it after queueing, once a tick."""
-        if (job := self._store.next_write()) is not None:
-            self._writes.give(job)
-        if (chore := self._store.next_chore()) is not None:
-            self._chores.give(chore)
-
-    def stop(self) -> None:
-        """Ends the lanes when their present jobs are done; the store can then be closed."""
-        self._writes.stop()
-        self._chores.stop()
-        for job, error in self._writes.finished():
-            self._written(job, error, go_on=False)
-        for job, error in self._chores.finished():
-            self._chore_done(job, error, go_on=False)
-
-    def _written(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
-        outcome = self._store.finish_write(job, error)
-        if outcome is not None:
-            self._on_outcome(outcome)
-        if go_on:
-            self.kick()
-
-    def _chore_done(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
-        outcome = self._store.finish_chore(job, error)
-        if outcome is not None:
-            self._on_outcome(outcome)
-        if go_on:
-            self.kick()
+    def _lane(self, name: str, post: Post, done: Done) -> Lane:
+        return _SimLane(name, self._store.log.disk, post, done, self._loop)
 
 
-class _Lane:
-    """A thread that runs one job after the other."""
+class _SimLane:
+    """A lane whose jobs run at moments of the loop."""
 
-    def __init__(
-        self,
-        name: str,
-        disk: Disk,
-        post: Callable[[Callable[[], None]], object],
-        done: Done,
-        loop: SimLoop,
-    ) -> None:
+    def __init__(self, name: str, disk: Disk, post: Post, done: Done, loop: SimLoop) -> None:
         self._disk = disk
         self._post = post
         self._done = done
@@ -113,7 +71,6 @@ class _Lane:
         self._run_job()
 
     def finished(self) -> list[tuple[Job, Exception | None]]:
-        """Results that nobody has taken yet."""
         results = self._results
         self._results = []
         return results

@@ -86,7 +86,7 @@ class _Line:
             if isinstance(command, CommandAck):
                 self._ack(command)
             elif isinstance(command, CommandFlow):
-                self._add_flow(command)
+                self._flow(command)
             elif isinstance(command, Pb):
                 self._request(command)
 
@@ -111,7 +111,7 @@ class _Line:
         cumulative = ack.ack_type == AckType.Cumulative
         self._history.add(AckCame(self._number, ack.consumer_id, request, entries, cumulative))
 
-    def _add_flow(self, flow: CommandFlow) -> None:
+    def _flow(self, flow: CommandFlow) -> None:
         self._history.add(Granted(self._number, flow.consumer_id, flow.message_permits))
 
     def _request(self, command: Pb) -> None:
