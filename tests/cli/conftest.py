@@ -4,12 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.broker_cli import BrokerCli
+from cli.broker_cli import BrokerCli, run_command
 from storage.workload import Clock, small_options
-from typer.testing import CliRunner
 
 from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
-from magnetar.cli.app import app
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import FileDisk, Store, open_store
@@ -34,11 +32,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in this process: exit code, standard output, standard error."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.exit_code, result.stdout, result.stderr
+    def run(*arguments: str | Path, input: str = "") -> tuple[int, str, str]:
+        ran = run_command([str(argument) for argument in arguments], input)
+        return ran.code, ran.out, ran.err
 
     return run
 

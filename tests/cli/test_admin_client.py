@@ -6,14 +6,16 @@ import socket
 import pytest
 from cli.web import Asked, Said, answering
 
-from magnetar.cli.admin_client import (
-    AdminClient,
+from magnetar.cli.admin_client import AdminClient
+from magnetar.cli.exit_code import AdminError
+from magnetar.cli.path import (
+    lookup_path,
     namespace_path,
     path_of,
     subscription_path,
     topic_path,
+    topics_path,
 )
-from magnetar.cli.exit_code import AdminError
 from magnetar.errors import ConnectError, InvalidUrl, SettingsError, Timeout
 from magnetar.model import TopicName
 
@@ -31,13 +33,17 @@ def test_paths_keep_names_in_one_piece() -> None:
     assert subscription_path(topic, "s/ü?#").endswith("/subscription/s%2F%C3%BC%3F%23")
     other = TopicName.parse("non-persistent://public/default/t")
     assert topic_path(other) == "/admin/v2/non-persistent/public/default/t"
+    assert lookup_path(topic) == "/lookup/v2/topic/persistent/public/default/a%20b%25%3F"
     assert namespace_path("a/b", "unload") == "/admin/v2/namespaces/a/b/unload"
+    assert topics_path("persistent", "a/b") == "/admin/v2/persistent/a/b"
     for trick in ("", ".", ".."):
         with pytest.raises(SettingsError, match="nothing can be called so"):
             path_of("tenants", trick)
     for bad in ("a", "a/", "/b", "a/b/c", ""):
         with pytest.raises(SettingsError, match="tenant/namespace"):
             namespace_path(bad)
+        with pytest.raises(SettingsError, match="tenant/namespace"):
+            topics_path("persistent", bad)
 
 
 def test_a_request_is_json_with_a_token_and_a_query() -> None:

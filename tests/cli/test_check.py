@@ -92,12 +92,17 @@ def test_the_catalog_is_checked_too_with_what_is_in_its_wal(run: Run, directory:
     assert run("check", directory)[0] == 0
 
 
-def test_a_damaged_catalog_is_a_violation(run: Run, directory: Path) -> None:
+def filled_catalog(directory: Path) -> Path:
+    """A catalog of several pages."""
     catalog = Catalog(directory)
-    for i in range(500):
-        catalog.put("policies", f"public/{i}", '"x"')
+    for i in range(30):
+        catalog.put("policies", f"public/{i}", f'"{"x" * 1000}"')
     catalog.close()
-    file = directory / "catalog.sqlite"
+    return directory / "catalog.sqlite"
+
+
+def test_a_damaged_catalog_is_a_violation(run: Run, directory: Path) -> None:
+    file = filled_catalog(directory)
     whole = file.read_bytes()
     file.write_bytes(whole[:8192] + os.urandom(4096) + whole[12288:])
     code, out, _ = run("check", directory)
@@ -112,11 +117,7 @@ def test_a_damaged_catalog_is_a_violation(run: Run, directory: Path) -> None:
 
 
 def test_a_catalog_that_ends_early_is_a_violation(run: Run, directory: Path) -> None:
-    catalog = Catalog(directory)
-    for i in range(500):
-        catalog.put("policies", f"public/{i}", '"x"')
-    catalog.close()
-    file = directory / "catalog.sqlite"
+    file = filled_catalog(directory)
     file.write_bytes(file.read_bytes()[:6000])
     code, out, _ = run("check", directory)
     assert code == 1

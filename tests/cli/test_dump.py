@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from cli.conftest import ORDERS, QUIET, Builder, Run, build, contents
 
-from magnetar.ack.cursor_info import CursorInfo, encode_managed_cursor_info, encode_position_info
+from magnetar.ack.cursor_info import CursorInfo
+from magnetar.ack.cursor_info_codec import encode_managed_cursor_info, encode_position_info
 from magnetar.cli.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
 from magnetar.cli.dump import KINDS, Compression
 from magnetar.errors import CorruptAckError

@@ -86,18 +86,19 @@ def test_namespaces(cli: BrokerCli) -> None:
     assert cli.run("namespaces", "delete", "public/more").code == 6
     cli.ok("namespaces", "delete", "public/more", "--force")
     assert cli.run("namespaces", "policies", "public/more").code == 5
-    ran = cli.run("namespaces", "create", "more")
-    assert (ran.code, ran.err) == (
-        2,
-        "magnetar: namespace: 'more' is none: write it as tenant/namespace\n",
-    )
+    for command in (["namespaces", "create"], ["topics", "list"]):
+        ran = cli.run(*command, "more")
+        assert (ran.code, ran.err) == (
+            2,
+            "magnetar: namespace: 'more' is none: write it as tenant/namespace\n",
+        )
 
 
 def test_permissions(cli: BrokerCli) -> None:
     cli.ok("namespaces", "create", "public/guarded")
     topic = "persistent://public/guarded/t"
     cli.ok("topics", "create", topic)
-    given = ["--role", "clerk", "--actions", "produce,consume"]
+    given = ["--role", "clerk", "--actions", "produce, consume"]
     cli.ok("namespaces", "grant-permission", "public/guarded", *given)
     found = json.loads(cli.ok("namespaces", "permissions", "public/guarded", "--json"))
     assert sorted(found["clerk"]) == ["consume", "produce"]

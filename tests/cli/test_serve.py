@@ -59,14 +59,18 @@ Refused = Callable[..., str]
 
 
 @pytest.fixture
-def refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Refused:
-    """Runs a command that must not come up, and returns its complaint."""
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory without settings, and an environment without any."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith("MAGNETAR_"):
             monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(settled: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that must not come up, and returns its complaint."""
 
     def refused(*options: str | Path) -> str:
         try:
@@ -246,30 +250,25 @@ def test_a_bad_variable_is_named(
     assert value in err
 
 
-def test_an_option_beats_a_variable_and_that_a_file(tmp_path: Path) -> None:
-    (tmp_path / "magnetar.toml").write_text('data = "of-the-file"\nport = 0\nhttp_port = 0\n')
-    with started(cwd=tmp_path) as (process, line):
-        assert READY.fullmatch(line)
-        assert end(process)[0] == 0
-    assert (tmp_path / "of-the-file").is_dir()
-    environment = clean_environment(MAGNETAR_DATA="of-the-variable")
-    with started(cwd=tmp_path, environment=environment) as (process, line):
-        assert end(process)[0] == 0
-    assert (tmp_path / "of-the-variable").is_dir()
-    with started("--data", "of-the-option", cwd=tmp_path, environment=environment) as (
-        process,
-        line,
+def test_an_option_beats_a_variable_and_that_a_file(
+    settled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (settled / "magnetar.toml").write_text('data = "of-the-file"\nport = 0\n')
+    plan = serve.plan_of([])
+    assert (plan.data, plan.port, plan.http_port) == (Path("of-the-file"), 0, 8080)
+    monkeypatch.setenv("MAGNETAR_DATA", "of-the-variable")
+    assert serve.plan_of([]).data == Path("of-the-variable")
+    assert serve.plan_of(["--data", "of-the-option"]).data == Path("of-the-option")
+
+
+def test_a_file_of_settings_is_read(settled: Path) -> None:
+    (settled / "magnetar.toml").write_text("memory = false\nttl_seconds = 4\n")
+    (settled / "settings.toml").write_text("memory = true\nttl_seconds = 5\n")
+    for plan in (
+        serve.plan_of(["--config", "settings.toml"]),
+        serve.plan_of(["--config", str(settled / "settings.toml")]),
     ):
-        assert end(process)[0] == 0
-    assert (tmp_path / "of-the-option").is_dir()
-
-
-def test_a_file_of_settings_is_read(tmp_path: Path) -> None:
-    config = tmp_path / "settings.toml"
-    config.write_text("memory = true\nport = 0\nhttp_port = 0\nttl_seconds = 5\n")
-    with started("--config", config, cwd=tmp_path) as (process, line):
-        assert READY.fullmatch(line)
-        assert end(process)[0] == 0
+        assert (plan.memory, plan.settings.ttl_seconds) == (True, 5)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Admin REST, called: one connection, JSON in and out, errors as `AdminError`.
 
-Paths are built piece by piece, each escaped by itself, so a name with a `/` stays one piece.
 A redirect (307), with which Pulsar's brokers send a request to the owner of a topic, is
 followed. The standard library's client is used, since it is there in a twentieth of a second
 and a command makes one request.
@@ -12,49 +11,17 @@ import socket
 import ssl
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from magnetar.cli.exit_code import AdminError
 from magnetar.errors import ConnectError, InvalidUrl, SettingsError, Timeout
-from magnetar.model import TopicName
 
-__all__ = ["AdminClient", "Answer", "namespace_path", "path_of", "subscription_path", "topic_path"]
+__all__ = ["AdminClient", "Answer"]
 
 TIMEOUT_S: Final = 60.0
 REDIRECTS_MAX: Final = 5
 # Nothing that the commands ask for is larger; a peer may send anything.
 BODY_BYTES_MAX: Final = 1 << 30
-BASE: Final = "/admin/v2"
-
-
-def path_of(*pieces: str) -> str:
-    """A path below /admin/v2. Raises SettingsError for a name that would lead elsewhere.
-
-    >>> path_of("tenants", "a/b")
-    '/admin/v2/tenants/a%2Fb'
-    """
-    for piece in pieces:
-        if piece in ("", ".", ".."):
-            raise SettingsError("name", f"{piece!r} is none: nothing can be called so")
-    return "/".join([BASE, *(quote(piece, safe="") for piece in pieces)])
-
-
-def namespace_path(namespace: str, *more: str) -> str:
-    """The path of a namespace, `tenant/name`. Raises SettingsError."""
-    tenant, slash, name = namespace.partition("/")
-    if not tenant or not slash or not name or "/" in name:
-        raise SettingsError("namespace", f"{namespace!r} is none: write it as tenant/namespace")
-    return path_of("namespaces", tenant, name, *more)
-
-
-def topic_path(topic: TopicName, *more: str) -> str:
-    domain = "persistent" if topic.persistent else "non-persistent"
-    tenant, _, name = topic.namespace.partition("/")
-    return path_of(domain, tenant, name, topic.local_name, *more)
-
-
-def subscription_path(topic: TopicName, subscription: str, *more: str) -> str:
-    return topic_path(topic, "subscription", subscription, *more)
 
 
 class Answer:

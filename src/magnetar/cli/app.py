@@ -126,7 +126,7 @@ def root(
             "--profile",
             metavar="NAME",
             help="Addresses and token from the configuration; see `magnetar profiles`.",
-            autocompletion=profiles._complete,
+            autocompletion=profiles.complete,
         ),
     ] = None,
     version: Annotated[

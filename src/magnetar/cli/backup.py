@@ -12,14 +12,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from magnetar.cli.console import FOUND_WRONG, printable, progress_bytes, refuse, status
-
-if TYPE_CHECKING:
-    from magnetar.storage.recovery import Recovered
+from magnetar.cli.console import printable, progress_bytes, refuse, status
+from magnetar.cli.exit_code import FOUND_WRONG
 
 __all__ = ["backup", "restore"]
 
@@ -41,6 +39,7 @@ def backup(
     The copy holds everything that was confirmed before the command began. It is verified, and
     is a data directory itself.
     """
+    from magnetar.cli.check import summary_of
     from magnetar.cli.log_copy import LogCopy
 
     with _filling(target, directory):
@@ -48,7 +47,7 @@ def backup(
         with progress_bytes(f"copying {printable(str(directory))}") as advance:
             recovered = copy.run(advance)
     in_use = ", which is in use" if copy.live else ""
-    typer.echo(printable(f"{directory}{in_use}: copied to {target}, {_summary(recovered)}"))
+    typer.echo(printable(f"{directory}{in_use}: copied to {target}, {summary_of(recovered.state)}"))
 
 
 def restore(
@@ -139,17 +138,3 @@ def _filling(target: Path, other: Path) -> Iterator[None]:
         if made:
             target.rmdir()
         raise
-
-
-def _summary(recovered: "Recovered") -> str:
-    from magnetar.cli.check import counted
-
-    state = recovered.state
-    entries = sum(ledger.index.count() for ledger in state.ledgers.values())
-    return ", ".join(
-        (
-            counted(len(state.topics), "topic"),
-            counted(entries, "entry"),
-            counted(len(state.cursors), "cursor"),
-        )
-    )

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from magnetar.cli.option import Json
+from magnetar.cli.path import path_of
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 
@@ -22,8 +23,6 @@ def list_brokers(
     as_json: Json = False,
 ) -> None:
     """List the brokers."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         path = path_of("brokers", cluster) if cluster else path_of("brokers")
         show_names(admin.get(path), as_json=as_json)
@@ -32,8 +31,6 @@ def list_brokers(
 @app.command()
 def healthcheck() -> None:
     """Say ok if the broker takes and delivers messages; the exit code says it too."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         typer.echo(admin.request("GET", path_of("brokers", "health")).body.decode().strip())
 
@@ -41,8 +38,6 @@ def healthcheck() -> None:
 @app.command()
 def version() -> None:
     """Say the broker's version."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         typer.echo(admin.request("GET", path_of("brokers", "version")).body.decode().strip())
 
@@ -50,8 +45,6 @@ def version() -> None:
 @app.command("leader-broker")
 def leader_broker(as_json: Json = False) -> None:
     """Say which broker leads."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_value(admin.get(path_of("brokers", "leaderBroker")), as_json=as_json)
 
@@ -59,8 +52,6 @@ def leader_broker(as_json: Json = False) -> None:
 @app.command("get-runtime-config")
 def get_runtime_config(as_json: Json = False) -> None:
     """Show all settings that the broker runs with."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_value(admin.get(path_of("brokers", "configuration", "runtime")), as_json=as_json)
 
@@ -68,8 +59,6 @@ def get_runtime_config(as_json: Json = False) -> None:
 @clusters_app.command("list")
 def list_clusters(as_json: Json = False) -> None:
     """List the clusters."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_names(admin.get(path_of("clusters")), as_json=as_json)
 
@@ -80,7 +69,5 @@ def get_cluster(
     as_json: Json = False,
 ) -> None:
     """Show where a cluster is reached."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_value(admin.get(path_of("clusters", cluster)), as_json=as_json)

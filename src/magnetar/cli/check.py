@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.cli.console import FOUND_WRONG, printable, refusals, status
+from magnetar.cli.console import counted, printable, status
+from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.errors import CorruptAckError, CorruptionError, DiskError
 
 if TYPE_CHECKING:
     from magnetar.cli.directory import DataDirectory
     from magnetar.storage import Violation
+    from magnetar.storage.state import LogState
 
-__all__ = ["check"]
+__all__ = ["check", "summary_of", "verify"]
 
 
 def check(
@@ -34,7 +36,7 @@ def check(
     Nothing is changed. The exit code is 0 if all is well, 1 if something is not, and 2 if
     the directory cannot be checked.
     """
-    with refusals(), status(f"checking {printable(str(directory))}"):
+    with status(f"checking {printable(str(directory))}"):
         violations, summary = verify(directory)
     for violation in violations:
         typer.echo(printable(f"{violation.path or directory}: {violation.reason}"))
@@ -57,7 +59,7 @@ def verify(directory: Path) -> "tuple[list[Violation], str]":
         except CorruptionError:
             return violations, ""  # what is wrong has been said
         violations.extend(_cursor_violations(found))
-        return violations, _summary(found)
+        return violations, summary_of(found.state)
 
 
 def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
@@ -93,8 +95,8 @@ def _catalog_violations(directory: Path) -> "list[Violation]":
             return [Violation(FILE, error.reason)]
 
 
-def _summary(directory: "DataDirectory") -> str:
-    state = directory.state
+def summary_of(state: "LogState") -> str:
+    """How much there is, in one line."""
     entries = sum(ledger.index.count() for ledger in state.ledgers.values())
     return ", ".join(
         (
@@ -104,14 +106,3 @@ def _summary(directory: "DataDirectory") -> str:
             counted(len(state.cursors), "cursor"),
         )
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "entry"), counted(2000, "entry"), counted(0, "topic")
-    ('1 entry', '2,000 entries', '0 topics')
-    """
-    if count != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun}"

@@ -14,12 +14,11 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from magnetar.cli.exit_code import FOUND_WRONG, REFUSED, exit_code_of
+from magnetar.cli.exit_code import REFUSED, exit_code_of
 from magnetar.errors import MagnetarError
 
 __all__ = [
-    "FOUND_WRONG",
-    "REFUSED",
+    "counted",
     "output",
     "print_table",
     "printable",
@@ -138,3 +137,14 @@ def printable(text: str) -> str:
     'a\\\\x1b[2Jb'
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "entry"), counted(2000, "entry"), counted(0, "topic")
+    ('1 entry', '2,000 entries', '0 topics')
+    """
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun}"

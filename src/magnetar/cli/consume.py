@@ -1,46 +1,33 @@
 """`magnetar consume`: messages of a subscription on the terminal, like `pulsar-client consume`."""
 
+import itertools
+import math
 import re
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from magnetar.cli.console import refuse, status
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.option import Json, TopicArgument
+from magnetar.cli.pace import paced
 from magnetar.cli.target import current
 from magnetar.errors import Timeout
 
+if TYPE_CHECKING:
+    import magnetar
+
 __all__ = ["consume"]
 
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits meanwhile, so that what was shown is acked; a second one does not.
-
-    A handler and no mask: other threads take a signal that this one has masked.
-    """
-    noted = False
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal noted
-        if noted:
-            raise KeyboardInterrupt
-        noted = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if noted:
-        raise KeyboardInterrupt
+# Python sees a Ctrl-C that came in the moment before it waits for a lock only when that wait is
+# over, so no wait is longer than this.
+TURN_S: Final = 1.0
 
 
 class SubscriptionType(StrEnum):
@@ -112,7 +99,6 @@ def consume(
     from magnetar.model import ConsumerType, InitialPosition, MessageId
 
     earliest = position == Position.Earliest
-    durable = mode == Mode.Durable
     start = MessageId.earliest if earliest else MessageId.latest
     # No more than are wanted: what is fetched and not shown would have to be delivered again.
     fetched = min(queue_size, count) if count else queue_size
@@ -124,18 +110,13 @@ def consume(
                 re.compile(topic) if regex else topic,
                 subscription,
                 consumer_type=ConsumerType[kind.value.replace("_", "")],
-                receiver_queue_size=fetched if not regex else max(fetched, 1),
+                receiver_queue_size=max(fetched, 1) if regex else fetched,
                 initial_position=InitialPosition.Earliest if earliest else InitialPosition.Latest,
-                durable=durable,
-                start_message_id=None if durable else start,
+                durable=mode == Mode.Durable,
+                start_message_id=None if mode == Mode.Durable else start,
             )
-        try:
-            begin = time.monotonic()
-            while not count or received < count:
-                try:
-                    message = consumer.receive(None if timeout is None else int(timeout * 1000))
-                except Timeout:
-                    break
+        with closing(consumer):
+            for message in paced(_messages(consumer, count, timeout), rate):
                 received += 1
                 with _uninterrupted():
                     print_message(
@@ -143,12 +124,54 @@ def consume(
                     )
                     if not no_ack:
                         consumer.acknowledge(message)
-                if rate:
-                    time.sleep(max(0.0, begin + received / rate - time.monotonic()))
-        finally:
-            consumer.close()
     if received < count:
         raise refuse(
             f"received {received:,} of {count:,} messages: no more came for {timeout:g} s",
             FOUND_WRONG,
         )
+
+
+def _messages(
+    consumer: "magnetar.Consumer", count: int, timeout_s: float | None
+) -> "Iterator[magnetar.Message]":
+    """So many messages, or all that come if `count` is 0, until none comes for the timeout."""
+    for _ in range(count) if count else itertools.count():
+        message = _receive(consumer, math.inf if timeout_s is None else timeout_s)
+        if message is None:
+            return
+        yield message
+
+
+def _receive(consumer: "magnetar.Consumer", timeout_s: float) -> "magnetar.Message | None":
+    """The next message; None if there was none for so long."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left_s = max(0.0, deadline - time.monotonic())
+        try:
+            return consumer.receive(int(min(left_s, TURN_S) * 1000))
+        except Timeout:
+            if left_s < TURN_S:
+                return None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits meanwhile, so that what was shown is acked; a second one does not.
+
+    A handler and no mask: other threads take a signal that this one has masked.
+    """
+    noted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        if noted:
+            raise KeyboardInterrupt
+        noted = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if noted:
+        raise KeyboardInterrupt

@@ -14,8 +14,8 @@ be a field of wire type 7, which there is not.
 
 from typing import Final
 
-from magnetar.ack.cursor_info import (
-    CursorInfo,
+from magnetar.ack.cursor_info import CursorInfo
+from magnetar.ack.cursor_info_codec import (
     decode_managed_cursor_info,
     decode_position_info,
     encode_managed_cursor_info,

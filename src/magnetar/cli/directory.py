@@ -32,7 +32,7 @@ from magnetar.storage.recovery import Recovered, recover
 from magnetar.storage.segment import segment_path
 from magnetar.storage.state import CursorState, LogState, Places, TopicState
 
-__all__ = ["DataDirectory", "NoDataDirectoryError", "ReadOnlyDisk", "open_directory"]
+__all__ = ["DataDirectory", "NoDataDirectoryError", "ReadOnlyDisk", "open_directory", "open_disk"]
 
 
 class NoDataDirectoryError(DataDirectoryError):

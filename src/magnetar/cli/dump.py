@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.cli.console import output, refusals, refuse, status
+from magnetar.cli.console import output, refuse, status
 from magnetar.errors import InvalidTopicNameError
 from magnetar.model import CompressionType, TopicName
 
@@ -98,13 +98,12 @@ def dump(
         raise refuse("--format pulsar writes files: say where with --output")
     if compression and as_long_array:
         raise refuse("ManagedCursorInfo has no long array: leave --compression or --as-long-array")
-    with refusals():
-        if load is not None:
-            _show_file(directory, load, topic, format)
-        elif target is not None:
-            _write_files(directory, target, topic, compression, as_long_array=as_long_array)
-        else:
-            _show_directory(directory, topic, format)
+    if load is not None:
+        _show_file(directory, load, topic, format)
+    elif target is not None:
+        _write_files(directory, target, topic, compression, as_long_array=as_long_array)
+    else:
+        _show_directory(directory, topic, format)
 
 
 def _show_directory(path: Path, topic: str | None, format: Format) -> None:
@@ -149,7 +148,8 @@ def _write_files(
     *,
     as_long_array: bool,
 ) -> None:
-    from magnetar.ack.cursor_info import cursor_to_info, encode_position_info
+    from magnetar.ack.cursor_info import cursor_to_info
+    from magnetar.ack.cursor_info_codec import encode_position_info
     from magnetar.cli.cursor_file import encode_compressed, file_name
     from magnetar.cli.directory import open_directory
     from magnetar.cli.table import print_files

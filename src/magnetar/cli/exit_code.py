@@ -1,13 +1,4 @@
-"""How a command ends: one table from errors to exit codes.
-
-    0   done, and nothing is wrong
-    1   the command did its work and found something wrong
-    2   the command could not or would not begin; nothing was touched
-    3   the other side is out of reach or busy: the same command may work later
-    4   who asks may not do it
-    5   what was named is not there
-    6   the other side refuses: it is there already, in use, or not of the kind
-    7   the other side failed
+"""How a command ends: one table from errors to exit codes, and what those mean.
 
 Every error of `magnetar.errors` has a code, and so has every status of admin REST.
 """
@@ -41,7 +32,7 @@ MISSING: Final = 5
 NOT_TAKEN: Final = 6
 FAILED: Final = 7
 
-# For people: what the codes mean, as the reference has it.
+# As the reference has it.
 EXIT_CODES: Final[dict[int, str]] = {
     DONE: "done, and nothing is wrong",
     FOUND_WRONG: "the command did its work and found something wrong",

@@ -11,8 +11,9 @@ What is gone was trimmed, which only happens to what is acked. The map is made f
 internal stats, which Apache Pulsar has too.
 """
 
-from magnetar.cli.admin_client import AdminClient, topic_path
+from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.exit_code import AdminError
+from magnetar.cli.path import topic_path
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError
 from magnetar.model import MessageId, TopicName
 

@@ -20,6 +20,7 @@ looked at again, and others behind it are, is damage, and refused.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -238,8 +239,6 @@ def copy_others(source: Path, target: Path) -> None:
 @contextlib.contextmanager
 def storing(target: Path) -> Iterator[None]:
     """Turns what the system says of files of the target into errors of ours."""
-    import errno
-
     try:
         yield
     except OSError as error:

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from magnetar.cli.admin_client import Answer
+from magnetar.cli.admin_client import AdminClient, Answer
 from magnetar.cli.console import printable
 from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message_ids import id_text
+from magnetar.cli.path import topic_path
 from magnetar.errors import RemoteProtocolError, SettingsError
-from magnetar.model import MessageId
+from magnetar.model import MessageId, TopicName
 from magnetar.protocol.batch import decode_batch
 
 if TYPE_CHECKING:
     from magnetar.client.message import Message
 
-__all__ = ["Entry", "Shown", "entry_of", "message_of", "print_message", "time_ms"]
+__all__ = ["Entry", "Shown", "message_of", "print_message", "read_entry", "time_ms"]
 
 # A line of hex has this many bytes.
 HEX_BYTES: Final = 16
@@ -157,9 +158,10 @@ class Entry:
         return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def entry_of(answer: Answer, topic: str, partition: int) -> Entry:
-    """The entry in an answer. Raises AdminError."""
-    return Entry(answer, topic, partition)
+def read_entry(admin: AdminClient, topic: TopicName, ledger_id: int, entry_id: int) -> Entry:
+    """An entry of a topic or partition, wherever its cursors are. Raises AdminError."""
+    path = topic_path(topic, "ledger", str(ledger_id), "entry", str(entry_id))
+    return Entry(admin.request("GET", path), str(topic), topic.partition)
 
 
 def message_of(message: "Message") -> Shown:
@@ -178,14 +180,11 @@ def message_of(message: "Message") -> Shown:
 
 
 def print_message(
-    shown: Shown, *, as_json: bool, hex: bool = False, hide_content: bool = False, note: str = ""
+    shown: Shown, *, as_json: bool, hex: bool = False, hide_content: bool = False
 ) -> None:
     """One message: a line of what it is, then what it says; or a line of JSON."""
     if as_json:
-        out = shown.to_json()
-        if note:
-            out["note"] = note
-        typer.echo(json.dumps(out, ensure_ascii=False))
+        typer.echo(json.dumps(shown.to_json(), ensure_ascii=False))
         return
     facts = [id_text(shown.id)]
     if shown.id.partition() >= 0:
@@ -197,8 +196,6 @@ def print_message(
     facts += [f"{name}={value}" for name, value in shown.properties.items()]
     if shown.redeliveries:
         facts.append(f"redelivered {shown.redeliveries} times")
-    if note:
-        facts.append(note)
     typer.echo(printable("----- " + "  ".join(facts)))
     if hide_content:
         typer.echo(f"{len(shown.data):,} bytes")

@@ -4,7 +4,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName
+from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName, words
+from magnetar.cli.path import namespace_path, path_of
 from magnetar.cli.policies import add_policies
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
@@ -24,8 +25,6 @@ def list_namespaces(
     as_json: Json = False,
 ) -> None:
     """List the namespaces of a tenant."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_names(admin.get(path_of("namespaces", tenant)), as_json=as_json)
 
@@ -39,8 +38,6 @@ def topics(
     as_json: Json = False,
 ) -> None:
     """List the topics of a namespace, partitions one by one."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         found = admin.get(namespace_path(namespace, "topics"), mode=mode)
     show_names(found, as_json=as_json)
@@ -49,8 +46,6 @@ def topics(
 @app.command()
 def create(namespace: NamespaceName) -> None:
     """Create a namespace."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.put(namespace_path(namespace))
     typer.echo(f"created namespace {namespace}")
@@ -59,8 +54,6 @@ def create(namespace: NamespaceName) -> None:
 @app.command()
 def delete(namespace: NamespaceName, force: Force = False) -> None:
     """Delete a namespace; by force with all its topics."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.delete(namespace_path(namespace), force=force or None)
     typer.echo(f"deleted namespace {namespace}")
@@ -69,8 +62,6 @@ def delete(namespace: NamespaceName, force: Force = False) -> None:
 @app.command()
 def policies(namespace: NamespaceName, as_json: Json = False) -> None:
     """Show all policies of a namespace."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         show_value(admin.get(namespace_path(namespace)), as_json=as_json)
 
@@ -78,8 +69,6 @@ def policies(namespace: NamespaceName, as_json: Json = False) -> None:
 @app.command()
 def unload(namespace: NamespaceName) -> None:
     """Unload all topics; clients come back by themselves."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.put(namespace_path(namespace, "unload"))
     typer.echo(f"unloaded {namespace}")
@@ -94,8 +83,6 @@ def clear_backlog(
     force: Annotated[bool, typer.Option("-f", "--force", help="Do not ask.")] = False,
 ) -> None:
     """Ack everything, on all subscriptions of a namespace."""
-    from magnetar.cli.admin_client import namespace_path
-
     if not force:
         typer.confirm(f"Ack all messages of {namespace}?", abort=True, err=True)
     pieces = ["clearBacklog", subscription] if subscription else ["clearBacklog"]
@@ -112,8 +99,6 @@ def unsubscribe(
     ],
 ) -> None:
     """Delete the subscriptions of one name from all topics of a namespace."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.post(namespace_path(namespace, "unsubscribe", subscription))
     typer.echo(f"deleted the subscriptions {subscription} of {namespace}")
@@ -125,8 +110,6 @@ def unsubscribe(
 @app.command()
 def permissions(namespace: NamespaceName, as_json: Json = False) -> None:
     """Show which roles may do what."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         show_value(admin.get(namespace_path(namespace, "permissions")), as_json=as_json)
 
@@ -141,18 +124,14 @@ def grant_permission(
     ],
 ) -> None:
     """Let a role do things in a namespace."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
-        admin.post(namespace_path(namespace, "permissions", role), actions.split(","))
+        admin.post(namespace_path(namespace, "permissions", role), words(actions))
     typer.echo(f"{role} may {actions} in {namespace}")
 
 
 @app.command("revoke-permission")
 def revoke_permission(namespace: NamespaceName, role: Role) -> None:
     """Take all permissions of a role in a namespace back."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.delete(namespace_path(namespace, "permissions", role))
     typer.echo(f"{role} has no permissions in {namespace}")
@@ -161,8 +140,6 @@ def revoke_permission(namespace: NamespaceName, role: Role) -> None:
 @app.command("subscription-permission")
 def subscription_permission(namespace: NamespaceName, as_json: Json = False) -> None:
     """Show which subscriptions are for certain roles only."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         found = admin.get(namespace_path(namespace, "permissions", "subscription"))
     show_value(found, as_json=as_json)
@@ -177,11 +154,9 @@ def grant_subscription_permission(
     ],
 ) -> None:
     """Keep a subscription for certain roles."""
-    from magnetar.cli.admin_client import namespace_path
-
     path = namespace_path(namespace, "permissions", "subscription", subscription)
     with current().admin() as admin:
-        admin.post(path, roles.split(","))
+        admin.post(path, words(roles))
     typer.echo(f"{subscription} in {namespace} is for {roles}")
 
 
@@ -190,8 +165,6 @@ def revoke_subscription_permission(
     namespace: NamespaceName, subscription: SubscriptionName, role: Role
 ) -> None:
     """Keep a subscription for one role less."""
-    from magnetar.cli.admin_client import namespace_path
-
     with current().admin() as admin:
         admin.delete(namespace_path(namespace, "permissions", subscription, role))
     typer.echo(f"{subscription} in {namespace} is not for {role}")

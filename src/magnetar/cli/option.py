@@ -1,6 +1,7 @@
 """Arguments and options that many commands have, each said once."""
 
-from typing import Annotated, TypeAlias
+import re
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -15,6 +16,7 @@ __all__ = [
     "duration_s",
     "pairs",
     "size_bytes",
+    "words",
 ]
 
 TopicArgument: TypeAlias = Annotated[
@@ -37,8 +39,18 @@ Force: TypeAlias = Annotated[
     bool, typer.Option("-f", "--force", help="Also if it is in use or not empty.")
 ]
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SECONDS: Final = {
+    "": 1,
+    "s": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "d": 86_400,
+    "w": 604_800,
+    "y": 31_536_000,
+}
+_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_NUMBER: Final = re.compile(r"(-?[0-9]{1,18}) ?([a-z]*)", re.IGNORECASE)
 
 
 def duration_s(name: str, text: str) -> int:
@@ -47,9 +59,7 @@ def duration_s(name: str, text: str) -> int:
     >>> duration_s("-t", "90"), duration_s("-t", "2h"), duration_s("-t", "-1")
     (90, 7200, -1)
     """
-    unit = text[-1:].lower()
-    digits = text[:-1] if unit in _SECONDS else text
-    return _number(name, text, digits, "a time such as 90, 10m, 2h, 7d") * _SECONDS.get(unit, 1)
+    return _amount(name, text, _SECONDS, "a time such as 90, 10min, 2h, 7d")
 
 
 def size_bytes(name: str, text: str) -> int:
@@ -58,15 +68,23 @@ def size_bytes(name: str, text: str) -> int:
     >>> size_bytes("-l", "10"), size_bytes("-l", "2K"), size_bytes("-l", "1G")
     (10, 2048, 1073741824)
     """
-    unit = text[-1:].upper()
-    digits = text[:-1] if unit in _BYTES else text
-    return _number(name, text, digits, "a size such as 4096, 10M, 2G") * _BYTES.get(unit, 1)
+    return _amount(name, text, _BYTES, "a size such as 4096, 10M, 2G")
 
 
-def _number(name: str, text: str, digits: str, wanted: str) -> int:
-    if not digits.removeprefix("-").isdecimal() or len(digits) > 18:
+def _amount(name: str, text: str, units: dict[str, int], wanted: str) -> int:
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2].lower() not in units:
         raise SettingsError(name, f"{text!r} is not {wanted}")
-    return int(digits)
+    return int(match[1]) * units[match[2].lower()]
+
+
+def words(text: str) -> list[str]:
+    """What stands between commas.
+
+    >>> words("produce, consume,")
+    ['produce', 'consume']
+    """
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def pairs(name: str, texts: list[str]) -> dict[str, str]:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import typer
 
-from magnetar.cli.admin_client import AdminClient, subscription_path, topic_path
-from magnetar.cli.console import refuse
-from magnetar.cli.exit_code import MISSING, AdminError
+from magnetar.cli.admin_client import AdminClient
+from magnetar.cli.exit_code import AdminError
 from magnetar.cli.ledger_map import partition_topics
-from magnetar.cli.messages import Entry, Shown, print_message
+from magnetar.cli.messages import Entry, Shown, print_message, read_entry
+from magnetar.cli.path import subscription_path, topic_path
 from magnetar.cli.target import current
 from magnetar.model import TopicName
 
-__all__ = ["run_examine", "run_get", "run_peek"]
+__all__ = ["require_subscription", "run_examine", "run_get", "run_peek"]
 
 
 def run_peek(
@@ -28,9 +28,7 @@ def run_peek(
     with current().admin() as admin:
         for part in partition_topics(admin, name):
             # Asked for one that is not there, Pulsar would make it.
-            names = admin.get(topic_path(part, "subscriptions"))
-            if not isinstance(names, list) or subscription not in names:
-                raise refuse(f"{part} has no subscription {subscription!r}", MISSING)
+            require_subscription(admin, part, subscription)
             for number, message in enumerate(_unacked(admin, part, subscription)):
                 if number == count:
                     break
@@ -38,6 +36,13 @@ def run_peek(
                 shown += 1
     if not shown and not as_json:
         typer.echo(f"{subscription} of {name} has no unacked messages", err=True)
+
+
+def require_subscription(admin: AdminClient, topic: TopicName, subscription: str) -> None:
+    """Raises AdminError if the topic or the subscription is not there."""
+    names = admin.get(topic_path(topic, "subscriptions"))
+    if not isinstance(names, list) or subscription not in names:
+        raise AdminError(404, f"{topic} has no subscription {subscription!r}")
 
 
 def _unacked(admin: AdminClient, topic: TopicName, subscription: str) -> Iterator[Shown]:
@@ -110,9 +115,8 @@ def run_get(topic: str, ledger_id: int, entry_id: int, *, as_json: bool) -> None
     """Prints the messages of an entry."""
     name = TopicName.parse(topic)
     with current().admin() as admin:
-        path = topic_path(name, "ledger", str(ledger_id), "entry", str(entry_id))
-        answer = admin.request("GET", path)
-    _print_entry(Entry(answer, str(name), name.partition), as_json=as_json)
+        entry = read_entry(admin, name, ledger_id, entry_id)
+    _print_entry(entry, as_json=as_json)
 
 
 def _print_entry(entry: Entry, *, as_json: bool) -> None:

@@ -14,7 +14,8 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
-from magnetar.cli.option import Json, duration_s, size_bytes
+from magnetar.cli.option import Json, duration_s, size_bytes, words
+from magnetar.cli.path import namespace_path, topic_path
 from magnetar.cli.show import show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
@@ -220,12 +221,9 @@ class _Place:
         self.of_topics = of_topics
 
     def path(self, name: str, piece: str = "") -> str:
-        from magnetar.cli.admin_client import namespace_path, topic_path
-        from magnetar.model import TopicName
-
         piece = piece or self.piece
         if self.of_topics:
-            return topic_path(TopicName.parse(name), piece)
+            return topic_path(name, piece)
         return namespace_path(name, piece)
 
     def put(self, name: str, value: object, **query: object) -> None:
@@ -322,9 +320,9 @@ def _word(place: _Place) -> Callable[..., None]:
 def _words(place: _Place) -> Callable[..., None]:
     def set_words(
         name: Annotated[str, _argument(place)],
-        words: Annotated[str, typer.Option(*place.policy.options, metavar="NAMES")],
+        names: Annotated[str, typer.Option(*place.policy.options, metavar="NAMES")],
     ) -> None:
-        place.put(name, [word.strip() for word in words.split(",") if word.strip()])
+        place.put(name, words(names))
 
     return set_words
 
@@ -339,10 +337,10 @@ def _retention(place: _Place) -> Callable[..., None]:
             str, typer.Option("-s", "--size", help="Such as 100M, 10G; 0 none, -1 no limit.")
         ],
     ) -> None:
-        minutes, megabytes = duration_s("-t", time), size_bytes("-s", size)
+        seconds, kept_bytes = duration_s("-t", time), size_bytes("-s", size)
         body = {
-            "retentionTimeInMinutes": -1 if minutes < 0 else -(-minutes // 60),
-            "retentionSizeInMB": -1 if megabytes < 0 else -(-megabytes // (1 << 20)),
+            "retentionTimeInMinutes": -1 if seconds < 0 else -(-seconds // 60),
+            "retentionSizeInMB": -1 if kept_bytes < 0 else -(-kept_bytes // (1 << 20)),
         }
         place.put(name, body)
 

@@ -3,17 +3,17 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.cli.check import counted
-from magnetar.cli.console import refuse, status, track
+from magnetar.cli.console import counted, refuse, status, track
 from magnetar.cli.exit_code import FAILED
+from magnetar.cli.message_ids import id_text
 from magnetar.cli.option import Json, TopicArgument, pairs
+from magnetar.cli.pace import paced
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
 
@@ -72,6 +72,8 @@ def produce(
     if chunking and not disable_batching:
         raise SettingsError("--chunking", "batches are not split: give --disable-batching too")
     found = pairs("-p", properties or []) or None
+    total = count * len(payloads)
+    stream = (payload for _ in range(count) for payload in payloads)
     sent = _Sent()
     target = current()
     with target.client() as client:
@@ -82,9 +84,7 @@ def produce(
                 chunking_enabled=chunking,
                 block_if_queue_full=True,
             )
-        total = count * len(payloads)
-        stream = (payload for _ in range(count) for payload in payloads)
-        for number, payload in enumerate(track(_paced(stream, rate), "sending", total)):
+        for number, payload in enumerate(track(paced(stream, rate), "sending", total)):
             producer.send_async(
                 payload,
                 partial(sent.settle, number),
@@ -96,13 +96,10 @@ def produce(
         producer.close()
     # Callbacks are done once the client is closed.
     if as_json:
-        for _, id in sorted(sent.ids.items()):
-            typer.echo(json.dumps(_id_json(id)))
+        sent.print_ids()
     if sent.failure:
-        raise refuse(
-            f"{total - len(sent.ids):,} of {total:,} messages were not stored: {sent.failure}",
-            FAILED,
-        )
+        missing = total - len(sent.ids)
+        raise refuse(f"{missing:,} of {total:,} messages were not stored: {sent.failure}", FAILED)
     if not as_json:
         typer.echo(f"sent {counted(total, 'message')} to {topic}")
 
@@ -123,11 +120,14 @@ class _Sent:
         else:
             self.failure = self.failure or result.name
 
-
-def _id_json(id: "MessageId") -> dict[str, object]:
-    from magnetar.cli.message_ids import id_text
-
-    return {"id": id_text(id), "messageId": id.to_base64(), "partition": id.partition()}
+    def print_ids(self) -> None:
+        for _, id in sorted(self.ids.items()):
+            found = {
+                "id": id_text(id),
+                "messageId": id.to_base64(),
+                "partition": id.partition(),
+            }
+            typer.echo(json.dumps(found))
 
 
 def _payloads(messages: list[str], files: list[Path], separator: str | None) -> list[bytes]:
@@ -144,16 +144,3 @@ def _payloads(messages: list[str], files: list[Path], separator: str | None) -> 
     if not found:
         raise SettingsError("produce", "there is nothing to send: give --messages or --files")
     return found
-
-
-def _paced(payloads: Iterator[bytes], rate: float) -> Iterator[bytes]:
-    """The payloads, no more than so many a second."""
-    if not rate:
-        yield from payloads
-        return
-    begin = time.monotonic()
-    for number, payload in enumerate(payloads):
-        delay = begin + number / rate - time.monotonic()
-        if delay > 0:
-            time.sleep(delay)
-        yield payload

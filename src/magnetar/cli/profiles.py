@@ -10,14 +10,14 @@ from magnetar.cli.show import show_json, show_rows, show_value
 from magnetar.cli.target import FIELDS, Configuration, config_path, load
 from magnetar.errors import DiskError, SettingsError
 
-__all__ = ["app"]
+__all__ = ["app", "complete"]
 
 app: typer.Typer = typer.Typer(
     help="Profiles: brokers by name, for --profile.", no_args_is_help=True
 )
 
 
-def _complete(incomplete: str) -> list[str]:
+def complete(incomplete: str) -> list[str]:
     """Names for the shell, which wants no errors."""
     try:
         return [name for name in load(config_path()).profiles if name.startswith(incomplete)]
@@ -26,7 +26,7 @@ def _complete(incomplete: str) -> list[str]:
 
 
 ProfileName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, autocompletion=_complete)
+    str, typer.Argument(metavar="NAME", show_default=False, autocompletion=complete)
 ]
 
 

@@ -7,9 +7,11 @@ from typing import Annotated, TypeAlias
 import typer
 
 from magnetar.cli.option import Force, Json, TopicArgument
+from magnetar.cli.path import path_of
 from magnetar.cli.show import show_rows, show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
+from magnetar.model import TopicName
 
 __all__ = ["app"]
 
@@ -27,9 +29,6 @@ SchemaFile: TypeAlias = Annotated[
 
 
 def _path(topic: str, *more: str) -> str:
-    from magnetar.cli.admin_client import path_of
-    from magnetar.model import TopicName
-
     name = TopicName.parse(topic).partitioned
     return path_of("schemas", *name.namespace.split("/"), name.local_name, *more)
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from magnetar.cli.console import output, print_table, printable
 
-__all__ = ["cell", "grid", "show_json", "show_names", "show_rows", "show_value"]
+__all__ = ["cell", "grid", "runs", "show_json", "show_names", "show_rows", "show_value"]
 
 NAME_WIDTH_MIN: Final = 12
 
@@ -58,8 +58,8 @@ def show_rows(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 def grid(*headings: str) -> Table:
     """An empty table, as all commands draw it.
 
-    A heading that ends in `#` is that of numbers, one in `~` that of short words; neither is
-    ever folded.
+    A heading that ends in `#` is that of numbers, one in `~` that of short words. Neither is
+    ever folded: a number that is cut short is another number.
     """
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style=""
@@ -72,6 +72,22 @@ def grid(*headings: str) -> Table:
         else:
             table.add_column(heading, overflow="fold", min_width=NAME_WIDTH_MIN)
     return table
+
+
+def runs(indexes: list[int], most: int | None = None) -> str:
+    """Ascending numbers, shortened; with `most`, no more runs of them than that.
+
+    >>> runs([0, 1, 2, 5, 7, 8]), runs([1, 3, 5], 2)
+    ('0-2, 5, 7-8', '1, 3, ...')
+    """
+    found: list[list[int]] = []
+    for index in indexes:
+        if found and found[-1][1] == index - 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in found[:most]]
+    return ", ".join([*shown, "..."] if len(shown) < len(found) else shown)
 
 
 def cell(value: object) -> str:

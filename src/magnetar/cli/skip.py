@@ -8,13 +8,14 @@ from pathlib import Path
 
 import typer
 
-from magnetar.cli.admin_client import AdminClient, subscription_path, topic_path
-from magnetar.cli.check import counted
-from magnetar.cli.console import status, track, warn
+from magnetar.cli.admin_client import AdminClient
+from magnetar.cli.console import counted, status, track, warn
 from magnetar.cli.exit_code import FOUND_WRONG, AdminError
 from magnetar.cli.ledger_map import LedgerMap
 from magnetar.cli.message_ids import id_text, parse_base64, parse_triplet, read_ids
-from magnetar.cli.messages import Entry, Shown, print_message
+from magnetar.cli.messages import Entry, Shown, print_message, read_entry
+from magnetar.cli.path import subscription_path
+from magnetar.cli.peek import require_subscription
 from magnetar.cli.show import show_json
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
@@ -75,7 +76,7 @@ def run_skip(
             if error.status != 404:
                 raise
             # If all that was named is there, it is the request that is not.
-            _require_subscription(admin, name, subscription)
+            require_subscription(admin, name, subscription)
             by_fallback = True
         if by_fallback:
             from magnetar.cli.skip_fallback import skip_by_acks
@@ -90,13 +91,6 @@ def run_skip(
         typer.echo(f"skipped {counted(len(ids), 'id')} on {subscription} of {name}{how}")
 
 
-def _require_subscription(admin: AdminClient, topic: TopicName, subscription: str) -> None:
-    """Raises AdminError if the topic or the subscription is not there."""
-    names = admin.get(topic_path(topic, "subscriptions"))
-    if not isinstance(names, list) or subscription not in names:
-        raise AdminError(404, f"{topic} has no subscription {subscription!r}")
-
-
 # ---- Looking first ---------------------------------------------------------------
 
 
@@ -109,7 +103,7 @@ def _dry_run(
     as_json: bool,
 ) -> None:
     """Shows each message that would go; nothing is changed."""
-    _require_subscription(admin, topic, subscription)
+    require_subscription(admin, topic, subscription)
     ledgers = LedgerMap.load(admin, topic)
     # All ids before the first message, as the broker does it.
     places = [(id, ledgers.find(id)) for id in ids]
@@ -118,8 +112,7 @@ def _dry_run(
         if part is None:
             typer.echo(f"----- {id_text(id)}  gone: it was acked and deleted already", err=as_json)
             continue
-        path = topic_path(part, "ledger", str(id.ledger_id()), "entry", str(id.entry_id()))
-        entry = Entry(admin.request("GET", path), str(part), part.partition)
+        entry = read_entry(admin, part, id.ledger_id(), id.entry_id())
         shown = _named(entry, id)
         if not shown:
             missing += 1

@@ -20,12 +20,13 @@ id of one chunk takes the others along, since every entry is read anyway.
 
 from typing import Final
 
-from magnetar.cli.admin_client import AdminClient, path_of, topic_path
+from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import track, warn
 from magnetar.cli.exit_code import AdminError
 from magnetar.cli.ledger_map import LedgerMap, partition_topics
 from magnetar.cli.message_ids import id_text
-from magnetar.cli.messages import Entry
+from magnetar.cli.messages import Entry, read_entry
+from magnetar.cli.path import path_of, topic_path
 from magnetar.cli.target import current
 from magnetar.errors import BatchIndexError, InvalidMessageIdError
 from magnetar.model import MessageId, TopicName
@@ -173,23 +174,16 @@ class _Plan:
         key = (part, ledger_id, entry_id)
         found = self._entries.get(key)
         if found is None:
-            path = topic_path(part, "ledger", str(ledger_id), "entry", str(entry_id))
-            found = Entry(self._admin.request("GET", path), str(part), part.partition)
-            self._entries[key] = found
+            found = self._entries[key] = read_entry(self._admin, part, ledger_id, entry_id)
         return found
 
     def _chunks(self, part: TopicName, entry: Entry) -> list[Entry]:
         """All chunks of a message, looked for on both sides in the same ledger."""
         chunks = {entry.chunk_id: entry}
         for step in (-1, 1):
-            at = entry.entry_id
-            for _ in range(CHUNK_REACH_MAX):
-                at += step
-                wanted = (
-                    range(entry.chunk_id)
-                    if step < 0
-                    else range(entry.chunk_id + 1, entry.chunk_count)
-                )
+            wanted = range(entry.chunk_id) if step < 0 else range(entry.chunk_id, entry.chunk_count)
+            for distance in range(1, CHUNK_REACH_MAX + 1):
+                at = entry.entry_id + step * distance
                 if at < 0 or all(number in chunks for number in wanted):
                     break
                 try:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from magnetar.cli.console import output, print_table, printable
-from magnetar.cli.show import grid, show_json
+from magnetar.cli.show import grid, runs, show_json
 
-__all__ = ["print_ack_state", "print_internal_stats", "print_stats", "runs"]
+__all__ = ["print_ack_state", "print_internal_stats", "print_stats"]
 
 
 def print_stats(topic: str, found: object, *, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def print_ack_state(title: str, found: object, *, as_json: bool) -> None:
         f"acked up to {found.get('markDeletePosition')} of {found.get('lastPosition')}, unacked "
         f"entries {_count(found, 'msgBacklog')}, messages {_count(found, 'msgBacklogMessages')}"
     )
-    holes = grid("unacked from#", "to#")
+    holes = grid("hole from#", "to#")
     for hole in _items(found, "holes"):
         holes.add_row(str(hole.get("first")), str(hole.get("last")))
     batches = grid("batch#", "size#", "left#", "unacked indexes")
@@ -141,21 +141,6 @@ def print_ack_state(title: str, found: object, *, as_json: bool) -> None:
             print_table(console, table)
     if found.get("next"):
         console.print(f"more from {found['next']} on: --from {found['next']}")
-
-
-def runs(indexes: list[int]) -> str:
-    """Ascending numbers, shortened.
-
-    >>> runs([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7-8'
-    """
-    found: list[list[int]] = []
-    for index in indexes:
-        if found and found[-1][1] == index - 1:
-            found[-1][1] = index
-        else:
-            found.append([index, index])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
 def _items(found: Mapping[str, object], name: str) -> list[dict[str, object]]:

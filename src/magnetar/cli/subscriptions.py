@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from magnetar.cli.option import Force, Json, SubscriptionName, TopicArgument, duration_s, pairs
+from magnetar.cli.path import subscription_path, topic_path
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
@@ -22,24 +23,10 @@ app: typer.Typer = typer.Typer(
 )
 
 
-def _path(topic: str, subscription: str, *more: str) -> str:
-    from magnetar.cli.admin_client import subscription_path
-    from magnetar.model import TopicName
-
-    return subscription_path(TopicName.parse(topic), subscription, *more)
-
-
-def _topic_path(topic: str, *more: str) -> str:
-    from magnetar.cli.admin_client import topic_path
-    from magnetar.model import TopicName
-
-    return topic_path(TopicName.parse(topic), *more)
-
-
 def list_subscriptions(topic: TopicArgument, as_json: Json = False) -> None:
     """List the subscriptions of a topic."""
     with current().admin() as admin:
-        show_names(admin.get(_topic_path(topic, "subscriptions")), as_json=as_json)
+        show_names(admin.get(topic_path(topic, "subscriptions")), as_json=as_json)
 
 
 def create(
@@ -61,14 +48,14 @@ def create(
     if properties:
         body["properties"] = pairs("-p", properties)
     with current().admin() as admin:
-        admin.put(_path(topic, subscription), body)
+        admin.put(subscription_path(topic, subscription), body)
     typer.echo(f"created subscription {subscription} of {topic}")
 
 
 def delete(topic: TopicArgument, subscription: SubscriptionName, force: Force = False) -> None:
     """Delete a subscription; by force its consumers are closed."""
     with current().admin() as admin:
-        admin.delete(_path(topic, subscription), force=force or None)
+        admin.delete(subscription_path(topic, subscription), force=force or None)
     typer.echo(f"deleted subscription {subscription} of {topic}")
 
 
@@ -77,7 +64,7 @@ def get_properties(
 ) -> None:
     """Show the properties of a subscription."""
     with current().admin() as admin:
-        show_value(admin.get(_path(topic, subscription, "properties")), as_json=as_json)
+        show_value(admin.get(subscription_path(topic, subscription, "properties")), as_json=as_json)
 
 
 def update_properties(
@@ -93,7 +80,9 @@ def update_properties(
     if clear == bool(properties):
         raise SettingsError("-p", "give properties, or --clear")
     with current().admin() as admin:
-        admin.put(_path(topic, subscription, "properties"), pairs("-p", properties or []))
+        admin.put(
+            subscription_path(topic, subscription, "properties"), pairs("-p", properties or [])
+        )
     typer.echo(f"updated the properties of {subscription} of {topic}")
 
 
@@ -107,14 +96,14 @@ def skip(
 ) -> None:
     """Skip the next entries of a subscription; a batch counts as one."""
     with current().admin() as admin:
-        admin.post(_path(topic, subscription, "skip", str(count)))
+        admin.post(subscription_path(topic, subscription, "skip", str(count)))
     typer.echo(f"skipped {count} entries on {subscription} of {topic}")
 
 
 def clear_backlog(topic: TopicArgument, subscription: SubscriptionName) -> None:
     """Ack everything on a subscription."""
     with current().admin() as admin:
-        admin.post(_path(topic, subscription, "skip_all"))
+        admin.post(subscription_path(topic, subscription, "skip_all"))
     typer.echo(f"cleared the backlog of {subscription} of {topic}")
 
 
@@ -140,10 +129,10 @@ def expire_messages(
     with current().admin() as admin:
         if expire_time is not None:
             seconds = str(duration_s("-t", expire_time))
-            admin.post(_path(topic, subscription, "expireMessages", seconds))
+            admin.post(subscription_path(topic, subscription, "expireMessages", seconds))
         elif position is not None:
             body: dict[str, Any] = {**place_json("-p", position), "isExcluded": exclude}
-            admin.post(_path(topic, subscription, "expireMessages"), body)
+            admin.post(subscription_path(topic, subscription, "expireMessages"), body)
     typer.echo(f"expired messages on {subscription} of {topic}")
 
 
@@ -156,7 +145,7 @@ def expire_all(
     """Ack what is older than a time, on all subscriptions of a topic."""
     seconds = str(duration_s("-t", expire_time))
     with current().admin() as admin:
-        admin.post(_topic_path(topic, "all_subscription", "expireMessages", seconds))
+        admin.post(topic_path(topic, "all_subscription", "expireMessages", seconds))
     typer.echo(f"expired messages on all subscriptions of {topic}")
 
 
@@ -183,10 +172,10 @@ def reset_cursor(
     with current().admin() as admin:
         if ago is not None:
             moment = str(int((time.time() - duration_s("-t", ago)) * 1000))
-            admin.post(_path(topic, subscription, "resetcursor", moment))
+            admin.post(subscription_path(topic, subscription, "resetcursor", moment))
         elif message_id is not None:
             body: dict[str, Any] = {**place_json("-m", message_id), "isExcluded": exclude}
-            admin.post(_path(topic, subscription, "resetcursor"), body)
+            admin.post(subscription_path(topic, subscription, "resetcursor"), body)
     typer.echo(f"reset {subscription} of {topic}")
 
 
@@ -300,7 +289,7 @@ def ack_state(
 
     with current().admin() as admin:
         query = {"from": first, "limit": limit}
-        found = admin.get(_path(topic, subscription, "ackState"), **query)
+        found = admin.get(subscription_path(topic, subscription, "ackState"), **query)
     print_ack_state(f"{subscription} of {topic}", found, as_json=as_json)
 
 

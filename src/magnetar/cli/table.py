@@ -8,18 +8,17 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from magnetar.cli.console import print_table, printable
+from magnetar.cli.show import grid, runs
 from magnetar.cli.view import (
     CursorView,
     DirectoryView,
     LedgerView,
-    PartlyAckedView,
     RangeView,
     TopicView,
 )
@@ -29,19 +28,14 @@ __all__ = ["print_cursor", "print_directory", "print_files"]
 # How many ranges, batches and ledgers of one cursor or topic are shown.
 ROWS_MAX: Final = 20
 INDEX_RANGES_MAX: Final = 12
-NAME_WIDTH_MIN: Final = 12
 
 
-class _Number(str):
-    """The heading of a column of numbers."""
-
-
-def _numbers(*headings: str) -> list[_Number]:
-    return [_Number(heading) for heading in headings]
-
-
-CURSOR_NUMBERS: Final = _numbers(
-    "mark-delete", "backlog\nentries", "backlog\nmessages", "acked\nranges", "partly\nacked"
+CURSOR_NUMBERS: Final = (
+    "mark-delete#",
+    "backlog\nentries#",
+    "backlog\nmessages#",
+    "acked\nranges#",
+    "partly\nacked#",
 )
 
 
@@ -71,7 +65,7 @@ def print_directory(console: Console, view: DirectoryView) -> None:
 def print_cursor(console: Console, topic: str, view: CursorView) -> None:
     """One cursor of a topic."""
     _print_heading(console, topic)
-    table = _table("cursor", *CURSOR_NUMBERS)
+    table = grid("cursor", *CURSOR_NUMBERS)
     table.add_row(printable(view["name"]), *_cursor_numbers(view))
     _print_indented(console, table)
     for part in _cursor_details(view):
@@ -80,7 +74,7 @@ def print_cursor(console: Console, topic: str, view: CursorView) -> None:
 
 def print_files(console: Console, rows: list[tuple[str, str, str, int]]) -> None:
     """Files that were written: name, topic, cursor, bytes."""
-    table = _table("file", "topic", "cursor", *_numbers("bytes"))
+    table = grid("file", "topic", "cursor", "bytes#")
     for file, topic, cursor, size in rows:
         table.add_row(file, printable(topic), printable(cursor), f"{size:,}")
     print_table(console, table)
@@ -99,7 +93,7 @@ def _print_indented(console: Console, part: RenderableType) -> None:
 
 
 def _overview(topics: list[TopicView]) -> Table:
-    table = _table("topic", *_numbers("ledgers", "entries", "messages", "bytes", "cursors"))
+    table = grid("topic", "ledgers#", "entries#", "messages#", "bytes#", "cursors#")
     for topic in topics:
         ledgers = topic["ledgers"]
         counts = (
@@ -121,7 +115,7 @@ def _topic_parts(topic: TopicView) -> Iterator[RenderableType]:
     if not topic["cursors"]:
         yield "no cursors"
         return
-    table = _table("cursor", *_numbers("id"), *CURSOR_NUMBERS)
+    table = grid("cursor", "id#", *CURSOR_NUMBERS)
     for cursor in topic["cursors"]:
         table.add_row(printable(cursor["name"]), str(cursor["id"]), *_cursor_numbers(cursor))
     yield table
@@ -141,8 +135,7 @@ def _cursor_numbers(view: CursorView) -> list[str]:
 
 
 def _ledgers(ledgers: list[LedgerView]) -> Table:
-    numbers = _numbers("ledger", "entries", "messages", "bytes", "created (UTC)", "sealed (UTC)")
-    table = _table(*numbers)
+    table = grid("ledger#", "entries#", "messages#", "bytes#", "created (UTC)#", "sealed (UTC)#")
     shown = ledgers[-ROWS_MAX:]
     if len(shown) < len(ledgers):
         table.add_row(f"{len(ledgers) - len(shown):,} older")
@@ -166,13 +159,13 @@ def _cursor_details(view: CursorView) -> Iterator[RenderableType]:
         shown = ", ".join(_range(acked) for acked in ranges[:ROWS_MAX])
         yield f"{name}: acked above mark-delete: {shown}{_more(ranges, ROWS_MAX)}"
     if batches:
-        table = _table("batch", *_numbers("size", "left"), "unacked indexes")
+        table = grid("batch", "size#", "left#", "unacked indexes")
         for batch in batches[:ROWS_MAX]:
             table.add_row(
                 f"{batch['ledgerId']}:{batch['entryId']}",
                 f"{batch['batchSize']:,}",
                 f"{len(batch['unacked']):,}",
-                _indexes(batch),
+                runs(batch["unacked"], INDEX_RANGES_MAX),
             )
         yield f"{name}: partly acked{_more(batches, ROWS_MAX)}:"
         yield table
@@ -184,17 +177,6 @@ def _range(acked: RangeView) -> str:
     return first if acked["first"] == last else f"{first}-{last}"
 
 
-def _indexes(batch: PartlyAckedView) -> str:
-    runs: list[list[int]] = []
-    for index in batch["unacked"]:
-        if runs and runs[-1][1] == index - 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:INDEX_RANGES_MAX]]
-    return ", ".join(shown) + (", ..." if len(runs) > INDEX_RANGES_MAX else "")
-
-
 def _more(rows: Sequence[object], shown: int) -> str:
     return f" (the first {shown} of {len(rows):,})" if len(rows) > shown else ""
 
@@ -204,16 +186,3 @@ def _time(time_ms: int) -> str:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(time_ms)  # no calendar has it, whoever's clock said so
-
-
-def _table(*headings: str) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style=""
-    )
-    for heading in headings:
-        # A name may be folded; a number that is cut short is another number.
-        if isinstance(heading, _Number):
-            table.add_column(heading, justify="right", no_wrap=True)
-        else:
-            table.add_column(heading, overflow="fold", min_width=NAME_WIDTH_MIN)
-    return table

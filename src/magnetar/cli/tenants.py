@@ -4,7 +4,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from magnetar.cli.option import Force, Json
+from magnetar.cli.option import Force, Json, words
+from magnetar.cli.path import path_of
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 
@@ -30,8 +31,6 @@ Clusters: TypeAlias = Annotated[
 @app.command("list")
 def list_tenants(as_json: Json = False) -> None:
     """List the tenants."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_names(admin.get(path_of("tenants")), as_json=as_json)
 
@@ -39,8 +38,6 @@ def list_tenants(as_json: Json = False) -> None:
 @app.command()
 def get(tenant: Tenant, as_json: Json = False) -> None:
     """Show a tenant: its roles and clusters."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         show_value(admin.get(path_of("tenants", tenant)), as_json=as_json)
 
@@ -48,12 +45,10 @@ def get(tenant: Tenant, as_json: Json = False) -> None:
 @app.command()
 def create(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters = "") -> None:
     """Create a tenant."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         # A cluster has a list of its own; Pulsar wants at least one named.
-        clusters = _split(allowed_clusters) or admin.get(path_of("clusters"))
-        body = {"adminRoles": _split(admin_roles), "allowedClusters": clusters}
+        clusters = words(allowed_clusters) or admin.get(path_of("clusters"))
+        body = {"adminRoles": words(admin_roles), "allowedClusters": clusters}
         admin.put(path_of("tenants", tenant), body)
     typer.echo(f"created tenant {tenant}")
 
@@ -61,15 +56,13 @@ def create(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters =
 @app.command()
 def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters = "") -> None:
     """Change a tenant; what is not given stays."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         found = admin.get(path_of("tenants", tenant))
         body = dict(found) if isinstance(found, dict) else {}
         if admin_roles:
-            body["adminRoles"] = _split(admin_roles)
+            body["adminRoles"] = words(admin_roles)
         if allowed_clusters:
-            body["allowedClusters"] = _split(allowed_clusters)
+            body["allowedClusters"] = words(allowed_clusters)
         admin.post(path_of("tenants", tenant), body)
     typer.echo(f"updated tenant {tenant}")
 
@@ -77,12 +70,6 @@ def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters =
 @app.command()
 def delete(tenant: Tenant, force: Force = False) -> None:
     """Delete a tenant; by force with all its namespaces."""
-    from magnetar.cli.admin_client import path_of
-
     with current().admin() as admin:
         admin.delete(path_of("tenants", tenant), force=force or None)
     typer.echo(f"deleted tenant {tenant}")
-
-
-def _split(names: str) -> list[str]:
-    return [name for name in names.split(",") if name]

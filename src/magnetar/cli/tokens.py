@@ -9,15 +9,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from magnetar.cli.console import FOUND_WRONG, printable, refusals, refuse
+from magnetar.cli.console import refuse
+from magnetar.cli.exit_code import FOUND_WRONG
+from magnetar.cli.option import duration_s
 from magnetar.errors import BrokerError, SettingsError
-
-if TYPE_CHECKING:
-    from magnetar.broker.auth.token import TokenKey
 
 __all__ = ["app"]
 
@@ -26,15 +25,6 @@ app: typer.Typer = typer.Typer(
 )
 
 SECRET_BYTES: Final = 64
-UNITS_S: Final = {
-    "s": 1,
-    "min": 60,
-    "m": 60,
-    "h": 3600,
-    "d": 86_400,
-    "w": 604_800,
-    "y": 31_536_000,
-}
 STDIN: Final = "-"
 OWNER_ONLY: Final = 0o600
 EVERYBODY: Final = 0o644
@@ -67,10 +57,9 @@ def init(
     expires: Expires = "",
 ) -> None:
     """Make a key, and with it the token of the first superuser."""
-    with refusals():
-        expires_s = _seconds(expires)
-        setting, told = _make_pair(key) if key_pair else _make_secret(key)
-        token = _make(key, role, expires_s)
+    expires_s = _seconds(expires)
+    setting, told = _make_pair(key) if key_pair else _make_secret(key)
+    token = _make(key, role, expires_s)
     typer.echo(f"wrote {key}, which makes tokens: let nobody else read it", err=True)
     typer.echo("settings of the broker, as in magnetar.toml:\n", err=True)
     typer.echo("authentication = true", err=True)
@@ -128,9 +117,7 @@ def create(
     algorithm: Annotated[str, typer.Option(help="As HS256, RS256 or ES256; the key's own.")] = "",
 ) -> None:
     """Make a token for a role."""
-    with refusals():
-        token = _make(key, role, _seconds(expires), audience, algorithm)
-    typer.echo(token)
+    typer.echo(_make(key, role, _seconds(expires), audience, algorithm))
 
 
 def _make(
@@ -154,13 +141,10 @@ def _make(
 def _seconds(text: str) -> int | None:
     if not text:
         return None
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(number) :].strip() or "s"
-    if not number.isascii() or not number.isdecimal() or int(number) == 0 or unit not in UNITS_S:
-        raise SettingsError(
-            "--expires", f"{text!r} is no time: give a number with one of {', '.join(UNITS_S)}"
-        )
-    return int(number) * UNITS_S[unit]
+    seconds = duration_s("--expires", text)
+    if seconds <= 0:
+        raise SettingsError("--expires", f"{text!r} is over already: give a time from now")
+    return seconds
 
 
 @app.command()
@@ -178,16 +162,20 @@ def show(token: TokenText) -> None:
 @app.command()
 def validate(token: TokenText, key: KeyFile = DEFAULT_KEY) -> None:
     """Check a token with a secret, or with a public or private key, and show what it says."""
-    from magnetar.broker.auth.token import TokenRules, unverified_parts, verify_token
+    from magnetar.broker.auth.token import (
+        TokenRules,
+        unverified_parts,
+        verify_token,
+        verifying_key,
+    )
+    from magnetar.broker.key_source import read_key
 
     given = _given(token)
-    with refusals():
-        by = _verifying_key(key)
+    by = verifying_key("--key", read_key("--key", str(key)))
     try:
         verify_token(given, by, TokenRules(), int(time.time() * 1000))
     except BrokerError as error:
-        typer.echo(f"magnetar: {printable(error.reason)}", err=True)
-        raise typer.Exit(FOUND_WRONG) from None
+        raise refuse(error.reason, FOUND_WRONG) from None
     _, claims = unverified_parts(given)
     typer.echo(json.dumps(claims, indent=2))
 
@@ -195,10 +183,3 @@ def validate(token: TokenText, key: KeyFile = DEFAULT_KEY) -> None:
 def _given(token: str) -> bytes:
     text = sys.stdin.read() if token == STDIN else token
     return text.strip().removeprefix("token:").encode()
-
-
-def _verifying_key(path: Path) -> "TokenKey":
-    from magnetar.broker.auth.token import verifying_key
-    from magnetar.broker.key_source import read_key
-
-    return verifying_key("--key", read_key("--key", str(path)))

@@ -8,7 +8,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from magnetar.cli.option import Force, Json, NamespaceName, TopicArgument, pairs
+from magnetar.cli.option import Force, Json, NamespaceName, TopicArgument, pairs, words
+from magnetar.cli.path import lookup_path, topic_path, topics_path
 from magnetar.cli.policies import add_policies
 from magnetar.cli.show import show_json, show_names, show_value
 from magnetar.cli.subscriptions import add_subscription_commands
@@ -27,13 +28,6 @@ Metadata: TypeAlias = Annotated[
 ]
 
 
-def _path(topic: str, *more: str) -> str:
-    from magnetar.cli.admin_client import topic_path
-    from magnetar.model import TopicName
-
-    return topic_path(TopicName.parse(topic), *more)
-
-
 # ---- Which there are -----------------------------------------------------------
 
 
@@ -46,29 +40,24 @@ def list_topics(
     as_json: Json = False,
 ) -> None:
     """List the topics of a namespace, partitions one by one."""
-    from magnetar.cli.admin_client import path_of
-
-    tenant, _, name = namespace.partition("/")
     with current().admin() as admin:
-        found = admin.get(path_of(domain.replace("_", "-"), tenant, name))
+        found = admin.get(topics_path(domain.replace("_", "-"), namespace))
     show_names(found, as_json=as_json)
 
 
 @app.command("list-partitioned-topics")
 def list_partitioned_topics(namespace: NamespaceName, as_json: Json = False) -> None:
     """List the partitioned topics of a namespace."""
-    from magnetar.cli.admin_client import path_of
-
-    tenant, _, name = namespace.partition("/")
     with current().admin() as admin:
-        show_names(admin.get(path_of("persistent", tenant, name, "partitioned")), as_json=as_json)
+        found = admin.get(topics_path("persistent", namespace, "partitioned"))
+    show_names(found, as_json=as_json)
 
 
 @app.command()
 def create(topic: TopicArgument, metadata: Metadata = None) -> None:
     """Create a topic."""
     with current().admin() as admin:
-        admin.put(_path(topic), pairs("-m", metadata or []) or None)
+        admin.put(topic_path(topic), pairs("-m", metadata or []) or None)
     typer.echo(f"created {topic}")
 
 
@@ -82,7 +71,7 @@ def create_partitioned_topic(
     if properties:
         body = {"partitions": partitions, "properties": properties}
     with current().admin() as admin:
-        admin.put(_path(topic, "partitions"), body)
+        admin.put(topic_path(topic, "partitions"), body)
     typer.echo(f"created {topic} with {partitions} partitions")
 
 
@@ -90,7 +79,7 @@ def create_partitioned_topic(
 def update_partitioned_topic(topic: TopicArgument, partitions: Partitions) -> None:
     """Give a partitioned topic more partitions."""
     with current().admin() as admin:
-        admin.post(_path(topic, "partitions"), partitions)
+        admin.post(topic_path(topic, "partitions"), partitions)
     typer.echo(f"{topic} has {partitions} partitions")
 
 
@@ -98,14 +87,14 @@ def update_partitioned_topic(topic: TopicArgument, partitions: Partitions) -> No
 def get_partitioned_topic_metadata(topic: TopicArgument, as_json: Json = False) -> None:
     """Show how many partitions a topic has; 0 if it is not partitioned."""
     with current().admin() as admin:
-        show_value(admin.get(_path(topic, "partitions")), as_json=as_json)
+        show_value(admin.get(topic_path(topic, "partitions")), as_json=as_json)
 
 
 @app.command("delete-partitioned-topic")
 def delete_partitioned_topic(topic: TopicArgument, force: Force = False) -> None:
     """Delete a partitioned topic with all its partitions."""
     with current().admin() as admin:
-        admin.delete(_path(topic, "partitions"), force=force or None)
+        admin.delete(topic_path(topic, "partitions"), force=force or None)
     typer.echo(f"deleted {topic}")
 
 
@@ -113,7 +102,7 @@ def delete_partitioned_topic(topic: TopicArgument, force: Force = False) -> None
 def delete(topic: TopicArgument, force: Force = False) -> None:
     """Delete a topic with everything in it."""
     with current().admin() as admin:
-        admin.delete(_path(topic), force=force or None)
+        admin.delete(topic_path(topic), force=force or None)
     typer.echo(f"deleted {topic}")
 
 
@@ -121,21 +110,14 @@ def delete(topic: TopicArgument, force: Force = False) -> None:
 def get_properties(topic: TopicArgument, as_json: Json = False) -> None:
     """Show the properties of a topic."""
     with current().admin() as admin:
-        show_value(admin.get(_path(topic, "properties")), as_json=as_json)
+        show_value(admin.get(topic_path(topic, "properties")), as_json=as_json)
 
 
 @app.command()
 def lookup(topic: TopicArgument, as_json: Json = False) -> None:
     """Say which broker serves a topic."""
-    from urllib.parse import quote
-
-    from magnetar.model import TopicName
-
-    name = TopicName.parse(topic)
-    domain = "persistent" if name.persistent else "non-persistent"
-    pieces = [*name.namespace.split("/"), quote(name.local_name, safe="")]
     with current().admin() as admin:
-        found = admin.get(f"/lookup/v2/topic/{domain}/{'/'.join(pieces)}")
+        found = admin.get(lookup_path(topic))
     if as_json or not isinstance(found, dict):
         show_json(found)
     else:
@@ -164,7 +146,7 @@ def stats(
 
     with current().admin() as admin:
         found = admin.get(
-            _path(topic, "stats"),
+            topic_path(topic, "stats"),
             getPreciseBacklog=get_precise_backlog or None,
             subscriptionBacklogSize=subscription_backlog_size or None,
             getEarliestTimeInBacklog=get_earliest_time or None,
@@ -184,7 +166,7 @@ def partitioned_stats(
     from magnetar.cli.stats_table import print_stats
 
     with current().admin() as admin:
-        found = admin.get(_path(topic, "partitioned-stats"), perPartition=per_partition)
+        found = admin.get(topic_path(topic, "partitioned-stats"), perPartition=per_partition)
     print_stats(topic, found, as_json=as_json)
 
 
@@ -194,7 +176,7 @@ def stats_internal(topic: TopicArgument, as_json: Json = False) -> None:
     from magnetar.cli.stats_table import print_internal_stats
 
     with current().admin() as admin:
-        found = admin.get(_path(topic, "internalStats"))
+        found = admin.get(topic_path(topic, "internalStats"))
     print_internal_stats(topic, found, as_json=as_json)
 
 
@@ -202,21 +184,21 @@ def stats_internal(topic: TopicArgument, as_json: Json = False) -> None:
 def partitioned_stats_internal(topic: TopicArgument) -> None:
     """Show the ledgers and cursors of all partitions, as JSON."""
     with current().admin() as admin:
-        show_json(admin.get(_path(topic, "partitioned-internalStats")))
+        show_json(admin.get(topic_path(topic, "partitioned-internalStats")))
 
 
 @app.command("info-internal")
 def info_internal(topic: TopicArgument) -> None:
     """Show what is stored of ledgers and cursors, as JSON."""
     with current().admin() as admin:
-        show_json(admin.get(_path(topic, "internal-info")))
+        show_json(admin.get(topic_path(topic, "internal-info")))
 
 
 @app.command("last-message-id")
 def last_message_id(topic: TopicArgument, as_json: Json = False) -> None:
     """Show the id of the last message of a topic."""
     with current().admin() as admin:
-        _show_id(admin.get(_path(topic, "lastMessageId")), as_json=as_json)
+        _show_id(admin.get(topic_path(topic, "lastMessageId")), as_json=as_json)
 
 
 @app.command("get-message-id")
@@ -232,7 +214,7 @@ def get_message_id(
     from magnetar.cli.messages import time_ms
 
     with current().admin() as admin:
-        found = admin.get(_path(topic, "messageid", str(time_ms("-d", datetime))))
+        found = admin.get(topic_path(topic, "messageid", str(time_ms("-d", datetime))))
     _show_id(found, as_json=as_json)
 
 
@@ -248,7 +230,7 @@ def get_backlog_size(
     from magnetar.cli.message_ids import place_json
 
     with current().admin() as admin:
-        found = admin.put(_path(topic, "backlogSize"), place_json("-m", message_id))
+        found = admin.put(topic_path(topic, "backlogSize"), place_json("-m", message_id))
     show_value(found, as_json=as_json)
 
 
@@ -268,7 +250,7 @@ def _show_id(found: object, *, as_json: bool) -> None:
 def unload(topic: TopicArgument) -> None:
     """Unload a topic; clients come back by themselves."""
     with current().admin() as admin:
-        admin.put(_path(topic, "unload"))
+        admin.put(topic_path(topic, "unload"))
     typer.echo(f"unloaded {topic}")
 
 
@@ -276,21 +258,21 @@ def unload(topic: TopicArgument) -> None:
 def terminate(topic: TopicArgument, as_json: Json = False) -> None:
     """Take no more messages; shows the id of the last one."""
     with current().admin() as admin:
-        _show_id(admin.post(_path(topic, "terminate")), as_json=as_json)
+        _show_id(admin.post(topic_path(topic, "terminate")), as_json=as_json)
 
 
 @app.command("partitioned-terminate")
 def partitioned_terminate(topic: TopicArgument, as_json: Json = False) -> None:
     """Take no more messages on any partition; shows the last id of each."""
     with current().admin() as admin:
-        show_value(admin.post(_path(topic, "terminate", "partitions")), as_json=as_json)
+        show_value(admin.post(topic_path(topic, "terminate", "partitions")), as_json=as_json)
 
 
 @app.command()
 def truncate(topic: TopicArgument) -> None:
     """Ack and delete everything in a topic, whatever retention says."""
     with current().admin() as admin:
-        admin.delete(_path(topic, "truncate"))
+        admin.delete(topic_path(topic, "truncate"))
     typer.echo(f"truncated {topic}")
 
 
@@ -298,7 +280,7 @@ def truncate(topic: TopicArgument) -> None:
 def trim_topic(topic: TopicArgument) -> None:
     """Delete what is acked and not retained, now."""
     with current().admin() as admin:
-        admin.post(_path(topic, "trim"))
+        admin.post(topic_path(topic, "trim"))
     typer.echo(f"trimmed {topic}")
 
 
@@ -309,7 +291,7 @@ def trim_topic(topic: TopicArgument) -> None:
 def permissions(topic: TopicArgument, as_json: Json = False) -> None:
     """Show which roles may do what."""
     with current().admin() as admin:
-        show_value(admin.get(_path(topic, "permissions")), as_json=as_json)
+        show_value(admin.get(topic_path(topic, "permissions")), as_json=as_json)
 
 
 @app.command("grant-permission")
@@ -323,7 +305,7 @@ def grant_permission(
 ) -> None:
     """Let a role do things with a topic."""
     with current().admin() as admin:
-        admin.post(_path(topic, "permissions", role), actions.split(","))
+        admin.post(topic_path(topic, "permissions", role), words(actions))
     typer.echo(f"{role} may {actions} on {topic}")
 
 
@@ -334,7 +316,7 @@ def revoke_permission(
 ) -> None:
     """Take all permissions of a role on a topic back."""
     with current().admin() as admin:
-        admin.delete(_path(topic, "permissions", role))
+        admin.delete(topic_path(topic, "permissions", role))
     typer.echo(f"{role} has no permissions on {topic}")
 
 

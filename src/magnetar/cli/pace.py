@@ -1,0 +1,20 @@
+"""So many a second, and no more: for those who watch, and for brokers that others use too."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["paced"]
+
+T = TypeVar("T")
+
+
+def paced(items: Iterable[T], rate: float) -> Iterator[T]:
+    """The items, no more than `rate` of them a second; 0 is no limit."""
+    if not rate:
+        yield from items
+        return
+    begin = time.monotonic()
+    for number, item in enumerate(items):
+        time.sleep(max(0.0, begin + number / rate - time.monotonic()))
+        yield item
