@@ -9,6 +9,7 @@ of a shared machine vary; what is compared are ratios within one run.
 """
 
 import argparse
+import gc
 import os
 import shutil
 import sys
@@ -244,8 +245,9 @@ def drop_caches(directory: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def catch_up(store: Store, topic: int) -> int:
-    first, count = START, 0
+def catch_up(store: Store, topic: int, first: Position = START) -> int:
+    """Reads all there is from `first` on, and says how many entries that were."""
+    count = 0
     while True:
         entries = store.read(topic, first, entries_max=500, bytes_max=1 << 20)
         if not entries:
@@ -254,91 +256,163 @@ def catch_up(store: Store, topic: int) -> int:
         first = Position(entries[-1].ledger_id, entries[-1].entry_id + 1)
 
 
-def gather(store: Store, topics: list[int]) -> tuple[float, float]:
-    """Seals the topics, as their age would, and lets the store gather them.
-
-    Returns how long that took, and the longest call on the owner's thread.
-    """
-    for topic in topics:
-        store.seal_topic(topic)
-    append(store, [store.create_topic("behind")], 150, 1000)
-    owner, waits, start = Owner(store), 0, time.perf_counter()
-    while waits < 5:
-        busy = owner.call(store.maintain)
-        waits = 0 if owner.run_jobs() or busy else waits + 1
-    return time.perf_counter() - start, owner.longest
-
-
 class Owner:
     """What a store costs the thread that it lives on, jobs apart, which others run."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.longest = 0.0
+        # The longest calls by the clock and by the processor, and what they were.
+        self.longest = (0.0, "")
+        self.longest_cpu = (0.0, "")
+        # What Python's collector of cyclic garbage took of the processor so far.
+        self._collector = 0.0
+        gc.callbacks.append(self._collecting)
 
-    def call(self, work: Callable[[], T]) -> T:
-        start = time.perf_counter()
+    def _collecting(self, phase: str, info: dict[str, int]) -> None:
+        self._collector += -time.thread_time() if phase == "start" else time.thread_time()
+
+    def call(self, name: str, work: Callable[[], T]) -> T:
+        start, start_cpu = time.perf_counter(), time.thread_time() - self._collector
         result = work()
-        self.longest = max(self.longest, time.perf_counter() - start)
+        took, cpu = time.perf_counter() - start, time.thread_time() - self._collector - start_cpu
+        self.longest = max(self.longest, (took, name))
+        self.longest_cpu = max(self.longest_cpu, (cpu, name))
         return result
 
     def run_jobs(self) -> bool:
         """Whether a group was among them."""
         store, wrote = self.store, False
         while True:
-            if (group := self.call(store.next_write)) is not None:
+            if (group := self.call("next_write", store.next_write)) is not None:
                 group.run(store.log.disk)
-                self.call(partial(store.finish_write, group, None))
+                self.call("finish_write", partial(store.finish_write, group, None))
                 wrote = True
-            elif (chore := self.call(store.next_chore)) is not None:
+            elif (chore := self.call("next_chore", store.next_chore)) is not None:
                 chore.run(store.log.disk)
-                self.call(partial(store.finish_chore, chore, None))
+                name = f"finish_chore of {type(chore).__name__}"
+                self.call(name, partial(store.finish_chore, chore, None))
             else:
                 return wrote
 
+    def maintain(self) -> None:
+        """Does all maintenance there is to do."""
+        waits = 0
+        while waits < 5:
+            busy = self.call(f"maintain ({self.store.reclaimer.state})", self.store.maintain)
+            waits = 0 if self.run_jobs() or busy else waits + 1
 
-def catch_up_rates(scratch: Path, store: Store, topics: list[int]) -> tuple[float, float]:
-    """Entries a second from the disk, and from the page cache."""
-    best = [0.0, 0.0]
-    for cold in (True, False):
-        for i in range(5):
-            if cold:
-                drop_caches(scratch)
-            start = time.perf_counter()
-            count = catch_up(store, topics[i % len(topics)])
-            best[not cold] = max(best[not cold], count / (time.perf_counter() - start))
-    return best[0], best[1]
+    def row(self, what: str, entries: int, seconds: float) -> tuple[str, ...]:
+        return (
+            what,
+            f"{entries / seconds:,.0f}/s",
+            *(f"{s * 1e3:.1f} ms in {name}" for s, name in (self.longest, self.longest_cpu)),
+            f"{PAUSE_TARGET_MS} ms",
+        )
+
+
+class Backlog:
+    """Topics of a store that are alike, from where they are read, and how fast at best."""
+
+    def __init__(self, store: Store, topics: list[int], firsts: list[Position]) -> None:
+        self.store = store
+        self.topics = topics
+        self.firsts = firsts
+
+    def drain(self, n: int) -> float:
+        """Reads one of them; entries a second."""
+        topic, first = self.topics[n % len(self.topics)], self.firsts[n % len(self.firsts)]
+        start = time.perf_counter()
+        count = catch_up(self.store, topic, first)
+        return count / (time.perf_counter() - start)
+
+
+def drain(scratch: Path, name: str, *backlogs: Backlog) -> None:
+    """Prints the last of them against the others, read by turns, the best of seven each."""
+    rows = []
+    for source in ("disk", "page cache"):
+        best = [0.0] * len(backlogs)
+        for n in range(7):
+            for i, backlog in enumerate(backlogs):
+                if source == "disk":
+                    drop_caches(scratch)
+                else:
+                    backlog.drain(n)
+                best[i] = max(best[i], backlog.drain(n))
+        *others, rate = best
+        target = f"{CATCH_UP_RATIO_TARGET:.0%}" if name.endswith("gathered") else ""
+        ratios = [f"{rate / other:.0%}" for other in others]
+        rows.append((source, *[f"{each:,.0f}/s" for each in best], *ratios, target))
+    header = ("read from", "lone", "long", "one of 1000", "of lone", "of long", "target")
+    print_table(f"Catching up with {name}", header, rows)
+
+
+def tail_of(store: Store, topic: int) -> Position:
+    """Where the last entries of a topic begin that do not lie behind each other."""
+    (ledger,) = store.ledgers(topic)
+    entries = store.read(topic, START, entries_max=ledger.entries, bytes_max=EVERYTHING)
+    n = len(entries) - 1
+    while n > 0 and entries[n].address - entries[n - 1].address > 2 * len(ENTRY):
+        n -= 1
+    return Position(ledger.id, entries[n].entry_id)
 
 
 def bench_catch_up(scratch: Path) -> None:
-    # Long enough that catching up is measured, and not the first touch of a cold disk: 400
-    # entries of a lone topic are read at less than half of the speed of 20,000.
-    each = 2000
-    options: dict[str, str | int] = {"cache_bytes": 0}
-    lone = open_at(scratch / "catch1", **options)
-    lone_topics = [lone.create_topic("t")]
-    append(lone, lone_topics, 10, each)
-    many = open_at(scratch / "catch1000", **options)
-    topics = [many.create_topic(f"t{i}") for i in range(1000)]
-    append(many, topics, each, 1000)
-    lone_rates = catch_up_rates(scratch, lone, lone_topics)
-    many_rates = catch_up_rates(scratch, many, topics)
-    seconds, longest = gather(many, topics)
-    gathered_rates = catch_up_rates(scratch, many, topics)
-    rows = []
-    for i, source in enumerate(("from the disk", "from the page cache")):
-        rates = lone_rates[i], many_rates[i], gathered_rates[i]
-        ratios = " / ".join(f"{rate / rates[0]:.0%}" for rate in rates[1:])
-        rows.append(
-            (source, *(f"{r:,.0f}/s" for r in rates), ratios, f"{CATCH_UP_RATIO_TARGET:.0%}")
-        )
-    header = ("1 KiB entries", "lone topic", "one of 1000", "gathered", "ratios", "target")
-    print_table("Catching up, nothing in the store's own cache", header, rows)
-    took = f"{seconds:.1f} s", f"{longest * 1e3:.1f} ms", f"{PAUSE_TARGET_MS} ms"
-    columns = ("work", "took", "longest call", "target")
-    print_table("Gathering them", columns, [(f"{1000 * each:,} x 1 KiB", *took)])
-    for store in (lone, many):
+    """One topic among a thousand against lone ones, with nothing in the store's cache.
+
+    Written by turns, an entry each. The open ledgers are gathered while the log is written, as
+    a broker's maintenance does it, which here is given the time it wants after every group.
+    """
+    each, count = 2000, 1000
+    lone, long = (lone_backlog(scratch / name, n) for name, n in (("a", each), ("b", 10 * each)))
+    print(f"\nOf {each:,} entries of 1 KiB, as a lone topic; a long one has ten times as many.")
+
+    late = open_at(scratch / "late", cache_bytes=0)
+    topics = [late.create_topic(f"t{i}") for i in range(count)]
+    start = time.perf_counter()
+    append(late, topics, each, count)
+    written_s = time.perf_counter() - start
+    drain(scratch, "ledgers just written", lone, long, Backlog(late, topics, [START]))
+    for topic in topics:
+        late.seal_topic(topic)
+    append(late, [late.create_topic("behind")], 150, 1000)
+    owner = Owner(late)
+    start = time.perf_counter()
+    owner.maintain()
+    calls = [owner.row("gathering sealed ledgers", each * count, time.perf_counter() - start)]
+    drain(scratch, "sealed ledgers, gathered", lone, long, Backlog(late, topics, [START]))
+    abandon(late)
+    shutil.rmtree(scratch / "late")
+
+    live = open_at(scratch / "live", cache_bytes=0)
+    topics = [live.create_topic(f"t{i}") for i in range(count)]
+    live.flush()
+    owner = Owner(live)
+    start = time.perf_counter()
+    for n in range(each):
+        for topic in topics:
+            live.append(topic, ENTRY, batch_size=1, publish_time_ms=n)
+        owner.run_jobs()
+        owner.maintain()
+    live_s = time.perf_counter() - start
+    calls.append(owner.row("writing, and gathering open ones", each * count, live_s))
+    calls.append(("writing alone", f"{each * count / written_s:,.0f}/s", "", "", ""))
+    assert not any(ledger.sealed for topic in topics for ledger in live.ledgers(topic))
+    drain(scratch, "open ledgers, gathered", lone, long, Backlog(live, topics, [START]))
+    tails = [tail_of(live, topic) for topic in topics[:7]]
+    name = f"their newest {each - tails[0].entry_id} entries, which are not"
+    drain(scratch, name, lone, long, Backlog(live, topics[:7], tails))
+
+    columns = ("work", "entries", "longest call", "by CPU, collector apart", "target")
+    print_table("Gathering, jobs run in place", columns, calls)
+    for store in (lone.store, long.store, live):
         abandon(store)
+
+
+def lone_backlog(directory: Path, entries: int) -> Backlog:
+    store = open_at(directory, cache_bytes=0)
+    topic = store.create_topic("t")
+    append(store, [topic], entries // 2000, 2000)
+    return Backlog(store, [topic], [START])
 
 
 # ---- Memory and pauses -------------------------------------------------------
@@ -416,6 +490,7 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=None, help="where to write")
     chosen = parser.parse_args()
     print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    gc.freeze()  # as `magnetar serve` does
     scratch = Path(tempfile.mkdtemp(dir=chosen.dir, prefix="bench_storage_"))
     benches: dict[str, Callable[[], None]] = {
         "append": lambda: bench_append(scratch),

@@ -23,8 +23,7 @@ rename or directory entry, which the file system's own journal prevents.
 from random import Random
 
 from magnetar.storage import DiskError, DiskFullError, MemoryDisk
-
-SECTOR = 512
+from magnetar.testing.sim_disk import put, put_torn
 
 
 class PowerCut(Exception):
@@ -66,13 +65,13 @@ class FaultyDisk(MemoryDisk):
         if sync:
             self._sync_fails(path)
             self.pending[path].pop()
-            _put(self.durable[path], offset, data)
+            put(self.durable[path], offset, data)
 
     def sync(self, path: str) -> None:
         self._begin("sync", path, takes_space=False)
         self._sync_fails(path)
         for offset, data in self.pending.pop(path, []):
-            _put(self.durable[path], offset, data)
+            put(self.durable[path], offset, data)
 
     def truncate(self, path: str, size: int) -> None:
         self._begin("truncate", path, takes_space=False)
@@ -109,9 +108,9 @@ class FaultyDisk(MemoryDisk):
             for offset, data in writes:
                 fate = random.randrange(3)
                 if fate == 1:
-                    _put(left, offset, data)
+                    put(left, offset, data)
                 elif fate == 2:
-                    _put_torn(left, offset, data, random)
+                    put_torn(left, offset, data, random)
             after.files[path] = left
             after.durable[path] = bytearray(left)
         return after
@@ -154,20 +153,3 @@ class FaultyDisk(MemoryDisk):
     def _settle(self, path: str) -> None:
         self.pending.pop(path, None)
         self.durable[path] = bytearray(self.files[path])
-
-
-def _put(content: bytearray, offset: int, data: bytes) -> None:
-    end = offset + len(data)
-    if end > len(content):
-        content.extend(bytes(end - len(content)))
-    content[offset:end] = data
-
-
-def _put_torn(content: bytearray, offset: int, data: bytes, random: Random) -> None:
-    """Some sectors of the write made it. Sectors are where they are, not where it began."""
-    first = 0
-    while first < len(data):
-        end = min(first + SECTOR - (offset + first) % SECTOR, len(data))
-        if random.random() < 0.5:
-            _put(content, offset + first, data[first:end])
-        first = end

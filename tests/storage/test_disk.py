@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def test_reading_many_places_gives_what_reading_each_gives(tmp_path: Path) -> No
     each = [disk.read(*place) for place in places]
     assert disk.read_many(places) == each
     assert list(disk.stream(places)) == each
-    assert list(disk.stream(places, 1 << 20)) == each, "what is ahead is a hint, and may not exist"
+    ahead = [("b", 99_000, 1 << 20)]
+    assert list(disk.stream(places, ahead)) == each, "what is ahead is a hint, and may not exist"
     with pytest.raises(DiskError, match="No such file"):
         disk.read_many([("a", 0, 1), ("none", 0, 1)])
     disk.close()
@@ -91,8 +93,9 @@ def test_what_the_kernel_has_in_memory_changes_no_byte_that_is_read(
     assert told == [(at, 700) for _, at, _ in places[first:]]
     assert looked == [at for _, at, _ in places[: first + 1 : 16]]
     told.clear()
-    assert b"".join(disk.stream(places[:2], 300_000)) == data[:700] + data[1000:1700]
-    ahead = [(1700, 131072), (132772, 131072), (263844, 37856)]
+    wanted = [("a", 1700, 300_000), ("a", 0, 10)]
+    assert b"".join(disk.stream(places[:2], wanted)) == data[:700] + data[1000:1700]
+    ahead = [(1700, 131072), (132772, 131072), (263844, 37856), (0, 10)]
     assert told == ([(0, 700), (1000, 700), *ahead] if known == "nothing" else ahead)
     disk.close()
 
@@ -224,6 +227,34 @@ def test_memory_is_in_use_until_it_is_closed() -> None:
         open_store(disk, lambda: 0, small_options())
     store.close()
     open_store(disk, lambda: 0, small_options()).close()
+
+
+def test_threads_share_a_disk_in_memory() -> None:
+    """One makes and removes files, as chores do, while another looks for room."""
+    disk = MemoryDisk()
+    for number in range(50):
+        disk.create(f"kept/{number}", 8)
+    done = threading.Event()
+
+    def chores() -> None:
+        number = 0
+        while not done.is_set():
+            disk.create(f"chores/{number % 7}", 8)
+            disk.remove(f"chores/{(number + 3) % 7}")
+            number += 1
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=chores)
+    thread.start()
+    try:
+        for _ in range(500):
+            assert 400 <= disk.used_bytes() <= 456
+            assert len(disk.names("kept")) == 50
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("line", ["magnetar data 2\nsalt 00000000\n", "magnetar data 1\n", "?"])

@@ -14,12 +14,22 @@ from magnetar.storage import (
     DiskFullError,
     StorageFullError,
     StorageReadOnlyError,
+    StoreOptions,
     check,
     open_store,
 )
 
 ROUNDS = int(os.environ.get("MAGNETAR_FAULT_ROUNDS", "120"))
 STEPS = 60
+
+
+def options_of(seed: int, fsync: str) -> StoreOptions:
+    """Short ledgers that are trimmed, or long ones that are gathered while they are open."""
+    if seed % 2:
+        return small_options(fsync, fsync_interval_ms=50)
+    return small_options(
+        fsync, fsync_interval_ms=50, ledger_entries_max=30, gather_run_bytes=3 * 1024
+    )
 
 
 def live(work: Workload, random: Random, steps: int = STEPS) -> None:
@@ -32,7 +42,7 @@ def test_a_power_cut_at_any_operation_loses_nothing_that_was_durable(fsync: str)
     for seed in range(ROUNDS):
         random = Random(seed)
         disk = FaultyDisk()
-        work = Workload(small_options(fsync, fsync_interval_ms=50))
+        work = Workload(options_of(seed, fsync))
         try:
             work.open(disk)
             disk.cut_at = disk.operations + random.randrange(1, 90)
@@ -62,7 +72,7 @@ def test_a_kill_at_any_operation_loses_nothing_that_was_written(fsync: str) -> N
     for seed in range(ROUNDS):
         random = Random(seed)
         disk = FaultyDisk()
-        work = Workload(small_options(fsync, fsync_interval_ms=50))
+        work = Workload(options_of(seed, fsync))
         work.open(disk)
         for _ in range(3):
             disk.cut_at = disk.operations + random.randrange(1, 60)

@@ -5,9 +5,20 @@ from storage.conftest import House
 from storage.test_store_contract import BEHIND_ALL, EVERYTHING, publish, texts
 from storage.workload import START, small_options
 
-from magnetar.storage import CorruptionError, Retention, Store, StoredEntry, UnknownObjectError
-from magnetar.storage.job import ReadBodies
+from magnetar.model import Position
+from magnetar.storage import (
+    CorruptionError,
+    DiskError,
+    DiskFullError,
+    Retention,
+    Store,
+    StoredEntry,
+    StoreOptions,
+    UnknownObjectError,
+)
+from magnetar.storage.job import GroupWrite, Job, ReadBodies
 from magnetar.storage.ledger_index import HeapIndex, MappedIndex
+from magnetar.storage.record import COPY
 from magnetar.storage.scatter import scattered
 
 
@@ -58,7 +69,10 @@ def test_one_old_entry_of_a_quiet_topic_does_not_keep_a_segment_alive(
     assert texts(store, busy) == []
 
 
-def test_an_open_ledger_in_a_mostly_dead_segment_is_sealed_first(house: House) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_open_ledger_in_a_mostly_dead_segment_moves_and_stays_open(
+    house: House, clean: bool
+) -> None:
     store = house.store
     quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
     (first,) = publish(store, quiet, 1)
@@ -67,16 +81,78 @@ def test_an_open_ledger_in_a_mostly_dead_segment_is_sealed_first(house: House) -
     store.flush()
     store.trim(busy, BEHIND_ALL, Retention())
     store.flush()
-    assert not store.ledgers(quiet)[0].sealed
     house.work_off()
     (ledger,) = store.ledgers(quiet)
-    assert (ledger.id, ledger.sealed) == (first.ledger_id, True)
-    index = store.log.state.ledgers[ledger.id].index
-    assert isinstance(index, MappedIndex)
-    assert index.address(0) >> 32 > 1
-    assert publish(store, quiet, 1)[0].ledger_id > first.ledger_id
+    assert (ledger.id, ledger.sealed) == (first.ledger_id, False)
+    assert 1 not in store.log.lengths
+    assert store.log.state.ledgers[ledger.id].index.address(0) >> 32 > 1
+    (second,) = publish(store, quiet, 1)
+    assert (second.ledger_id, second.entry_id) == (first.ledger_id, 1)
     store.flush()
+    store = house.reopen(clean=clean)
     assert texts(store, quiet) == [0, 0]
+
+
+def test_a_sealed_ledger_is_not_copied_before_it_has_its_index_file(house: House) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    publish(store, quiet, 3)
+    publish(store, busy, 100, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    reclaimer = store.reclaimer
+    while reclaimer.segment_id != 1 or reclaimer.state != "copying":
+        store.maintain()
+        store.flush()
+    # Sealed between the scan and the copy, on a disk that has no space for the file.
+    store.seal_topic(quiet)
+    write_groups(store)
+    store.log.full = True
+    copied = store.ticket_last
+    assert not store.maintain()
+    assert reclaimer.state == "copying", "what is to be copied is read first"
+    read_now(store)
+    assert not store.maintain()
+    assert reclaimer.state == "idle", "others may free some space"
+    store.log.full = False
+    while reclaimer.segment_id != 1 or reclaimer.state != "copying":
+        store.maintain()
+        read_now(store)
+    store.maintain()
+    read_now(store)
+    assert not store.maintain(), "it waits for the file"
+    assert (reclaimer.state, store.ticket_last) == ("copying", copied)
+    house.work_off()
+    assert 1 not in store.log.lengths
+    assert texts(store, quiet) == [0, 1, 2]
+
+
+def read_now(store: Store) -> None:
+    """Reads what the reclaimer waits for, in front of all other chores."""
+    if store.log._reading is not None:
+        job, store.log._reading = store.log._reading, None
+        job.run(store.log.disk)
+
+
+def run_one(store: Store) -> bool:
+    """Runs one job, if there is one."""
+    if (group := store.next_write()) is not None:
+        group.run(store.log.disk)
+        store.finish_write(group, None)
+    elif (chore := store.next_chore()) is not None:
+        chore.run(store.log.disk)
+        store.finish_chore(chore, None)
+    else:
+        return False
+    return True
+
+
+def write_groups(store: Store) -> None:
+    while (job := store.next_write()) is not None:
+        job.run(store.log.disk)
+        store.finish_write(job, None)
 
 
 def test_what_was_deleted_does_not_come_back_when_its_deletion_is_reclaimed(house: House) -> None:
@@ -540,9 +616,311 @@ def test_a_ledger_is_scattered_if_its_runs_are_short_and_not_few() -> None:
             index.put(i, address, length=length, batch_size=1, publish_time_ms=0)
         return index
 
-    assert scattered(placed(100, 300, 500, 700), 200)
-    assert not scattered(placed(100, 300, 500, 700), 100)
-    assert not scattered(placed(100, 300, 500), 200)
-    assert not scattered(placed(100, 200, 340, 480), 200), "one behind the other, or one header on"
-    assert scattered(placed(700, 500, 300, 100), 200)
-    assert not scattered(HeapIndex(), 200)
+    assert scattered(placed(100, 300, 500, 700), 0, 200)
+    assert not scattered(placed(100, 300, 500, 700), 1, 200)
+    assert not scattered(placed(100, 300, 500, 700), 0, 100)
+    assert not scattered(placed(100, 300, 500), 0, 200)
+    assert not scattered(placed(100, 200, 340, 480), 0, 200), "one behind the other, or a header on"
+    assert scattered(placed(700, 500, 300, 100), 0, 200)
+    assert not scattered(HeapIndex(), 0, 200)
+
+
+# ---- Open ledgers --------------------------------------------------------------
+
+
+def open_options(fsync: str = "always", **changes: int) -> StoreOptions:
+    return small_options(fsync, gather_run_bytes=1024, ledger_entries_max=10_000, **changes)
+
+
+def by_turns(store: Store, ids: list[int], rounds: int, size: int = 300) -> None:
+    for _ in range(rounds):
+        for topic_id in ids:
+            publish(store, topic_id, 1, size)
+        store.flush()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("fsync", ["always", "never"])
+def test_scattered_entries_of_open_ledgers_are_gathered_once(
+    house: House, fsync: str, clean: bool
+) -> None:
+    store = house.reopen(options=open_options(fsync))
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    for rounds in range(0, 96, 12):
+        by_turns(store, ids, 12)
+        house.work_off()
+        assert max(runs(store, topic_id) for topic_id in ids) <= 24 + rounds // 3
+    ends = store.log.journal.end, store.ticket_last
+    house.work_off()
+    assert (store.log.journal.end, store.ticket_last) == ends, "nothing is copied again"
+    assert not any(ledger.sealed for id in ids for ledger in store.ledgers(id))
+    for _ in range(2):
+        assert [len(texts(store, topic_id)) for topic_id in ids] == [96] * 8
+        store = house.reopen(clean=clean)
+
+
+def test_what_was_gathered_leaves_its_old_segments_behind(house: House) -> None:
+    store = house.reopen(options=open_options())
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, ids, 48)
+    before = set(store.log.lengths)
+    house.work_off()
+    assert len(before & set(store.log.lengths)) <= 1
+    assert sum(store.log.lengths.values()) < 2 * 8 * 48 * 340
+
+
+def test_open_ledgers_are_not_gathered_without_space_for_it(house: House) -> None:
+    store = house.reopen(options=open_options())
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, ids, 24)
+    scattered_now = store.reclaimer.scattered
+    free, store.log.free_bytes = store.log.free_bytes, 10
+    assert scattered_now.next() is None
+    assert not scattered_now.unfinished
+    store.log.free_bytes = free
+    piece = scattered_now.next()
+    assert piece is not None
+    assert (piece.ledger_id, piece.first) == (store.ledgers(ids[0])[0].id, 0)
+
+
+def test_what_everyone_has_consumed_is_not_gathered(house: House) -> None:
+    store = house.reopen(options=open_options(live_share_min=0))
+    behind, ahead, unread, half = ids = [store.create_topic(f"t{i}") for i in range(4)]
+    by_turns(store, ids, 48)
+    ledger_id = store.ledgers(half)[0].id
+    consumed: dict[int, Position | None] = {
+        behind: Position(ledger_id - 100, 0),
+        ahead: Position(ledger_id + 100, 0),
+        unread: None,
+        half: Position(ledger_id, 23),
+    }
+    store.ask_consumed(consumed.__getitem__)
+    house.work_off()
+    found = [runs(store, topic_id) for topic_id in ids]
+    assert found[0] < 10
+    assert found[1:3] == [48, 48]
+    assert 24 < found[3] < 34
+
+
+def test_many_ledgers_are_looked_at_a_few_at_a_time_without_a_pause(house: House) -> None:
+    store = house.reopen(options=open_options(live_share_min=0))
+    ids = [store.create_topic(f"t{i}") for i in range(150)]
+    by_turns(store, ids, 12)
+    left: list[int] = []
+    consumed: dict[int, Position | None] = dict.fromkeys(ids[:-1])
+    store.ask_consumed(lambda topic_id: consumed.get(topic_id, START))
+    while store.maintain() and store.reclaimer.state == "idle":
+        left.append(len(store.reclaimer.scattered._open))
+    assert left == [150 - 64, 150 - 128]
+    for _ in range(12):
+        assert store.maintain() or store.flush() or runs(store, ids[-1]) == 1
+    assert [runs(store, topic_id) for topic_id in ids] == [12] * 149 + [1]
+    for topic_id in ids:
+        store.seal_topic(topic_id)
+    publish(store, ids[0], 150, 400)
+    store.flush()
+    consumed.clear()
+    house.work_off()
+    assert max(runs(store, topic_id) for topic_id in ids[1:]) <= 2
+
+
+def test_a_copy_of_what_was_deleted_meanwhile_is_nothing(house: House) -> None:
+    store = house.reopen(options=open_options())
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, ids, 24)
+    while store.reclaimer.state != "copying" or store.reclaimer.segment_id:
+        store.maintain()
+        store.flush()
+    store.maintain()
+    for topic_id in ids[:7]:
+        store.delete_topic(topic_id)
+    read_now(store)
+    store.maintain()  # the copies are queued behind the deletions
+    assert len(store.log._copies_pending) == 8
+    house.work_off()
+    for _ in range(2):
+        assert list(store.topics()) == ids[7:]
+        assert len(texts(store, ids[7])) == 24
+        store = house.reopen(clean=False)
+
+
+def test_a_piece_that_is_too_short_waits_for_more(house: House) -> None:
+    store = house.reopen(options=open_options(live_share_min=0))
+    slow, *ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, [slow, *ids], 5)
+    by_turns(store, ids, 20)
+    house.work_off()
+    assert runs(store, slow) == 5
+    by_turns(store, [slow, *ids], 5)
+    by_turns(store, ids, 20)
+    house.work_off()
+    assert runs(store, slow) < 10
+
+
+def test_the_end_of_a_ledger_is_gathered_when_it_is_sealed(house: House) -> None:
+    store = house.reopen(options=open_options(live_share_min=0))
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, ids, 24)
+    house.work_off()
+    (first, *_) = [store.ledgers(topic_id)[0].id for topic_id in ids]
+    index = store.log.state.ledgers[first].index
+    lay = [index.address(i) for i in range(20)]
+    by_turns(store, ids, 5)
+    for topic_id in ids:
+        store.seal_topic(topic_id)
+    publish(store, store.create_topic("behind"), 150, 400)
+    store.flush()
+    house.work_off()
+    index = store.log.state.ledgers[first].index
+    assert isinstance(index, MappedIndex)
+    assert [index.address(i) for i in range(20)] == lay, "its beginning stays where it is"
+    assert max(runs(store, topic_id) for topic_id in ids) < 10
+
+
+@pytest.mark.parametrize("fsync", ["always", "never"])
+def test_a_ledger_may_be_sealed_or_go_at_any_moment_of_its_gathering(
+    house: House, fsync: str
+) -> None:
+    # Each moment: how many steps of maintenance and jobs come first.
+    for moment in range(14):
+        store = house.reopen(options=open_options(fsync))
+        ids = [store.create_topic(f"t{i}") for i in range(8)]
+        by_turns(store, ids, 24)
+        steps = moment
+        while steps > 0:
+            steps -= 1
+            store.maintain()
+            while steps > 0 and run_one(store):
+                steps -= 1
+        for topic_id in ids[:4]:
+            store.seal_topic(topic_id)
+        store.delete_topic(ids[7])
+        house.work_off()
+        publish(store, store.create_topic("behind"), 150, 400)
+        house.work_off()
+        assert [len(texts(store, topic_id)) for topic_id in ids[:7]] == [24] * 7
+        store = house.reopen(clean=bool(moment % 2))
+        for topic_id in ids[:7]:
+            assert len(texts(store, topic_id)) == 24
+            store.delete_topic(topic_id)
+
+
+def test_after_a_failed_group_what_did_not_arrive_is_gathered(house: House) -> None:
+    store = house.reopen(options=open_options())
+    ids = [store.create_topic(f"t{i}") for i in range(8)]
+    by_turns(store, ids, 24)
+    house.clock.now_ms += 1000
+    copies: list[Job] = []
+    while not copies:
+        store.maintain()
+        read_now(store)
+        if (job := store.next_write()) is not None:
+            assert isinstance(job, GroupWrite)
+            if any(record.kind == COPY for record in job.records):
+                copies.append(job)
+            else:
+                job.run(store.log.disk)
+                store.finish_write(job, None)
+                store.flush()
+    store.finish_write(copies[0], DiskFullError("write to", "journal", "No space left on device"))
+    assert store.reclaimer.state == "idle"
+    house.clock.now_ms += 1000
+    store.flush()
+    assert not store.full
+    for name in ("behind", "far behind"):  # the ledgers are sealed behind the first of them
+        publish(store, store.create_topic(name), 150, 400)
+        store.flush()
+    house.work_off()
+    assert [len(texts(store, topic_id)) for topic_id in ids] == [24] * 8
+    assert max(runs(store, topic_id) for topic_id in ids) < 8
+
+
+# ---- What seldom happens ---------------------------------------------------------
+
+
+def test_a_segment_that_cannot_be_read_is_heard_of_and_stays(house: House) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    publish(store, quiet, 5)
+    publish(store, busy, 100, 400)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    while store.reclaimer.segment_id != 1 or store.reclaimer.state != "scanning":
+        store.maintain()
+        write_groups(store)
+        if store.reclaimer.state != "scanning":
+            store.flush()
+    house.disk.remove("journal/00000001.heads")
+    house.disk.rename("journal/00000001.log", "journal/away")
+    read_now(store)
+    with pytest.raises(DiskError, match="No such file"):
+        store.maintain()
+    house.disk.rename("journal/away", "journal/00000001.log")
+    store.reclaimer.abandon()
+    house.work_off()
+    assert texts(store, quiet) == list(range(5))
+
+
+def test_many_copies_settle_and_many_index_files_are_written_in_steps(house: House) -> None:
+    options = small_options(
+        segment_bytes=256 * 1024, group_bytes_max=256 * 1024, ledger_entries_max=20_000
+    )
+    store = house.reopen(options=options)
+    topics = [store.create_topic(f"t{i}") for i in range(3)]
+    for _ in range(3200):
+        for topic_id in topics:
+            publish(store, topic_id, 1, 1)
+    for topic_id in topics:
+        store.seal_topic(topic_id)
+    publish(store, store.create_topic("behind"), 1500, 400)
+    store.flush()
+    reclaimer = store.reclaimer
+    settling = indexing = 0
+    waits = 0
+    while waits < 5:
+        busy = reclaimer.step(1 << 20 if reclaimer.state != "indexing" else 64)
+        settling += reclaimer.state == "settling"
+        indexing += reclaimer.state == "indexing"
+        waits = 0 if store.flush() or busy else waits + 1
+    assert settling > 1
+    assert indexing > 3
+    assert max(runs(store, topic_id) for topic_id in topics) <= 4
+    assert [len(texts(store, topic_id)) for topic_id in topics] == [3200] * 3
+
+
+# ---- What a reader will want next ------------------------------------------------
+
+
+def test_a_plan_knows_the_runs_that_the_next_one_wants_if_they_are_few(house: House) -> None:
+    store = house.reopen(
+        options=small_options(
+            segment_bytes=1 << 20, group_bytes_max=1 << 20, ledger_entries_max=10_000, cache_bytes=0
+        )
+    )
+    lone, together, apart, other = (store.create_topic(name) for name in "ltao")
+    publish(store, lone, 80, 100)
+    for _ in range(20):
+        publish(store, together, 4, 100)
+        publish(store, other, 1, 20_000)
+    for _ in range(160):
+        publish(store, apart, 1, 100)
+        publish(store, other, 1, 30_000)
+    store.flush()
+
+    def ahead(topic_id: int, entries_max: int) -> list[tuple[int, int]]:
+        plan = store.plan_read(topic_id, START, entries_max=entries_max, bytes_max=EVERYTHING)
+        runs_ahead = plan.ahead
+        store.finish_read(plan)
+        return runs_ahead
+
+    (first, *_) = every(store, lone)
+    assert ahead(lone, 40) == [(first.address + 40 * 140, 40 * 140)]
+    assert ahead(lone, 80) == [], "there is no more"
+    (*_, last) = every(store, together)[:60]
+    assert [size for _, size in ahead(together, 30)] == [2 * 140, *[4 * 140] * 7]
+    assert ahead(together, 30)[-1][0] + 4 * 140 == last.address + 140
+    assert len(ahead(apart, 64)) == 64
+    assert ahead(apart, 66) == [], "each of them would be a hint of its own"
+    assert ahead(other, 90) == [], "that would be too much at once"

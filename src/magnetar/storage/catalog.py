@@ -42,10 +42,14 @@ class Catalog:
         self._path = ":memory:" if directory is None else str(directory / FILE)
         try:
             self._database = sqlite3.connect(self._path, isolation_level=None)
+        except ERRORS as error:
+            raise self._refusal("open", error) from error
+        try:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._prepare()
         except ERRORS as error:
+            self._database.close()
             raise self._refusal("open", error) from error
 
     def _prepare(self) -> None:

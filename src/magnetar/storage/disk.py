@@ -16,7 +16,7 @@ import mmap
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -90,12 +90,14 @@ class Disk(ABC):
 
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
         """The bytes at each (path, offset, size), read as much at once as the disk allows."""
-        return [self.read(path, offset, size) for path, offset, size in places]
+        return list(self.stream(places))
 
-    def stream(self, places: list[tuple[str, int, int]], ahead: int = 0) -> Iterator[bytes]:
+    def stream(
+        self, places: list[tuple[str, int, int]], ahead: Sequence[tuple[str, int, int]] = ()
+    ) -> Iterator[bytes]:
         """As `read_many`, but one by one: what follows is fetched while the first is used.
 
-        `ahead` bytes behind the last place will be asked for next; that is a hint.
+        The places `ahead` will be asked for next; that is a hint.
         """
         for path, offset, size in places:
             yield self.read(path, offset, size)
@@ -244,10 +246,9 @@ class FileDisk(Disk):
         except OSError as error:
             _refuse("read", path, error)
 
-    def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
-        return list(self.stream(places))
-
-    def stream(self, places: list[tuple[str, int, int]], ahead: int = 0) -> Iterator[bytes]:
+    def stream(
+        self, places: list[tuple[str, int, int]], ahead: Sequence[tuple[str, int, int]] = ()
+    ) -> Iterator[bytes]:
         """What is not in the kernel's memory is fetched in parallel."""
         # A single one is mostly the next of many in sequence, which the kernel foresees.
         if len(places) < 2 or not CAN_TELL_AHEAD:
@@ -257,9 +258,12 @@ class FileDisk(Disk):
         try:
             with contextlib.ExitStack() as stack:
                 files: dict[str, int] = {}
-                for path in {place[0] for place in places}:
+                for path in {place[0] for place in (*places, *ahead)}:
                     files[path] = stack.enter_context(self._files.use(path))
-                yield from _stream([(files[p], offset, size) for p, offset, size in places], ahead)
+                yield from _stream(
+                    [(files[p], offset, size) for p, offset, size in places],
+                    [(files[p], offset, size) for p, offset, size in ahead],
+                )
         except OSError as error:
             _refuse("read", path, error)
 
@@ -397,7 +401,9 @@ def _read_all(descriptor: int, offset: int, size: int) -> bytes:
     return data
 
 
-def _stream(places: list[tuple[int, int, int]], ahead: int) -> Iterator[bytes]:
+def _stream(
+    places: list[tuple[int, int, int]], ahead: list[tuple[int, int, int]]
+) -> Iterator[bytes]:
     """Once one is not in memory, the disk is told of all that follow before it is waited for.
 
     Telling it of what is in memory already costs 0.6 us, looking first 2 us, and 60 us if it
@@ -409,15 +415,15 @@ def _stream(places: list[tuple[int, int, int]], ahead: int) -> Iterator[bytes]:
             told = True
             for place in places[i:]:
                 os.posix_fadvise(*place, os.POSIX_FADV_WILLNEED)
-        if i == 0 and ahead:
-            _tell_ahead(places[-1], ahead)
+        if i == 0:
+            for place in ahead:
+                _tell_ahead(*place)
         yield _read_all(descriptor, offset, size)
 
 
-def _tell_ahead(place: tuple[int, int, int], ahead: int) -> None:
-    descriptor, offset, size = place
-    end = offset + size + ahead
-    for first in range(offset + size, end, TELL_BYTES_MAX):
+def _tell_ahead(descriptor: int, offset: int, size: int) -> None:
+    end = offset + size
+    for first in range(offset, end, TELL_BYTES_MAX):
         count = min(TELL_BYTES_MAX, end - first)
         os.posix_fadvise(descriptor, first, count, os.POSIX_FADV_WILLNEED)
 

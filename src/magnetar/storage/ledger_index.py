@@ -35,7 +35,9 @@ from magnetar.storage.segment import FORMAT_VERSION
 from magnetar.wire.checksum import crc32c
 
 __all__ = [
+    "ENTRY_BYTES",
     "HeapIndex",
+    "IndexRewrite",
     "LedgerIndex",
     "MappedIndex",
     "Moves",
@@ -48,6 +50,8 @@ MAGIC: Final = b"MGNRIDX\n"
 HEADER: Final = struct.Struct("<8sIIqqqqI12x")
 HEADER_TAIL: Final = struct.Struct("<IqqqqI12x")
 HEADER_BYTES: Final = 64
+# What an entry takes up in a file.
+ENTRY_BYTES: Final = 24
 FOLDER: Final = "index"
 SUFFIX: Final = ".idx"
 
@@ -109,16 +113,20 @@ class HeapIndex(LedgerIndex):
         self._usage: Final[dict[int, int]] = {}
         self._segment_id: i64 = MISSING
         self._segment_bytes: i64 = 0
+        # No record of the ledger's entries stands behind this address.
+        self.address_last: i64 = MISSING
 
     def put(
         self, entry_id: i64, address: i64, *, length: i64, batch_size: i64, publish_time_ms: i64
     ) -> int:
         """Sets the facts of an entry; returns the address that it had before, or -1.
 
-        Entries come in order while a ledger grows. Only recovery, which may find copies
-        of early entries late in the log, leaves gaps for a while.
+        Entries come in order while a ledger grows, and copies of them at any time. Only
+        recovery, which may find a copy of what is gone, leaves gaps for a while.
         """
         count: i64 = len(self._addresses)
+        if address > self.address_last:
+            self.address_last = address
         if entry_id <= count:
             self._use(address, HEAD_BYTES + length)
         if entry_id == count:
@@ -179,6 +187,11 @@ class HeapIndex(LedgerIndex):
             return distance
         self._times_far[entry_id] = publish_time_ms
         return FAR
+
+    def log_bytes(self, first: int) -> int:
+        """How much of the log the entries from `first` on take up."""
+        lengths = self._lengths[first:]
+        return sum(lengths) + HEAD_BYTES * len(lengths)
 
     def missing(self) -> int:
         """The first entry id without an address, or -1."""
@@ -276,6 +289,16 @@ class MappedIndex(LedgerIndex):
         sizes = self._words[first + self._segments :].tolist()
         return dict(zip(ids, sizes, strict=True))
 
+    def column_addresses(self) -> bytes:
+        return self._words[: self._count].tobytes()
+
+    def column_times(self) -> bytes:
+        return self._words[self._count : 2 * self._count].tobytes()
+
+    def column_halves(self) -> bytes:
+        """Lengths, then batch sizes."""
+        return self._halves.tobytes()
+
     def end(self) -> int:
         """The address behind the last record in the log, wherever its entry id is."""
         addresses = self._words[: self._count].tolist()
@@ -286,35 +309,6 @@ class MappedIndex(LedgerIndex):
         """Whether the columns have the checksum that the header claims."""
         claimed: int = HEADER.unpack_from(self._data, 0)[7]
         return claimed == crc32c(bytes(self._data[HEADER_BYTES:]), salt)
-
-    def encode_moved(self, moves: "Moves", ledger_id: int, salt: int) -> bytes:
-        """The index file after some entries went to new addresses."""
-        # Lists: an element of a memoryview or an array takes four times as long to get.
-        addresses = self._words[: self._count].tolist()
-        lengths = self._halves[: self._count].tolist()
-        usage = self.usage()
-        # Entries mostly come from and go to the segments of those before them.
-        source: i64 = MISSING
-        target: i64 = MISSING
-        moved: i64 = 0
-        for i, entry_id in enumerate(moves.entry_ids):
-            before, after = addresses[entry_id], moves.addresses[i]
-            if segment_of(before) != source or segment_of(after) != target:
-                _shift(usage, source, target, moved)
-                source, target, moved = segment_of(before), segment_of(after), 0
-            moved += HEAD_BYTES + lengths[entry_id]
-            addresses[entry_id] = after
-        _shift(usage, source, target, moved)
-        return _encode(
-            ledger_id,
-            salt,
-            count=self._count,
-            size_bytes=self._size_bytes,
-            usage={segment_id: size for segment_id, size in usage.items() if size},
-            addresses=array("q", addresses).tobytes(),
-            times=self._words[self._count : 2 * self._count].tobytes(),
-            halves=self._halves.tobytes(),
-        )
 
 
 @final
@@ -328,6 +322,54 @@ class Moves:
     def add(self, entry_id: int, address: int) -> None:
         self.entry_ids.append(entry_id)
         self.addresses.append(address)
+
+
+@final
+class IndexRewrite:
+    """The index file of a ledger of which entries moved, made little by little."""
+
+    def __init__(self, index: MappedIndex, ledger_id: int, moves: Moves) -> None:
+        self.index: Final = index
+        self.ledger_id: Final = ledger_id
+        self._moves: Final = moves
+        self._next: int = 0
+        self._addresses: Final[array[int]] = array("q")
+        self._addresses.frombytes(index.column_addresses())
+        self._usage: Final = index.usage()
+
+    def enter(self, count_max: int) -> int:
+        """Enters some moves, and says how many; 0 if there are no more."""
+        index, moves, addresses = self.index, self._moves, self._addresses
+        first = self._next
+        self._next = min(first + count_max, len(moves.entry_ids))
+        # Entries mostly come from and go to the segments of those before them.
+        source: i64 = MISSING
+        target: i64 = MISSING
+        moved: i64 = 0
+        for i in range(first, self._next):
+            entry_id, after = moves.entry_ids[i], moves.addresses[i]
+            before = addresses[entry_id]
+            if segment_of(before) != source or segment_of(after) != target:
+                _shift(self._usage, source, target, moved)
+                source, target, moved = segment_of(before), segment_of(after), 0
+            moved += HEAD_BYTES + index.length(entry_id)
+            addresses[entry_id] = after
+        _shift(self._usage, source, target, moved)
+        return self._next - first
+
+    def encode(self, salt: int) -> bytes:
+        """The whole index file."""
+        index = self.index
+        return _encode(
+            self.ledger_id,
+            salt,
+            count=index.count(),
+            size_bytes=index.size_bytes(),
+            usage={segment_id: size for segment_id, size in self._usage.items() if size},
+            addresses=self._addresses.tobytes(),
+            times=index.column_times(),
+            halves=index.column_halves(),
+        )
 
 
 def _shift(usage: dict[int, int], source: i64, target: i64, size: i64) -> None:
@@ -367,7 +409,7 @@ def decode_index(data: memoryview, ledger_id: int, salt: int) -> MappedIndex | N
         return None
     if crc != crc32c(header[12:], salt):
         return None
-    if len(data) != HEADER_BYTES + 24 * count + 16 * segments:
+    if len(data) != HEADER_BYTES + ENTRY_BYTES * count + 16 * segments:
         return None
     return MappedIndex(data, count=count, size_bytes=size_bytes, segments=segments)
 

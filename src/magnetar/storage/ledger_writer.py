@@ -114,6 +114,9 @@ class LedgerWriter:
     def open_topics(self) -> list[int]:
         return list(self._open)
 
+    def open_ledgers(self) -> list[int]:
+        return [ledger.id for ledger in self._open.values()]
+
     def create_topic(self, topic_id: int) -> None:
         self._creating.add(topic_id)
 

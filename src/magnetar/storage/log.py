@@ -32,10 +32,10 @@ from magnetar.storage.job import (
 from magnetar.storage.journal import Journal, Outcome
 from magnetar.storage.ledger_index import HeapIndex, decode_index, index_path
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.record import CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
+from magnetar.storage.record import COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
 from magnetar.storage.segment import segment_path
-from magnetar.storage.state import LogState
+from magnetar.storage.state import LedgerState, LogState
 
 __all__ = ["Log"]
 
@@ -88,6 +88,8 @@ class Log:
         self._pins: Final[dict[int, int]] = {}
         # How many records of each ledger and cursor are on their way, entries and slices apart.
         self._pending: Final[dict[int, int]] = {}
+        # How many copies of entries of each ledger are on their way.
+        self._copies_pending: Final[dict[int, int]] = {}
         # Objects whose deletion is on its way: nothing may be written about them any more.
         self._deletes_pending: Final[set[int]] = set()
         self._snapshot_numbers: Final[dict[int, int]] = {}
@@ -114,7 +116,9 @@ class Log:
         """Queues a record and returns its ticket; see `Journal.add`."""
         ticket = self.journal.add(record, tied=tied)
         if record.kind in (DELTA, LEDGER, CURSOR):
-            self._pending[record.id] = self._pending.get(record.id, 0) + 1
+            _count_up(self._pending, record.id)
+        elif record.kind == COPY:
+            _count_up(self._copies_pending, record.id)
         elif record.kind == DELETE:
             self._deletes_pending.add(record.id)
         return ticket
@@ -197,21 +201,17 @@ class Log:
                 self._snapshot_numbers.pop(record.id, None)
                 self._drop_indexes(record.id)
             elif record.kind in (DELTA, LEDGER, CURSOR):
-                self._news_done(record.id)
+                _count_down(self._pending, record.id)
+            elif record.kind == COPY:
+                _count_down(self._copies_pending, record.id)
             state.apply(record)
         self.ticket_durable = outcome.end
         self._unindexed.extend(state.take_sealed())
         return outcome
 
-    def _news_done(self, id: int) -> None:
-        left = self._pending[id] - 1
-        if left:
-            self._pending[id] = left
-        else:
-            del self._pending[id]
-
     def _failed(self, outcome: Outcome) -> Outcome:
         self._pending.clear()
+        self._copies_pending.clear()
         self._deletes_pending.clear()
         return outcome
 
@@ -274,15 +274,20 @@ class Log:
         i = 0
         while i < len(self._unindexed):
             ledger = self.state.ledgers.get(self._unindexed[i])
-            if ledger is None or not isinstance(ledger.index, HeapIndex):
+            index = ledger.index if ledger is not None else None
+            if ledger is None or not isinstance(index, HeapIndex):
                 del self._unindexed[i]
-            elif ledger.address < self.journal.synced:
-                # The file must not know more than the log does after a power cut.
+            elif self._may_index(ledger, index):
                 del self._unindexed[i]
-                return WriteIndex(ledger.id, ledger.index.encode(ledger.id, self.salt))
+                return WriteIndex(ledger.id, index.encode(ledger.id, self.salt))
             else:
                 i += 1
         return None
+
+    def _may_index(self, ledger: LedgerState, index: HeapIndex) -> bool:
+        """The file must know where all entries are, and no more than a power cut leaves."""
+        known = max(ledger.address, index.address_last)
+        return known < self.journal.synced and ledger.id not in self._copies_pending
 
     def _next_for_space(self) -> Job | None:
         now_ms = self.clock_ms()
@@ -361,13 +366,23 @@ class Log:
 
     def pin(self, segment_ids: set[int]) -> None:
         for segment_id in segment_ids:
-            self._pins[segment_id] = self._pins.get(segment_id, 0) + 1
+            _count_up(self._pins, segment_id)
 
     def unpin(self, segment_ids: set[int]) -> None:
         for segment_id in segment_ids:
-            self._pins[segment_id] -= 1
-            if not self._pins[segment_id]:
-                del self._pins[segment_id]
+            _count_down(self._pins, segment_id)
 
     def pinned(self, segment_id: int) -> bool:
         return segment_id in self._pins
+
+
+def _count_up(counts: dict[int, int], id: int) -> None:
+    counts[id] = counts.get(id, 0) + 1
+
+
+def _count_down(counts: dict[int, int], id: int) -> None:
+    left = counts[id] - 1
+    if left:
+        counts[id] = left
+    else:
+        del counts[id]

@@ -11,7 +11,8 @@ CAPACITY_DEFAULT = 1 << 40
 class MemoryDisk(Disk):
     """Files that live as long as this object; closing the disk keeps them.
 
-    `capacity` bounds the sum of all files, as a real disk would.
+    `capacity` bounds the sum of all files, as a real disk would. Threads share it: what goes
+    through all files goes through a copy of the list of them.
     """
 
     def __init__(self, *, capacity: int = CAPACITY_DEFAULT, salt: int = 0x4D41474E) -> None:
@@ -27,7 +28,7 @@ class MemoryDisk(Disk):
 
     def names(self, folder: str) -> list[str]:
         prefix = f"{folder}/" if folder else ""
-        found = (path[len(prefix) :] for path in self.files if path.startswith(prefix))
+        found = (path[len(prefix) :] for path in list(self.files) if path.startswith(prefix))
         return sorted(name for name in found if "/" not in name)
 
     def size(self, path: str) -> int:
@@ -77,7 +78,7 @@ class MemoryDisk(Disk):
         return max(self.capacity - self.used_bytes(), 0)
 
     def used_bytes(self) -> int:
-        return sum(len(file) for file in self.files.values())
+        return sum(len(file) for file in list(self.files.values()))
 
     def random_u32(self) -> int:
         return self._salt

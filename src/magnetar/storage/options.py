@@ -40,8 +40,8 @@ class StoreOptions:
         reserve_segments: int = 2,
         # A segment with less than this share of live bytes is rewritten.
         live_share_min: float = 0.5,
-        # A sealed ledger whose entries lie in shorter runs than this is copied together once;
-        # 0 never does. Reading a run of this length takes twice as long as the call itself.
+        # Entries of a ledger that lie in shorter runs than this are copied together; 0 never
+        # does. Reading a run of this length takes twice as long as the call itself.
         gather_run_bytes: int = 16 * 1024,
     ) -> None:
         assert fsync in (ALWAYS, INTERVAL, NEVER)

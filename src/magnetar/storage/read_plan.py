@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from magnetar.errors import CorruptionError
 from magnetar.storage.disk import Disk
 from magnetar.storage.job import Job
+from magnetar.storage.ledger_index import LedgerIndex
 from magnetar.storage.record import (
     HEAD_BYTES,
     HEAD_FRONT_BYTES,
@@ -23,13 +24,16 @@ from magnetar.storage.record import (
 )
 from magnetar.storage.segment import segment_path
 
-__all__ = ["ReadPlan", "StoredEntry"]
+__all__ = ["ReadPlan", "StoredEntry", "runs_of"]
 
 # Reading this much for nothing is cheaper than another call.
 GAP_BYTES_MAX: Final = 16 * 1024
 # Beyond this a run is cut: what is checked first need not wait for what comes last. Linux's
 # read-ahead has the same default, and fetches no more than that for a file it is told of.
 RUN_BYTES_MAX: Final = 128 * 1024
+
+# More runs than this for one plan are too short to be worth a hint each.
+AHEAD_RUNS_MAX: Final = 64
 
 # What a record's head says of itself: checksum, length, which ledger and entry.
 CLAIM: Final = struct.Struct("<II8xqq")
@@ -80,8 +84,8 @@ class ReadPlan(Job):
         self.entries: Final = entries
         # The segments that the store keeps for this plan.
         self.pinned: set[int] = set()
-        # How much of the log behind the last entry the next plan will want, if that is known.
-        self.ahead_bytes: i64 = 0
+        # What the next plan will want: addresses and lengths, as far as that is known.
+        self.ahead: list[tuple[int, int]] = []
         self._salt: Final = salt
 
     @property
@@ -94,7 +98,8 @@ class ReadPlan(Job):
 
     def segments(self) -> set[int]:
         """The segments that must stay until this has run."""
-        return {int(segment_of(e.address)) for e in self.entries if e.data is None}
+        here = {int(segment_of(e.address)) for e in self.entries if e.data is None}
+        return here | {int(segment_of(address)) for address, _ in self.ahead}
 
     def run(self, disk: Disk) -> None:
         wanted = [entry for entry in self.entries if entry.data is None]
@@ -114,7 +119,8 @@ class ReadPlan(Job):
             ends.append(end)
             first = end
         first = 0
-        for i, data in enumerate(disk.stream(places, self.ahead_bytes)):
+        ahead = [(segment_path(segment_of(a)), int(offset_of(a)), size) for a, size in self.ahead]
+        for i, data in enumerate(disk.stream(places, ahead)):
             self._split(data, wanted, first, ends[i])
             first = ends[i]
 
@@ -155,3 +161,24 @@ class ReadPlan(Job):
         if crc != record_crc(checked, self._salt):
             return None
         return checked[HEAD_BYTES - HEAD_FRONT_BYTES :]
+
+
+def runs_of(index: LedgerIndex, first: int, end: int) -> list[tuple[int, int]]:
+    """Address and length of the runs that the entries `first` to `end` - 1 lie in.
+
+    None at all if there are too many.
+    """
+    runs: list[tuple[int, int]] = []
+    start: i64 = -1
+    reach: i64 = -1
+    for entry_id in range(first, end):
+        address: i64 = index.address(entry_id)
+        if address < reach or address - reach > GAP_BYTES_MAX:
+            if len(runs) == AHEAD_RUNS_MAX:
+                return []
+            if reach >= 0:
+                runs.append((start, reach - start))
+            start = address
+        reach = address + HEAD_BYTES + index.length(entry_id)
+    runs.append((start, reach - start))
+    return runs

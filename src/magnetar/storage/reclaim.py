@@ -1,4 +1,4 @@
-"""Moving entries: dead segments go, mostly dead ones are emptied, scattered ledgers gathered.
+"""Moving entries: dead segments go, mostly dead ones are emptied, scattered entries gathered.
 
 A segment is dead when none of its records matters any more. One old entry of a quiet
 topic keeps gigabytes alive only until it is copied to the end of the log. One segment is
@@ -6,27 +6,29 @@ worked on at a time:
 
     state       does                                            then
     IDLE        picks the segment with the least live bytes      SCANNING, or stays
-                or some scattered ledgers (see scatter.py)       COPYING
-    SCANNING    waits for what it holds to be read, then finds   COPYING, or SEALING
+                or some scattered entries (see scatter.py)       COPYING
+    SCANNING    waits for what it holds to be read, then finds   COPYING
                 its live entries, some records a step
-    SEALING     waits for ledgers that had no index file yet     SCANNING
-    COPYING     copies them sorted by ledger, some bytes a step  SETTLING
+    COPYING     copies them sorted by ledger, some bytes a step  SETTLING, or IDLE
                 which are read in between
     SETTLING    waits until the copies are on the disk           INDEXING
     INDEXING    has index files written with the new addresses,  FORGETTING, or IDLE
                 some bytes a step, and waits for them
     FORGETTING  waits until the log no longer lists the segment  IDLE, file removed
 
-Dead segments come first, then ledgers to gather: emptying a segment writes the index files
-of all ledgers in it anew, and gathering them first leaves less to empty.
+Dead segments come first, then what is to be gathered: emptying a segment writes the index files
+of all sealed ledgers in it anew, and gathering first leaves less to empty.
 
 Only the images of cursors are read on the caller's thread. Entries come by way of chores, and
 copying goes on whenever one comes back, without being asked for the next step (`resume`).
 
-Invariants: entries are copied out of sealed ledgers that have an index file, so an open
-ledger's entries are in order in the log. A segment's file goes after all that replaces it
-is durable, in every fsync mode. A failed group sends the work back to IDLE, and whatever
-was copied by then is dead weight and no more.
+A copy of an entry of an open ledger is entered in its index when it is durable, by the fold,
+as recovery would. A ledger with an index file has that written anew. In between, sealed and
+without its file, nothing of a ledger is copied: the file that is being written would not know.
+
+Invariants: a segment's file goes after all that replaces it is durable, in every fsync mode.
+A failed group sends the work back to IDLE, and whatever was copied by then is dead weight and
+no more.
 """
 
 from collections import deque
@@ -35,41 +37,38 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.cursor_log import SnapshotWriter
 from magnetar.storage.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
-from magnetar.storage.ledger_index import LedgerIndex, MappedIndex, Moves
-from magnetar.storage.log import Log
-from magnetar.storage.record import (
-    COPY,
-    DELETE,
-    DELTA,
-    ENTRY,
-    HEAD_BYTES,
-    Record,
-    address_of,
-    segment_of,
+from magnetar.storage.ledger_index import (
+    ENTRY_BYTES,
+    HeapIndex,
+    IndexRewrite,
+    LedgerIndex,
+    MappedIndex,
+    Moves,
 )
+from magnetar.storage.log import Log
+from magnetar.storage.object_rewriter import ObjectRewriter
+from magnetar.storage.record import COPY, ENTRY, HEAD_BYTES, Record, address_of, segment_of
 from magnetar.storage.scan import Scan
 from magnetar.storage.scatter import Scattered
 from magnetar.storage.segment import heads_path, segment_path
-from magnetar.storage.state import CursorState, segments_record
+from magnetar.storage.state import LedgerState, segments_record
 
 __all__ = ["Reclaimer"]
 
 IDLE: Final = "idle"
 SCANNING: Final = "scanning"
-SEALING: Final = "sealing"
 COPYING: Final = "copying"
 SETTLING: Final = "settling"
 INDEXING: Final = "indexing"
 FORGETTING: Final = "forgetting"
 
 # A step of a scan looks at about this many records, in whole groups.
-SCAN_RECORDS: Final = 2048
+SCAN_RECORDS: Final = 1024
 # A step takes in the addresses of at most this many copies.
-SETTLE_RECORDS: Final = 4096
-# Index files are encoded ahead of the chores that write them up to this much.
-INDEX_BYTES_MAX: Final = 4 << 20
+SETTLE_RECORDS: Final = 2048
+# Index files are made ahead of the chores that write them, up to this many steps' worth.
+INDEX_STEPS_MAX: Final = 16
 # The segment that is worked on when ledgers are gathered: all of them, so none goes.
 NO_SEGMENT: Final = 0
 # Small ledgers are gathered together, up to about this many entries.
@@ -82,10 +81,10 @@ LIVE_SHARE_WHEN_FULL: Final = 0.05
 class Reclaimer:
     """Works off one segment after the other, a small step at a time."""
 
-    def __init__(self, log: Log, seal_topic: Callable[[int], None]) -> None:
+    def __init__(self, log: Log, open_ledgers: Callable[[], list[int]]) -> None:
         self._log: Final = log
-        self._seal_topic: Final = seal_topic
-        self.scattered: Final = Scattered(log)
+        self.scattered: Final = Scattered(log, open_ledgers)
+        self._objects: Final = ObjectRewriter(log)
         self.state: str = IDLE
         self.segment_id: int = 0
         self._opening: OpenScan | None = None
@@ -98,11 +97,11 @@ class Reclaimer:
         # Entries that are being read, as (ledger, entry).
         self._moving: list[tuple[int, int]] = []
         self._reading: ReadBodies | None = None
-        # Copies on their way, and where those went that arrived.
+        # Copies on their way that index files have to know of, and where those went that arrived.
         self._copies: Final[deque[Record]] = deque()
         self._moves: dict[int, Moves] = {}
-        self._unsealed: set[int] = set()
-        # The indexes that are being replaced, and the bytes of those that replace them.
+        # The index file at hand; the indexes being replaced, and the size of what replaces them.
+        self._rewrite: IndexRewrite | None = None
         self._indexing: dict[int, LedgerIndex] = {}
         self._indexing_bytes: int = 0
         # Wait until this ticket is durable, then until its address is on the disk.
@@ -117,8 +116,6 @@ class Reclaimer:
             return self._pick()
         if self.state == SCANNING:
             return self._scan_some()
-        if self.state == SEALING:
-            return self._await_indexes_of_sealed()
         if self.state == COPYING:
             return self._copy_some(bytes_max)
         if self.state == SETTLING:
@@ -130,11 +127,14 @@ class Reclaimer:
     def resume(self, job: Job) -> None:
         """A chore is done: if it was the reading that copying waits for, that goes on."""
         # What went wrong is for whoever asks for the next step.
-        if job is self._reading and self._reading.error is None:
+        if job is not self._reading or self._reading.error is not None:
+            return
+        if self._copied_all(self._bytes_max) and self._nothing_to_settle() and self._gather():
             self._copied_all(self._bytes_max)
 
     def abandon(self) -> None:
         """A group failed: what was on its way is lost, so begin again."""
+        self.scattered.forget_marks()
         self._go(IDLE)
 
     def _go(self, state: str) -> bool:
@@ -147,9 +147,9 @@ class Reclaimer:
             self._reading = None
             self._copies.clear()
             self._moves = {}
+            self._rewrite = None
             self._indexing = {}
             self._indexing_bytes = 0
-            self._unsealed = set()
             self._address = 0
         return True
 
@@ -173,20 +173,20 @@ class Reclaimer:
         if (not best or share_best > 0) and self._gather():
             return True
         if not best:
-            return False
+            return self.scattered.unfinished
         self.segment_id = best
         return self._begin_scan()
 
     def _gather(self) -> bool:
-        """Begins to copy scattered ledgers together, if there are any."""
+        """Begins to copy scattered entries together, if there are any."""
         live: dict[int, list[int]] = {}
         entries = 0
         while entries < GATHER_ENTRIES:
-            ledger_id = self.scattered.next()
-            if not ledger_id:
+            piece = self.scattered.next()
+            if piece is None:
                 break
-            live[ledger_id] = list(range(self._log.state.ledgers[ledger_id].index.count()))
-            entries += len(live[ledger_id])
+            live[piece.ledger_id] = list(range(piece.first, piece.end))
+            entries += piece.end - piece.first
         if not live:
             return False
         self.segment_id = NO_SEGMENT
@@ -197,7 +197,6 @@ class Reclaimer:
 
     def _begin_scan(self) -> bool:
         self._live = {}
-        self._unsealed = set()
         self._scan = None
         use = self._log.state.segments.get(self.segment_id)
         if use is None or use.live_bytes == 0:
@@ -225,7 +224,7 @@ class Reclaimer:
         while seen < SCAN_RECORDS:
             records = scan.next_group()
             if records is None:
-                return self._scanned()
+                return self._begin_copying()
             seen += len(records)
             for record in records:
                 if record.kind == ENTRY or record.kind == COPY:
@@ -236,36 +235,16 @@ class Reclaimer:
         ledger = self._log.state.ledgers.get(record.id)
         if ledger is None or record.sub_id >= ledger.index.count():
             return
-        if ledger.index.address(record.sub_id) != record.address:
-            return
-        if isinstance(ledger.index, MappedIndex):
+        if ledger.index.address(record.sub_id) == record.address:
             self._live.setdefault(record.id, []).append(record.sub_id)
-        else:
-            self._unsealed.add(record.id)
-
-    def _scanned(self) -> bool:
-        self._opening = None
-        self._scan = None
-        if not self._unsealed:
-            return self._begin_copying()
-        for ledger_id in self._unsealed:
-            ledger = self._log.state.ledgers.get(ledger_id)
-            if ledger is not None and not ledger.sealed:
-                self._seal_topic(ledger.topic_id)
-        return self._go(SEALING)
-
-    def _await_indexes_of_sealed(self) -> bool:
-        for ledger_id in self._unsealed:
-            ledger = self._log.state.ledgers.get(ledger_id)
-            if ledger is not None and not isinstance(ledger.index, MappedIndex):
-                return False
-        return self._begin_scan()
 
     # ---- Copies --------------------------------------------------------------
 
     def _begin_copying(self) -> bool:
         for entry_ids in self._live.values():
             entry_ids.sort()
+        self._opening = None
+        self._scan = None
         self._order = sorted(self._live)
         self._ledger_next = 0
         self._entry_next = 0
@@ -277,7 +256,15 @@ class Reclaimer:
         return self._go(COPYING)
 
     def _copy_some(self, bytes_max: int) -> bool:
-        return self._copied_all(bytes_max) and self._rewrite_objects() and self._go(SETTLING)
+        if not self._copied_all(bytes_max):
+            return False
+        if self._nothing_to_settle():
+            return self._go(IDLE)
+        return self._rewrite_objects() and self._go(SETTLING)
+
+    def _nothing_to_settle(self) -> bool:
+        """Whether all that was copied is of open ledgers, and was gathered."""
+        return self.segment_id == NO_SEGMENT and not self._copies and not self._moves
 
     def _copied_all(self, bytes_max: int) -> bool:
         """Copies what was read and has some more read; True if there is no more."""
@@ -307,16 +294,19 @@ class Reclaimer:
         self._log.read_later(self._reading)
 
     def _copy_read(self) -> bool:
-        """Copies what was read; False if it is not there yet."""
+        """Copies what was read; False if it must wait."""
         reading = self._reading
         assert reading is not None
         if not reading.done:
             return False
         if reading.error is not None:
             raise reading.error
+        if self.segment_id != NO_SEGMENT and self._await_files():
+            return False
         for (ledger_id, entry_id), body in zip(self._moving, reading.bodies, strict=True):
-            if ledger_id in self._log.state.ledgers:
-                self._copy(ledger_id, entry_id, body)
+            ledger = self._log.state.ledgers.get(ledger_id)
+            if ledger is not None and not _between(ledger):
+                self._copy(ledger, entry_id, body)
         self._moving = []
         self._reading = None
         return True
@@ -330,94 +320,37 @@ class Reclaimer:
             self._entry_next = 0
         return entry_id
 
-    def _copy(self, ledger_id: int, entry_id: int, body: bytes) -> None:
-        index = self._log.state.ledgers[ledger_id].index
+    def _await_files(self) -> bool:
+        """Whether a ledger of what was read is to get its index file first."""
+        for ledger_id in {ledger_id for ledger_id, _ in self._moving}:
+            ledger = self._log.state.ledgers.get(ledger_id)
+            if ledger is not None and _between(ledger):
+                if self._log.full:
+                    # The file is not written before there is space, which others may free.
+                    self._go(IDLE)
+                return True
+        return False
+
+    def _copy(self, ledger: LedgerState, entry_id: int, body: bytes) -> None:
+        index = ledger.index
         record = Record(
             COPY,
-            ledger_id,
+            ledger.id,
             entry_id,
             time_ms=index.publish_time_ms(entry_id),
             batch_size=index.batch_size(entry_id),
             body=body,
         )
         self._ticket = self._log.add(record)
-        self._copies.append(record)
+        if isinstance(index, MappedIndex):
+            self._copies.append(record)
 
     def _rewrite_objects(self) -> bool:
         """Writes the state of topics, ledgers and cursors anew; False if it must wait."""
-        state = self._log.state
-        use = state.segments.get(self.segment_id)
-        ids = sorted(use.ids) if use is not None else []
-        for id in ids:
-            if self._log.has_pending(id) and self._holds(id):
-                # What is on its way would be overtaken by older news: a seal or a cursor's
-                # properties by what they were before, deltas by copies of earlier ones.
-                return False
-        for id in ids:
-            self._rewrite_object(id)
-        self._rewrite_tombstones()
+        if not self._objects.ready(self.segment_id):
+            return False
+        self._ticket = max(self._ticket, self._objects.rewrite(self.segment_id))
         return True
-
-    def _rewrite_object(self, id: int) -> None:
-        """Nothing is written about what is being deleted: it would come back to life."""
-        state, log = self._log.state, self._log
-        topic = state.topics.get(id)
-        ledger = state.ledgers.get(id)
-        cursor = state.cursors.get(id)
-        if log.deleting(id):
-            return
-        if topic is not None and segment_of(topic.address) == self.segment_id:
-            self._ticket = log.add(topic.record())
-        elif ledger is not None and not log.deleting(ledger.topic_id):
-            if segment_of(ledger.address) == self.segment_id:
-                self._ticket = log.add(ledger.record())
-        elif cursor is not None and not log.deleting(cursor.topic_id):
-            if segment_of(cursor.address) == self.segment_id:
-                self._ticket = log.add(cursor.record())
-            if self._holds_image(cursor):
-                self._rewrite_cursor(cursor)
-
-    def _holds(self, id: int) -> bool:
-        """Whether the segment has the latest record of a ledger, or of a cursor or its image."""
-        ledger = self._log.state.ledgers.get(id)
-        if ledger is not None:
-            return segment_of(ledger.address) == self.segment_id
-        cursor = self._log.state.cursors.get(id)
-        return cursor is not None and (
-            segment_of(cursor.address) == self.segment_id or self._holds_image(cursor)
-        )
-
-    def _holds_image(self, cursor: CursorState) -> bool:
-        first = address_of(self.segment_id, 0)
-        end = address_of(self.segment_id + 1, 0)
-        return (
-            cursor.slices.any_between(first, end)
-            or cursor.deltas.any_between(first, end)
-            or cursor.building.any_between(first, end)
-        )
-
-    def _rewrite_cursor(self, cursor: CursorState) -> None:
-        """Deltas first: the snapshot's last slice is what makes the older ones superfluous."""
-        log, slices, deltas = self._log, cursor.slices, cursor.deltas
-        writer = SnapshotWriter(log, cursor.id, log.journal.end)
-        for i in range(deltas.count()):
-            body = log.read_body(deltas.addresses[i], deltas.sizes[i])
-            log.add(Record(DELTA, cursor.id, body=body))
-        for i in range(slices.count()):
-            body = log.read_body(slices.addresses[i], slices.sizes[i])
-            self._ticket = writer.add(body, last=i == slices.count() - 1)
-
-    def _rewrite_tombstones(self) -> None:
-        """A deletion is needed as long as an older segment may hold what it deletes."""
-        state = self._log.state
-        oldest = min(self._log.lengths, default=0)
-        for id, address in list(state.tombstones.items()):
-            if segment_of(address) != self.segment_id:
-                continue
-            if oldest < self.segment_id:
-                self._ticket = self._log.add(Record(DELETE, id))
-            else:
-                del state.tombstones[id]
 
     # ---- Waiting -------------------------------------------------------------
 
@@ -453,24 +386,32 @@ class Reclaimer:
             moves.add(record.sub_id, record.address)
 
     def _index_some(self, bytes_max: int) -> bool:
-        if not self._moves or self._indexing_bytes >= INDEX_BYTES_MAX:
+        nothing = not self._moves and self._rewrite is None
+        if nothing or self._indexing_bytes >= INDEX_STEPS_MAX * bytes_max:
             return self._await_indexes()
         budget = bytes_max
-        while self._moves and budget > 0:
-            ledger_id, moves = self._moves.popitem()
-            budget -= self._write_index(ledger_id, moves)
+        while budget > 0 and (self._moves or self._rewrite is not None):
+            budget -= self._index_next(budget)
         return True
 
-    def _write_index(self, ledger_id: int, moves: Moves) -> int:
-        """Has the index written; returns its size."""
-        ledger = self._log.state.ledgers.get(ledger_id)
-        if ledger is None:
-            return 0
-        index = ledger.index
-        assert isinstance(index, MappedIndex)
-        data = index.encode_moved(moves, ledger_id, self._log.salt)
-        self._log.add_chore(WriteIndex(ledger_id, data))
-        self._indexing[ledger_id] = index
+    def _index_next(self, bytes_max: int) -> int:
+        """Goes on with an index file, or with the next; says how much of files that was."""
+        rewrite = self._rewrite
+        if rewrite is None:
+            ledger_id, moves = self._moves.popitem()
+            ledger = self._log.state.ledgers.get(ledger_id)
+            if ledger is None:
+                return 0
+            index = ledger.index
+            assert isinstance(index, MappedIndex)
+            rewrite = self._rewrite = IndexRewrite(index, ledger_id, moves)
+        entered = rewrite.enter(bytes_max // ENTRY_BYTES + 1)
+        if entered:
+            return ENTRY_BYTES * entered
+        self._rewrite = None
+        data = rewrite.encode(self._log.salt)
+        self._log.add_chore(WriteIndex(rewrite.ledger_id, data))
+        self._indexing[rewrite.ledger_id] = rewrite.index
         self._indexing_bytes += len(data)
         return len(data)
 
@@ -483,7 +424,7 @@ class Reclaimer:
             self._log.add_chore(LetGo(list(self._indexing.values())))
         self._indexing = {}
         self._indexing_bytes = 0
-        if self._moves:
+        if self._moves or self._rewrite is not None:
             return True
         if self.segment_id == NO_SEGMENT:
             return self._go(IDLE)
@@ -502,3 +443,8 @@ class Reclaimer:
         paths = [heads_path(self.segment_id), segment_path(self.segment_id)]
         self._log.add_chore(RemoveFiles(paths))
         return self._go(IDLE)
+
+
+def _between(ledger: LedgerState) -> bool:
+    """Whether the ledger is sealed and has no index file yet."""
+    return ledger.sealed and isinstance(ledger.index, HeapIndex)

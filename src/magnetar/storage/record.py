@@ -46,7 +46,7 @@ __all__ = [
 
 # What a record says. Numbers are for ever; new kinds get new ones.
 ENTRY: Final = 1  # a message or batch as it was published
-COPY: Final = 2  # the same, moved here out of a segment that was mostly dead
+COPY: Final = 2  # the same, moved here: out of a mostly dead segment, or to lie with others
 DELTA: Final = 3  # what one operation changed in a cursor
 SLICE: Final = 4  # a part of a cursor's snapshot, more follows
 SLICE_LAST: Final = 5  # its last part: the snapshot counts once this is durable

@@ -38,7 +38,7 @@ from magnetar.storage.ledger_index import HeapIndex
 from magnetar.storage.ledger_writer import LedgerWriter
 from magnetar.storage.log import Log
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.read_plan import ReadPlan, StoredEntry, runs_of
 from magnetar.storage.reclaim import Reclaimer
 from magnetar.storage.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
 from magnetar.storage.recovery import Cut, Recovered, recover
@@ -47,7 +47,7 @@ from magnetar.storage.state import LedgerState, TopicState, topic_record
 
 __all__ = ["Store", "open_store"]
 
-# One step of reclaiming reads and copies about this much on the caller's thread.
+# One step of reclaiming copies about this much on the caller's thread.
 RECLAIM_STEP_BYTES: Final = 256 * 1024
 # A plan has no more than this fetched for the one that may follow it.
 AHEAD_BYTES_MAX: Final = 2 << 20
@@ -112,7 +112,7 @@ class Store:
         self.cache: Final = EntryCache(log.options.cache_bytes)
         self._writer: Final = LedgerWriter(log, ids)
         self._cursors: Final = CursorLog(log, ids)
-        self.reclaimer: Final = Reclaimer(log, self._writer.seal_topic)
+        self.reclaimer: Final = Reclaimer(log, self._writer.open_ledgers)
 
     def begin(self) -> None:
         """Makes the reserve, and ends what the last run left open."""
@@ -210,10 +210,10 @@ class Store:
     ) -> ReadPlan:
         """What `read` would read. Run it anywhere, then call `finish_read` whatever came."""
         entries = self._entries_from(topic_id, first, entries_max, bytes_max)
-        plan = self._planned(entries)
-        if plan.pinned:
-            plan.ahead_bytes = self._ahead_bytes(entries)
-        return plan
+        plan = ReadPlan(entries, self.log.salt)
+        if not plan.complete:
+            plan.ahead = self._ahead(entries)
+        return self._pinned(plan)
 
     def _entries_from(
         self, topic_id: int, first: Position, entries_max: int, bytes_max: int
@@ -239,20 +239,20 @@ class Store:
                 break
         return entries
 
-    def _ahead_bytes(self, entries: list[StoredEntry]) -> i64:
-        """How much of the log behind these entries as many more of their ledger take up.
-
-        0 if they are not there: a hint pays only where the next plan is one run.
-        """
-        first, last = entries[0], entries[-1]
+    def _ahead(self, entries: list[StoredEntry]) -> list[tuple[int, int]]:
+        """Where as many more entries of their ledger are, if they lie in few runs."""
+        last = entries[-1]
         index = self.log.state.ledgers[last.ledger_id].index
-        next_last = min(last.entry_id + len(entries), index.count() - 1)
-        if next_last == last.entry_id:
-            return 0
+        end = min(last.entry_id + 1 + len(entries), index.count())
+        if end == last.entry_id + 1:
+            return []
         reach = last.address + HEAD_BYTES + last.length
-        ahead = index.address(next_last) + HEAD_BYTES + index.length(next_last) - reach
-        near = min(2 * (reach - first.address), AHEAD_BYTES_MAX)
-        return ahead if 0 < ahead <= near else 0
+        ahead = index.address(end - 1) + HEAD_BYTES + index.length(end - 1) - reach
+        size = sum([HEAD_BYTES + entry.length for entry in entries])
+        if 0 < ahead <= min(2 * size, AHEAD_BYTES_MAX):
+            return [(reach, ahead)]  # right behind them, so nobody need look at each
+        runs = runs_of(index, last.entry_id + 1, end)
+        return runs if sum([size for _, size in runs]) <= AHEAD_BYTES_MAX else []
 
     def plan_entries(self, positions: list[Position]) -> ReadPlan:
         """A plan for single entries, in the order given; those that are gone are left out."""
@@ -261,10 +261,9 @@ class Store:
             ledger = self.log.state.ledgers.get(position.ledger_id)
             if ledger is not None and 0 <= position.entry_id < ledger.index.count():
                 entries.append(self._stored(ledger, position.entry_id))
-        return self._planned(entries)
+        return self._pinned(ReadPlan(entries, self.log.salt))
 
-    def _planned(self, entries: list[StoredEntry]) -> ReadPlan:
-        plan = ReadPlan(entries, self.log.salt)
+    def _pinned(self, plan: ReadPlan) -> ReadPlan:
         plan.pinned = plan.segments()
         self.log.pin(plan.pinned)
         return plan
@@ -340,6 +339,13 @@ class Store:
         for ledger_id in trimmed:
             self.log.add(Record(DELETE, ledger_id))
         return trimmed
+
+    def ask_consumed(self, consumed: Callable[[int], Position | None]) -> None:
+        """Sets who knows up to where everyone has consumed a topic; None if nobody keeps it.
+
+        What was consumed is not gathered while its ledger is open.
+        """
+        self.reclaimer.scattered.consumed = consumed
 
     def maintain(self) -> bool:
         """Seals old ledgers and reclaims a little; True if there is more to do at once."""

@@ -9,30 +9,43 @@ gathers in the store, so a busy store commits large groups and an idle one small
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Protocol
 
 from magnetar.errors import StorageError
+from magnetar.storage.disk import Disk
 from magnetar.storage.job import Job
 from magnetar.storage.journal import Outcome
 from magnetar.storage.store import Store
 
-__all__ = ["StoreWriter"]
+__all__ = ["Done", "Lane", "Post", "StoreWriter"]
 
+Post = Callable[[Callable[[], None]], object]
 Done = Callable[[Job, Exception | None], None]
+
+
+class Lane(Protocol):
+    """Runs one job after the other, and posts how each ended."""
+
+    def give(self, job: Job) -> None: ...
+
+    def stop(self) -> None:
+        """Returns when the present job is done."""
+
+    def finished(self) -> list[tuple[Job, Exception | None]]:
+        """Results that nobody has taken yet."""
 
 
 class StoreWriter:
     """Runs the jobs of a store; every method belongs to the store's own thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        post: Callable[[Callable[[], None]], object],
-        on_outcome: Callable[[Outcome], None],
-    ) -> None:
+    def __init__(self, store: Store, post: Post, on_outcome: Callable[[Outcome], None]) -> None:
         self._store = store
         self._on_outcome = on_outcome
-        self._writes = _Lane("store-write", store, post, self._written)
-        self._chores = _Lane("store-chore", store, post, self._chore_done)
+        self._writes = self._lane("write", post, self._written)
+        self._chores = self._lane("chore", post, self._chore_done)
+
+    def _lane(self, name: str, post: Post, done: Done) -> Lane:
+        return _ThreadLane(name, self._store.log.disk, post, done)
 
     def kick(self) -> None:
         """Starts what there is to do; call it after queueing, once a tick."""
@@ -42,7 +55,7 @@ class StoreWriter:
             self._chores.give(chore)
 
     def stop(self) -> None:
-        """Ends the threads when their present jobs are done; the store can then be closed."""
+        """Ends the lanes when their present jobs are done; the store can then be closed."""
         self._writes.stop()
         self._chores.stop()
         for job, error in self._writes.finished():
@@ -65,22 +78,16 @@ class StoreWriter:
             self.kick()
 
 
-class _Lane:
-    """A thread that runs one job after the other."""
+class _ThreadLane:
+    """A lane that is a thread."""
 
-    def __init__(
-        self,
-        name: str,
-        store: Store,
-        post: Callable[[Callable[[], None]], object],
-        done: Done,
-    ) -> None:
-        self._disk = store.log.disk
+    def __init__(self, name: str, disk: Disk, post: Post, done: Done) -> None:
+        self._disk = disk
         self._post = post
         self._done = done
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[Job, Exception | None]] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"store-{name}", daemon=True)
         self._thread.start()
 
     def give(self, job: Job) -> None:
@@ -91,7 +98,6 @@ class _Lane:
         self._thread.join()
 
     def finished(self) -> list[tuple[Job, Exception | None]]:
-        """Results that nobody has taken yet."""
         out = []
         while not self._results.empty():
             out.append(self._results.get())

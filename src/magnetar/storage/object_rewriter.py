@@ -1,0 +1,110 @@
+"""Objects on the move: what a segment that is to go says of topics, ledgers and cursors.
+
+The latest record of an object wins, so it can be written again at the end of the log. Two
+things must not happen: older news overtaking newer that is on its way, and anything being
+written about what is being deleted, which would bring it back to life.
+"""
+
+from typing import Final, final
+
+from magnetar.storage.cursor_log import SnapshotWriter
+from magnetar.storage.log import Log
+from magnetar.storage.record import DELETE, DELTA, Record, address_of, segment_of
+from magnetar.storage.state import CursorState
+
+__all__ = ["ObjectRewriter"]
+
+NONE: Final = -1
+
+
+@final
+class ObjectRewriter:
+    """Writes again what one segment has the latest records of."""
+
+    def __init__(self, log: Log) -> None:
+        self._log: Final = log
+        self._segment_id: int = 0
+        self._ticket: int = NONE
+
+    def ready(self, segment_id: int) -> bool:
+        """Whether no news is on its way of an object that the segment has the latest of.
+
+        A seal or a cursor's properties would be overtaken by what they were before, deltas by
+        copies of earlier ones.
+        """
+        self._segment_id = segment_id
+        for id in self._ids():
+            if self._log.has_pending(id) and self._holds(id):
+                return False
+        return True
+
+    def rewrite(self, segment_id: int) -> int:
+        """Queues the records, and returns the ticket of the last, or -1 if there are none."""
+        self._segment_id = segment_id
+        self._ticket = NONE
+        for id in self._ids():
+            if not self._log.deleting(id):
+                self._rewrite(id)
+        self._rewrite_tombstones()
+        return self._ticket
+
+    def _ids(self) -> list[int]:
+        use = self._log.state.segments.get(self._segment_id)
+        return sorted(use.ids) if use is not None else []
+
+    def _rewrite(self, id: int) -> None:
+        state, log = self._log.state, self._log
+        topic = state.topics.get(id)
+        ledger = state.ledgers.get(id)
+        cursor = state.cursors.get(id)
+        if topic is not None and self._has(topic.address):
+            self._ticket = log.add(topic.record())
+        elif ledger is not None and not log.deleting(ledger.topic_id):
+            if self._has(ledger.address):
+                self._ticket = log.add(ledger.record())
+        elif cursor is not None and not log.deleting(cursor.topic_id):
+            if self._has(cursor.address):
+                self._ticket = log.add(cursor.record())
+            if self._has_image(cursor):
+                self._rewrite_image(cursor)
+
+    def _has(self, address: int) -> bool:
+        return segment_of(address) == self._segment_id
+
+    def _holds(self, id: int) -> bool:
+        """Whether the segment has the latest record of a ledger, or of a cursor or its image."""
+        ledger = self._log.state.ledgers.get(id)
+        if ledger is not None:
+            return self._has(ledger.address)
+        cursor = self._log.state.cursors.get(id)
+        return cursor is not None and (self._has(cursor.address) or self._has_image(cursor))
+
+    def _has_image(self, cursor: CursorState) -> bool:
+        first = address_of(self._segment_id, 0)
+        end = address_of(self._segment_id + 1, 0)
+        return (
+            cursor.slices.any_between(first, end)
+            or cursor.deltas.any_between(first, end)
+            or cursor.building.any_between(first, end)
+        )
+
+    def _rewrite_image(self, cursor: CursorState) -> None:
+        """Deltas first: the snapshot's last slice is what makes the older ones superfluous."""
+        log, slices, deltas = self._log, cursor.slices, cursor.deltas
+        writer = SnapshotWriter(log, cursor.id, log.journal.end)
+        for i in range(deltas.count()):
+            body = log.read_body(deltas.addresses[i], deltas.sizes[i])
+            log.add(Record(DELTA, cursor.id, body=body))
+        for i in range(slices.count()):
+            body = log.read_body(slices.addresses[i], slices.sizes[i])
+            self._ticket = writer.add(body, last=i == slices.count() - 1)
+
+    def _rewrite_tombstones(self) -> None:
+        """A deletion is needed as long as an older segment may hold what it deletes."""
+        tombstones = self._log.state.tombstones
+        oldest = min(self._log.lengths, default=0)
+        for id in [id for id, address in tombstones.items() if self._has(address)]:
+            if oldest < self._segment_id:
+                self._ticket = self._log.add(Record(DELETE, id))
+            else:
+                del tombstones[id]
