@@ -24,9 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyroaring import BitMap
-from timing import print_table
+from timing import print_build, print_table
 
-import magnetar
 from magnetar.ack import (
     Acks,
     BatchSizes,
@@ -251,7 +250,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--memory"]:
         measure_memory(sys.argv[2])
         return 0
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    print_build()
     print_table(
         "memory, MiB of resident set; snapshot, MiB written",
         ("state", "resident", "target", "snapshot"),

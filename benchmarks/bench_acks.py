@@ -14,17 +14,16 @@ long the slowest calls of `receive` took: answers to acks must not hold them up.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 from client_load import Stopwatch
-from timing import print_table
+from timing import Figures, Took, in_child, print_build, print_table
 
 import magnetar
 
@@ -38,22 +37,32 @@ HEADER: Final = (
 PAYLOAD: Final = bytes(range(100))
 SUBSCRIPTION: Final = "acks"
 
-Took = dict[str, float]
-
 
 # ---- One consumer ----------------------------------------------------------------
 
 
-def consume(url: str, topic: str, count: int, retry: bool, cumulative: bool) -> Took:
-    """Receives and acks everything; in a process of its own."""
+@contextmanager
+def connected(url: str) -> Iterator[magnetar.Client]:
     client = magnetar.Client(url, logger=magnetar.ConsoleLogger(magnetar.LoggerLevel.Error))
     try:
-        consumer = client.subscribe(
-            topic,
-            SUBSCRIPTION,
-            initial_position=magnetar.InitialPosition.Earliest,
-            auto_retry_acknowledgement=retry,
-        )
+        yield client
+    finally:
+        client.close()
+
+
+def subscribe(client: magnetar.Client, topic: str, retry: bool) -> magnetar.Consumer:
+    return client.subscribe(
+        topic,
+        SUBSCRIPTION,
+        initial_position=magnetar.InitialPosition.Earliest,
+        auto_retry_acknowledgement=retry,
+    )
+
+
+def consume(url: str, topic: str, count: int, retry: bool, cumulative: bool) -> Took:
+    """Receives and acks everything; in a process of its own."""
+    with connected(url) as client:
+        consumer = subscribe(client, topic, retry)
         acknowledge: Callable[[Any], None] = (
             consumer.acknowledge_cumulative if cumulative else consumer.acknowledge
         )
@@ -71,20 +80,12 @@ def consume(url: str, topic: str, count: int, retry: bool, cumulative: bool) -> 
         assert stats.acks_exhausted == 0, stats
         assert (stats.acks_kept > 0) == retry, stats
         return took
-    finally:
-        client.close()
 
 
 def receive_times(url: str, topic: str, count: int, retry: bool) -> Took:
     """How long each call of `receive` takes, which the clock itself would slow down above."""
-    client = magnetar.Client(url, logger=magnetar.ConsoleLogger(magnetar.LoggerLevel.Error))
-    try:
-        consumer = client.subscribe(
-            topic,
-            SUBSCRIPTION,
-            initial_position=magnetar.InitialPosition.Earliest,
-            auto_retry_acknowledgement=retry,
-        )
+    with connected(url) as client:
+        consumer = subscribe(client, topic, retry)
         consumer.acknowledge(consumer.receive(30_000))
         each = []
         clock = time.perf_counter
@@ -95,13 +96,10 @@ def receive_times(url: str, topic: str, count: int, retry: bool) -> Took:
             consumer.acknowledge(message)
         each.sort()
         return {"slowest": each[-max(len(each) // 1000, 1)]}
-    finally:
-        client.close()
 
 
 def fill(url: str, topic: str, count: int, batch: int) -> None:
-    client = magnetar.Client(url, logger=magnetar.ConsoleLogger(magnetar.LoggerLevel.Error))
-    try:
+    with connected(url) as client:
         producer = client.create_producer(
             topic,
             batching_enabled=batch > 1,
@@ -113,42 +111,17 @@ def fill(url: str, topic: str, count: int, batch: int) -> None:
         for _ in range(count):
             producer.send_async(PAYLOAD, None)
         producer.flush()
-    finally:
-        client.close()
 
 
 # ---- All of them -----------------------------------------------------------------
 
 
-class Figures:
-    """What one kind of consumer took, round by round."""
-
-    def __init__(self) -> None:
-        self.rate: list[float] = []
-        self.cpu_us: list[float] = []
-        self.settled: list[float] = []
-        self.slowest_us: list[float] = []
-
-    def add(self, took: Took) -> None:
-        self.rate.append(took["count"] / took["seconds"])
-        self.cpu_us.append(took["cpu"] / took["count"] * 1e6)
-        self.settled.append(took["count"] / took["settled"])
-        self.slowest_us.append(took["slowest"] * 1e6)
-
-    def row(self, name: str, base: "Figures") -> tuple[str, ...]:
-        ratios = [rate / each for rate, each in zip(self.rate, base.rate, strict=True)]
-        shares = [each / cpu for cpu, each in zip(self.cpu_us, base.cpu_us, strict=True)]
-        with_retry = self is not base
-        return (
-            name,
-            f"{median(self.rate):,.0f}/s",
-            f"{median(self.cpu_us):.2f} us",
-            f"{median(self.settled):,.0f}/s",
-            f"{median(self.slowest_us):,.0f} us",
-            f"{median(ratios):.2f}" if with_retry else "",
-            f"{median(shares):.2f}" if with_retry else "",
-            f"{TARGET}" if with_retry else "",
-        )
+def row(name: str, figures: Figures, base: Figures) -> tuple[str, ...]:
+    settled = figures.median(lambda took: took["count"] / took["settled"])
+    slowest = figures.median(lambda took: took["slowest"])
+    more = f"{settled:,.0f}/s", f"{slowest * 1e6:,.0f} us"
+    target = "" if figures is base else f"{TARGET}"
+    return (name, *figures.cells(), *more, *figures.against(base), target)
 
 
 class Bench:
@@ -169,7 +142,7 @@ class Bench:
                 took = self._child("consume", count, batch, retry, cumulative)
                 took |= self._child("receive", count, batch, retry, False)
                 figures.add(took)
-        rows = [plain.row("without", plain), retrying.row("with retries", plain)]
+        rows = [row("without", plain, plain), row("with retries", retrying, plain)]
         print_table(f"{title}, {count:,} messages", HEADER, rows)
 
     def _child(self, work: str, count: int, batch: int, retry: bool, cumulative: bool) -> Took:
@@ -179,10 +152,7 @@ class Bench:
         command = [sys.executable, __file__, "--child", work, "--url", self._url, "--topic", topic]
         command += ["--messages", str(count)]
         command += ["--retry"] * retry + ["--cumulative"] * cumulative
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, f"the consumer failed:\n{ran.stderr}"
-        took: Took = json.loads(ran.stdout)
-        return took
+        return in_child(command)
 
 
 def main() -> int:
@@ -204,7 +174,7 @@ def main() -> int:
             took = receive_times(*arguments)
         print(json.dumps(took))
         return 0
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    print_build()
     from support.broker_process import BrokerProcess
 
     with (

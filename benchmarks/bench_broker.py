@@ -17,10 +17,7 @@ fetches.
 """
 
 import argparse
-import json
 import resource
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,9 +27,8 @@ from statistics import median
 from typing import Final
 
 from broker_load import Peer, cpu_seconds, entry_of
-from timing import print_table
+from timing import Figures, Took, in_child, print_build, print_table
 
-import magnetar
 from magnetar.protocol import CommandSend, CommandSendReceipt
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -66,37 +62,14 @@ PERF: Final = {
 # ---- Load --------------------------------------------------------------------
 
 
-class Figures:
-    """What one load took, round by round."""
-
-    def __init__(self) -> None:
-        self.rate: list[float] = []
-        self.cpu_us: list[float] = []
-
-    def add(self, took: dict[str, float]) -> None:
-        self.rate.append(took["count"] / took["seconds"])
-        self.cpu_us.append(took["cpu"] / took["count"] * 1e6)
-
-    def row(self, name: str, base: "Figures", target: str) -> tuple[str, ...]:
-        rates = [rate / each for rate, each in zip(self.rate, base.rate, strict=True)]
-        shares = [each / cpu for cpu, each in zip(self.cpu_us, base.cpu_us, strict=True) if cpu]
-        return (
-            name,
-            f"{median(self.rate):,.0f}/s",
-            f"{median(self.cpu_us):.1f} us",
-            "" if self is base else f"{median(rates):.0%}",
-            "" if self is base or not shares else f"{median(shares):.0%}",
-            target,
-        )
+def row(name: str, figures: Figures, base: Figures, target: str = "") -> tuple[str, ...]:
+    return (name, *figures.cells(), *figures.against(base), target)
 
 
-def load(server: BrokerProcess, topic: str, count: int, *options: str) -> dict[str, float]:
+def load(server: BrokerProcess, topic: str, count: int, *options: str) -> Took:
     command = [*LOAD, server.url, f"persistent://public/default/{topic}"]
     command += ["--count", str(count), "--pid", str(server.pid), *options]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"the load failed:\n{ran.stderr}\nthe server:\n{server.stderr}"
-    took: dict[str, float] = json.loads(ran.stdout)
-    return took
+    return in_child(command, lambda: server.stderr)
 
 
 def bench_load(scratch: Path, count: int, rounds: int, *, baseline_alone: bool = False) -> None:
@@ -113,10 +86,10 @@ def bench_load(scratch: Path, count: int, rounds: int, *, baseline_alone: bool =
                     baseline.add(load(bare, f"t{n}", count))
                     publish.add(load(broker, f"publish{n}", count))
                     consume.add(load(broker, f"consume{n}", count, "--consume"))
-    rows = [baseline.row("baseline, publish", baseline, "")]
+    rows = [row("baseline, publish", baseline, baseline)]
     if not baseline_alone:
-        rows.append(publish.row("publish", baseline, f"{PUBLISH_TARGET:.0%}"))
-        rows.append(consume.row("publish and consume", baseline, f"{CONSUME_TARGET:.0%}"))
+        rows.append(row("publish", publish, baseline, f"{PUBLISH_TARGET:.2f}"))
+        rows.append(row("publish and consume", consume, baseline, f"{CONSUME_TARGET:.2f}"))
     header = ("1 KiB, not batched", "messages", "CPU each", "of baseline", "by CPU", "target")
     print_table(f"Under load, {count:,} messages, {rounds} rounds", header, rows)
 
@@ -224,13 +197,13 @@ def bench_apache(scratch: Path, rounds: int) -> None:
             for _ in range(rounds):
                 here.add(published(ours, options))
                 there.add(published(apache, options))
-            rows.append((name, *there.row("", there, "")[1:3], *here.row("", there, "100%")[1:]))
+            rows.append((name, *there.cells(), *here.cells(), *here.against(there), "1.00"))
     columns = "Apache Pulsar", "CPU each", "magnetar", "CPU each", "ratio", "by CPU", "target"
     header = ("pulsar-perf produce, fsync", *columns)
     print_table(f"Against Apache Pulsar, {rounds} rounds", header, rows)
 
 
-def published(server: BrokerProcess | ApachePulsar, options: Sequence[str]) -> dict[str, float]:
+def published(server: BrokerProcess | ApachePulsar, options: Sequence[str]) -> Took:
     """What pulsar-perf took for a message, in all its intervals but the first."""
     topic = f"persistent://public/default/perf{time.time_ns()}"
     before = cpu_seconds(server.pid)
@@ -253,24 +226,22 @@ def main() -> int:
     )
     parser.add_argument("--dir", type=Path, default=None, help="where to write")
     chosen = parser.parse_args()
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
-    scratch = Path(tempfile.mkdtemp(dir=chosen.dir, prefix="bench_broker_"))
+    print_build()
     count, rounds = chosen.messages, chosen.rounds
-    benches: dict[str, Callable[[], None]] = {
-        "start": lambda: bench_start(scratch),
-        "load": lambda: bench_load(scratch, count, rounds),
-        "footprint": lambda: bench_footprint(scratch),
-    }
-    if chosen.apache or chosen.only == "apache":
-        benches["apache"] = lambda: bench_apache(scratch, rounds)
-    if chosen.only == "baseline":
-        benches = {"baseline": lambda: bench_load(scratch, count, rounds, baseline_alone=True)}
-    try:
+    with tempfile.TemporaryDirectory(dir=chosen.dir, prefix="bench_broker_") as directory:
+        scratch = Path(directory)
+        benches: dict[str, Callable[[], None]] = {
+            "start": lambda: bench_start(scratch),
+            "load": lambda: bench_load(scratch, count, rounds),
+            "footprint": lambda: bench_footprint(scratch),
+        }
+        if chosen.apache or chosen.only == "apache":
+            benches["apache"] = lambda: bench_apache(scratch, rounds)
+        if chosen.only == "baseline":
+            benches = {"baseline": lambda: bench_load(scratch, count, rounds, baseline_alone=True)}
         for name, bench in benches.items():
             if chosen.only in ("", name):
                 bench()
-    finally:
-        shutil.rmtree(scratch)
     return 0
 
 

@@ -18,7 +18,6 @@ import argparse
 import importlib
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from timing import print_table
+from timing import Took, in_child, print_build, print_table
 
 import magnetar
 
@@ -74,20 +73,16 @@ def work(client_name: str, what: str, url: str, topic: str, size: int, count: in
     client.close()
 
 
-def run(client: str, what: str, url: str, topic: str, size: int, count: int) -> dict[str, float]:
+def run(client: str, what: str, url: str, topic: str, size: int, count: int) -> Took:
     command = [sys.executable, __file__, "--work", client, what, url, topic]
-    sizes = ["--mib", str(size // MIB), "--messages", str(count)]
-    ran = subprocess.run([*command, *sizes], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"{client} failed:\n{ran.stderr}"
-    took: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
-    return took
+    return in_child([*command, "--mib", str(size // MIB), "--messages", str(count)])
 
 
 def bench(url: str, size: int, count: int, rounds: int, only: str | None) -> bool:
     topics = 0
     good = True
     for what in WORKS if only is None else (only,):
-        took: dict[str, list[dict[str, float]]] = {name: [] for name in CLIENTS}
+        took: dict[str, list[Took]] = {name: [] for name in CLIENTS}
         for _ in range(rounds):
             for name in CLIENTS:
                 topics += 1
@@ -106,7 +101,7 @@ def subscribe(url: str, topic: str) -> None:
         client.subscribe(topic, "load", initial_position=magnetar.InitialPosition.Earliest)
 
 
-def show(what: str, took: dict[str, list[dict[str, float]]], size: int, count: int) -> bool:
+def show(what: str, took: dict[str, list[Took]], size: int, count: int) -> bool:
     total = size * count / MIB
     base = took["official"]
     rows = []
@@ -144,8 +139,7 @@ def main() -> None:
         return
     from support.broker_process import BrokerProcess
 
-    build = "compiled" if magnetar.COMPILED else "interpreted"
-    print(f"magnetar {magnetar.__version__}, {build}, {given.rounds} rounds")
+    print_build(f"{given.rounds} rounds")
     with (
         tempfile.TemporaryDirectory() as directory,
         BrokerProcess(Path(directory) / "data", options=("--memory",)) as broker,

@@ -12,8 +12,6 @@ client's process for each message is compared too.
 """
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,9 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from timing import print_table
-
-import magnetar
+from timing import Figures, Took, in_child, print_build, print_table
 
 HERE: Final = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
@@ -43,31 +39,8 @@ SENDS: Final = 3000
 HEADER: Final = ("", "messages", "CPU each", "ratio", "by CPU", "target")
 
 
-class Figures:
-    """What one client took, round by round."""
-
-    def __init__(self) -> None:
-        self.rate: list[float] = []
-        self.cpu_us: list[float] = []
-        self.p50_us: list[float] = []
-
-    def add(self, took: dict[str, float]) -> None:
-        self.rate.append(took["count"] / took["seconds"])
-        self.cpu_us.append(took["cpu"] / took["count"] * 1e6)
-        self.p50_us.append(took.get("p50", 0.0) * 1e6)
-
-    def row(self, name: str, base: "Figures", target: str) -> tuple[str, ...]:
-        rates = [rate / each for rate, each in zip(self.rate, base.rate, strict=True)]
-        shares = [each / cpu for cpu, each in zip(self.cpu_us, base.cpu_us, strict=True)]
-        ours = self is not base
-        return (
-            name,
-            f"{median(self.rate):,.0f}/s",
-            f"{median(self.cpu_us):.2f} us",
-            f"{median(rates):.2f}" if ours else "",
-            f"{median(shares):.2f}" if ours else "",
-            target if ours else "",
-        )
+def row(name: str, figures: Figures, base: Figures, target: str = "") -> tuple[str, ...]:
+    return (name, *figures.cells(), *figures.against(base), target)
 
 
 class Bench:
@@ -84,14 +57,9 @@ class Bench:
         self._topics += 1
         return f"persistent://public/default/bench-client-{self._topics}"
 
-    def load(
-        self, client: str, work: str, topic: str, count: int, *options: str
-    ) -> dict[str, float]:
+    def load(self, client: str, work: str, topic: str, count: int, *options: str) -> Took:
         command = [*LOAD, client, work, self._broker.url, topic, "--count", str(count), *options]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, f"{client} failed:\n{ran.stderr}\n{self._broker.stderr}"
-        took: dict[str, float] = json.loads(ran.stdout)
-        return took
+        return in_child(command, lambda: self._broker.stderr)
 
     def publish(self) -> None:
         official, ours = Figures(), Figures()
@@ -99,8 +67,8 @@ class Bench:
             official.add(self.load("official", "publish", self.topic(), self._count // 4))
             ours.add(self.load("magnetar", "publish", self.topic(), self._count))
         rows = [
-            official.row("official", official, ""),
-            ours.row("magnetar", official, f"{PUBLISH_TARGET:.0f}"),
+            row("official", official, official),
+            row("magnetar", ours, official, f"{PUBLISH_TARGET:.0f}"),
         ]
         print_table("send_async with callback, 100 B, batches of 1000", HEADER, rows)
 
@@ -113,8 +81,8 @@ class Bench:
                 self.load("magnetar", "fill", topic, self._count)
                 figures.add(self.load(client, "consume", topic, self._count))
         rows = [
-            official.row("official", official, ""),
-            ours.row("magnetar", official, f"{CONSUME_TARGET:.0f}"),
+            row("official", official, official),
+            row("magnetar", ours, official, f"{CONSUME_TARGET:.0f}"),
         ]
         print_table("receive and acknowledge, 100 B, batches of 1000", HEADER, rows)
 
@@ -125,8 +93,8 @@ class Bench:
             blocking.add(self.load("magnetar", "publish", self.topic(), self._count, *options))
             aio.add(self.load("aio", "publish", self.topic(), self._count, *options))
         rows = [
-            blocking.row("blocking", blocking, ""),
-            aio.row("asyncio", blocking, f"{DOORS_TARGET:.1f}"),
+            row("blocking", blocking, blocking),
+            row("asyncio", aio, blocking, f"{DOORS_TARGET:.1f}"),
         ]
         print_table(f"Both doors, {IN_FLIGHT} sends in flight, batches of 100", HEADER, rows)
 
@@ -135,12 +103,17 @@ class Bench:
         for _ in range(self._rounds):
             official.add(self.load("official", "send", self.topic(), SENDS))
             ours.add(self.load("magnetar", "send", self.topic(), SENDS))
-        ratio = median(a / b for a, b in zip(ours.p50_us, official.p50_us, strict=True))
+        pairs = zip(ours.rounds, official.rounds, strict=True)
+        ratio = median(here["p50"] / there["p50"] for here, there in pairs)
         rows = [
-            ("official", f"{median(official.p50_us):.0f} us", "", ""),
-            ("magnetar", f"{median(ours.p50_us):.0f} us", f"{ratio:.2f}", f"{SEND_TARGET}"),
+            ("official", _p50(official), "", ""),
+            ("magnetar", _p50(ours), f"{ratio:.2f}", f"{SEND_TARGET}"),
         ]
         print_table("send, one at a time, 100 B", ("", "p50", "ratio", "target"), rows)
+
+
+def _p50(figures: Figures) -> str:
+    return f"{figures.median(lambda took: took['p50']) * 1e6:.0f} us"
 
 
 def main() -> int:
@@ -149,7 +122,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of each pair of clients")
     parser.add_argument("--only", default="", help="publish, consume, doors or send")
     chosen = parser.parse_args()
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    print_build()
     with (
         tempfile.TemporaryDirectory(prefix="bench_client_") as scratch,
         BrokerProcess(Path(scratch), options=["--memory"]) as broker,

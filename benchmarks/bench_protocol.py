@@ -12,9 +12,8 @@ import sys
 from collections.abc import Callable
 
 from google.protobuf.internal import api_implementation
-from timing import fastest, print_table
+from timing import fastest, print_build, print_table
 
-import magnetar
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     BatchColumns,
@@ -231,7 +230,7 @@ def duels() -> list[Duel]:
 
 
 def main() -> int:
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    print_build()
     print(f"protobuf implementation: {api_implementation.Type()}")
     rows = []
     for name, count, theirs, ours in duels():

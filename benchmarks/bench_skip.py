@@ -37,7 +37,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 import msgspec
 from broker_load import cpu_seconds
-from timing import print_table
+from timing import print_build, print_table
 
 import magnetar
 
@@ -158,7 +158,7 @@ class Bench:
         done.set()
         others.join()
         assert answer.status_code == 204, answer.text
-        return Took(seconds, cpu, max(took))
+        return Took(seconds, cpu, max(took, default=0.0))
 
 
 def named(ids: Ids, *, indexes: bool = False) -> dict[str, object]:
@@ -248,8 +248,7 @@ def main() -> None:
     given = parser.parse_args()
     from support.broker_process import BrokerProcess
 
-    build = "compiled" if magnetar.COMPILED else "interpreted"
-    print(f"magnetar {magnetar.__version__}, {build}, {given.rounds} rounds, {given.ids} ids")
+    print_build(f"{given.rounds} rounds", f"{given.ids} ids")
     took: dict[str, list[Took]] = {}
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -26,11 +26,11 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any, Final
 
+from timing import Took
+
 PAYLOAD: Final = bytes(range(100))
 SUBSCRIPTION: Final = "load"
 DONE_S: Final = 120.0
-
-Took = dict[str, float]
 
 
 class Stopwatch:
