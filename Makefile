@@ -1,5 +1,6 @@
-# The whole developer interface. A fresh machine needs python3 >= 3.11, make and, for the
-# compiled build, a C compiler with Python.h; everything else is installed into .venv.
+# The whole developer interface. A fresh machine needs python3 >= 3.11 and make; for Spark a
+# JDK of 17 or newer, for the compiled build a C compiler with Python.h. Everything else is
+# installed into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,7 +29,7 @@ help:
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
 	@echo 'make reference  write what docs/reference says of the code'
 	@echo 'make lock       resolve the pinned requirements anew'
-	@echo 'make newcomer   a fresh clone in an empty HOME: make test, make demo'
+	@echo 'make newcomer   fresh clones in an empty HOME: make demo, make test'
 	@echo 'make clean      remove everything that is built or installed here'
 
 demo: $(READY) sweep

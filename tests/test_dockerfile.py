@@ -16,6 +16,7 @@ import pytest
 from support.broker_process import BrokerProcess
 
 from magnetar.cli import serve
+from magnetar.cli.exit_code import REFUSED
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "Dockerfile").read_text()
@@ -80,7 +81,7 @@ def test_without_authentication_the_command_refuses_and_says_why() -> None:
         text=True,
         timeout=60,
     )
-    assert ran.returncode == serve.REFUSED
+    assert ran.returncode == REFUSED
     assert "authentication" in ran.stderr
 
 
@@ -90,7 +91,7 @@ def test_with_the_settings_of_the_comment_it_may_be_reached(
     for name, value in (variables() | advised()).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    plan = serve._Plan({}, None, None)
+    plan = serve.plan_of([])
     assert (plan.host, plan.port, plan.http_port) == ("0.0.0.0", 6650, 8080)
     assert plan.settings.super_user_roles == ("admin",)
 

@@ -1,20 +1,19 @@
 """Every example runs, against a real broker, and does what it says."""
 
 import asyncio
-import importlib.util
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from support.broker_process import BrokerProcess
-from support.java import need_java
+from support.java import spark_environment
+from support.program import load
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -65,10 +64,8 @@ def test_every_example_has_a_test() -> None:
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_prints_what_it_did(name: str, broker: BrokerProcess) -> None:
-    assert (
-        run(name, broker.url, *([broker.http_url] if name == "scheduled_jobs.py" else []))
-        == (PRINTS[name])
-    )
+    rest = [broker.http_url] if name == "scheduled_jobs.py" else []
+    assert run(name, broker.url, *rest) == PRINTS[name]
 
 
 def test_the_wire_tour_needs_no_broker() -> None:
@@ -87,7 +84,7 @@ def test_files_of_ones_own_arrive(broker: BrokerProcess, tmp_path: Path) -> None
 
 
 def test_the_web_service_takes_orders_and_works_on_them(broker: BrokerProcess) -> None:
-    app: FastAPI = _load("fastapi_app").make_app(broker.url)
+    app: FastAPI = load(EXAMPLES / "fastapi_app.py").make_app(broker.url)
 
     async def use() -> None:
         async with (
@@ -110,8 +107,9 @@ def test_the_web_service_takes_orders_and_works_on_them(broker: BrokerProcess) -
 
 
 def test_a_stream_goes_to_parquet_and_is_acked(broker: BrokerProcess, tmp_path: Path) -> None:
-    environment = os.environ | {"JAVA_HOME": str(need_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, str(EXAMPLES / "spark_to_parquet.py"), broker.url, str(tmp_path)]
+    environment = os.environ | spark_environment(tmp_path)
+    lake = tmp_path / "lake"
+    command = [sys.executable, str(EXAMPLES / "spark_to_parquet.py"), broker.url, str(lake)]
     # Spark has much to say on standard error.
     ran = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert ran.returncode == 0, ran.stderr
@@ -119,12 +117,3 @@ def test_a_stream_goes_to_parquet_and_is_acked(broker: BrokerProcess, tmp_path: 
     topic = f"{broker.http_url}/admin/v2/persistent/public/default/readings"
     stats = httpx.get(f"{topic}/stats").raise_for_status().json()
     assert stats["subscriptions"]["lake"]["msgBacklog"] == 0
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,6 +1,5 @@
 """The wheel works where nothing else of this project is: pure, compiled, and with extras."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.program import load
 from support.requirement import need
 
 import magnetar
@@ -34,21 +34,10 @@ print(message.data().decode(), magnetar.COMPILED, sorted(late & set(sys.modules)
 """
 
 
-def tool() -> object:
-    path = ROOT / "tools" / "compile.py"
-    spec = importlib.util.spec_from_file_location("compile_tool", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built: Path = tool().build_wheel(  # type: ignore[attr-defined]
-        tmp_path_factory.mktemp("wheel"), compiled=False
-    )
+    tool = load(ROOT / "tools" / "compile.py")
+    built: Path = tool.build_wheel(tmp_path_factory.mktemp("wheel"), compiled=False)
     return built
 
 

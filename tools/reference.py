@@ -20,7 +20,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from magnetar import errors
 from magnetar.admin import metrics, needs
 from magnetar.admin.routes import ROUTES
-from magnetar.broker.broker_conf import HONOURED
+from magnetar.broker.broker_conf_keys import HONOURED
 from magnetar.broker.settings import (
     BOOL,
     COUNT,

@@ -1,10 +1,10 @@
 """A compiled file never shadows an edited one."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.program import load
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -12,11 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """tools/compile.py, working on a tree of its own."""
-    spec = importlib.util.spec_from_file_location("compile_tool", ROOT / "tools" / "compile.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(ROOT / "tools" / "compile.py")
     (tmp_path / "src" / "magnetar").mkdir(parents=True)
     (tmp_path / "src" / "magnetar" / "__init__.py").write_text("x = 1\n")
     (tmp_path / "requirements").mkdir()

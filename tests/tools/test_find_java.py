@@ -1,25 +1,22 @@
 """Java is found where people put it, if it is new enough."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.program import load
+
+from magnetar.spark.pipelines import java
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("find_java", ROOT / "tools" / "find_java.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool() -> ModuleType:
+    return load(ROOT / "tools" / "find_java.py")
 
 
-def java(home: Path, version: str) -> Path:
+def make(home: Path, version: str) -> Path:
     """A home whose java says that it is of this version."""
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "java"
@@ -28,37 +25,40 @@ def java(home: Path, version: str) -> Path:
     return home
 
 
-def test_java_home_counts_first(
-    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = java(tmp_path / "new", "17.0.15")
+def test_java_home_counts_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = make(tmp_path / "new", "17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert tool.find_java() == home
+    assert java.find_java() == home
 
 
-def test_an_old_one_is_passed_over(
-    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = java(tmp_path / "old", "1.8.0_392"), java(tmp_path / "new", "21")
+def test_an_old_one_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = make(tmp_path / "old", "1.8.0_392"), make(tmp_path / "new", "21")
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setenv("PATH", str(new / "bin"))
-    assert tool.version_of(old) == 1
-    assert tool.find_java() == new
+    assert java.find_java() == new
+
+
+def test_of_several_the_oldest_that_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, version in (("a", "25"), ("b", "11.0.2"), ("d/Contents/Home", "21")):
+        make(tmp_path / name, version)
+    home = make(tmp_path / "c", "17.0.15")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(java, "_HOMES", (tmp_path, tmp_path / "nowhere"))
+    assert java.find_java() == home
 
 
 def test_none_is_said(
-    tool: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tool, "candidates", lambda: iter([tmp_path / "nothing"]))
+    monkeypatch.setattr(java, "_candidates", lambda: iter(()))
     monkeypatch.setattr("sys.argv", ["find_java.py"])
-    assert tool.find_java() is None
     assert tool.main() == 1
     assert "apt-get install openjdk-17-jre-headless" in capsys.readouterr().err
 
 
 def test_only_root_installs(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert tool.install_java() is None
+    assert not tool.install_java()
