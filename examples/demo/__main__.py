@@ -118,7 +118,8 @@ def show(console: Console, facts: Facts, checks: list[Check]) -> None:
     console.print(table)
     for check in checks:
         mark = "[green]✓[/]" if check.holds else "[bold red]✗[/]"
-        console.print(f" {mark} {check.name}: [dim]{check.says}[/]", soft_wrap=True)
+        line = f" {mark} {check.name}: [dim]{check.says}[/]"
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def show_around(console: Console, story: Story) -> None:

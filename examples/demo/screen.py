@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -12,8 +13,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-# On a terminal so many of the last events are seen.
+# On a terminal so many of the last events are seen, if it has room for them.
 EVENTS = 12
+# Columns in front of an event, and lines that a panel has besides those of its workers.
+MARGIN = 9
+PANEL = 12
+# A terminal with fewer lines has none to spare.
+TALL = 32
 # Elsewhere figures come this often, and if they did not change, this often.
 LINE_S = 5.0
 SILENCE_S = 30.0
@@ -111,16 +117,16 @@ class Screen:
     # ---- The picture ---------------------------------------------------------
 
     def _picture(self) -> RenderableType:
-        return Group(
-            Panel(
-                Group(self._phase_line(), Text(), self._bars(), Text(), self._processes()),
-                title=self._title,
-                title_align="left",
-                border_style="cyan",
-                padding=(1, 2),
-            ),
-            self._event_lines(),
+        space = 1 if self.console.height >= TALL else 0
+        panel = Panel(
+            Group(self._phase_line(), Text(), self._bars(), Text(), self._processes()),
+            title=self._title,
+            title_align="left",
+            border_style="cyan",
+            padding=(space, 2),
         )
+        lines = PANEL + 2 * space + len(self._now.workers)
+        return Group(panel, self._event_lines(self.console.height - lines - 1))
 
     def _phase_line(self) -> RenderableType:
         line = Table.grid(padding=(0, 2))
@@ -166,10 +172,17 @@ class Screen:
         table.add_row("spark", _state(self._now.spark))
         return table
 
-    def _event_lines(self) -> RenderableType:
+    def _event_lines(self, room: int) -> RenderableType:
+        """The last events, as far as there are lines for them."""
+        shown: list[tuple[Text, Text]] = []
+        for at, text, style in reversed(self.events[-EVENTS:]):
+            room -= -(-cell_len(text) // max(1, self.console.width - MARGIN))
+            if room < 0:
+                break
+            shown.append((Text(f"{at:5.1f} s", "dim", justify="right"), Text(text, style)))
         lines = Table.grid(padding=(0, 2))
-        for at, text, style in self.events[-EVENTS:]:
-            lines.add_row(Text(f"{at:5.1f} s", "dim", justify="right"), Text(text, style))
+        for row in reversed(shown):
+            lines.add_row(*row)
         return lines
 
 

@@ -28,6 +28,20 @@ def test_a_terminal_shows_phases_figures_and_processes() -> None:
     assert "[not markup] the broker is killed" in said
 
 
+def test_a_small_terminal_shows_what_happened_last() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    screen = Screen("the demo", console)
+    for number in range(20):
+        screen.say(f"event {number}, and much to say of it" + " and more" * 10)
+    screen.update(NOW)
+    lines = console.render_lines(screen._picture(), pad=False)
+    said = ["".join(segment.text for segment in line) for line in lines]
+    assert len(said) <= 24
+    assert "worker-1" in "".join(said)
+    assert "event 19, and much" in "".join(said)
+    assert "event 9," not in "".join(said)
+
+
 def test_a_log_has_plain_lines() -> None:
     said = shown(terminal=False)
     assert said.splitlines()[0] == "the demo"

@@ -3,7 +3,7 @@
 | language  | what is done with a block                                                       |
 |-----------|---------------------------------------------------------------------------------|
 | `python`  | executed; all blocks of a page share names, and `await` works outside functions  |
-|           | one with `def test_` is run by pytest instead                                    |
+|           | those with `def test_` are run by pytest instead, all together at the end        |
 | `console` | each line after `$ ` is run by a shell and must succeed; what stands below it    |
 |           | is compared with what was printed, where `...` stands for anything              |
 |           | `magnetar serve` goes on until the page ends, on loopback and free ports         |
@@ -33,11 +33,17 @@ from typing import Any
 from magnetar.broker.settings_load import load_settings, reserved_values
 from magnetar.cli.target import parse
 
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SERVICE = re.compile(r"pulsar://(?:localhost|127\.0\.0\.1):6650")
 REST = re.compile(r"http://(?:localhost|127\.0\.0\.1):8080")
 LANGUAGES = {"python", "console", "toml", "json", "text"}
 COMPARE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 class Block:
@@ -73,6 +79,8 @@ class PageRun:
         # Of brokers that the page itself starts: where it says they are, and where they are.
         self._addresses: dict[str, str] = {}
         self._servers: list[subprocess.Popen[str]] = []
+        # Blocks that are tests.
+        self._tests: list[Path] = []
 
     def __enter__(self) -> "PageRun":
         return self
@@ -85,6 +93,13 @@ class PageRun:
 
     def run(self, block: Block) -> None:
         getattr(self, f"_run_{block.language}")(block)
+
+    def finish(self) -> None:
+        """Runs what was put off."""
+        if self._tests:
+            pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+            ran = self._command([*pytest, *self._tests])
+            assert ran.returncode == 0, ran.stdout + ran.stderr
 
     def _make_environment(self) -> dict[str, str]:
         """Commands find this build, and the broker by their profile."""
@@ -106,7 +121,9 @@ class PageRun:
 
     def _run_python(self, block: Block) -> None:
         if re.search(r"^def test_", block.text, re.MULTILINE):
-            self._run_pytest(block)
+            file = self._directory / f"test_line_{block.line}.py"
+            file.write_text(self._here(block.text))
+            self._tests.append(file)
             return
         printed = io.StringIO()
         code = compile(
@@ -122,12 +139,6 @@ class PageRun:
         expected = re.findall(r"^ *print\(.*\)  # (.*)$", block.text, re.MULTILINE)
         if expected:
             self._compare("\n".join(expected), printed.getvalue(), block.place)
-
-    def _run_pytest(self, block: Block) -> None:
-        file = self._directory / f"test_block_{block.line}.py"
-        file.write_text(self._here(block.text))
-        ran = self._command([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file])
-        assert ran.returncode == 0, f"{block.place}: {ran.stdout}{ran.stderr}"
 
     def _run_console(self, block: Block) -> None:
         commands = re.split(r"^\$ ", block.text, flags=re.MULTILINE)

@@ -1,22 +1,16 @@
 """Every code block in the documentation runs and does what the page says; links lead somewhere."""
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docs.page import LANGUAGES, PageRun, blocks_of
+from docs.page import LANGUAGES, PAGES, PageRun, blocks_of, name_of
 from support.broker_process import BrokerProcess
-from support.java import need_java
+from support.java import spark_environment
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+SPARK = re.compile(r"\bpyspark\b|\bmagnetar.spark\b|\bmagnetar pipeline\b")
 PROGRAMS = [page for page in PAGES if any(b.language != "text" for b in blocks_of(page))]
-
-
-def name_of(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
 
 
 def test_there_are_programs() -> None:
@@ -24,7 +18,10 @@ def test_there_are_programs() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[PageRun]:
+def run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageRun]:
+    if any(SPARK.search(block.text) for block in blocks_of(page)):
+        for name, value in spark_environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
     with BrokerProcess(tmp_path / "broker") as broker:
         home = tmp_path / "page"
         home.mkdir()
@@ -41,13 +38,10 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=name_of)
-def test_the_page_runs(page: Path, run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = blocks_of(page)
-    if any("spark" in block.text for block in blocks if block.language == "python"):
-        monkeypatch.setenv("JAVA_HOME", str(need_java()))
-        monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    for block in blocks:
+def test_the_page_runs(page: Path, run: PageRun) -> None:
+    for block in blocks_of(page):
         run.run(block)
+    run.finish()
 
 
 # ---- Links -----------------------------------------------------------------------------
