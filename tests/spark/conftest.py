@@ -18,6 +18,7 @@ from support.broker_process import BrokerProcess
 from support.java import find_java
 from support.requirement import need
 from support.tables import SMALL_LEDGER, Tables
+from support.tokens import SECRET_SETTING, token
 
 import magnetar
 
@@ -85,6 +86,29 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     ]
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", options=options) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that asks for tokens: `root` may all, `reader` may consume, `nobody` nothing.
+
+    There is one message, v0, in the topic `guarded`.
+    """
+    from magnetar.spark.connect import drop_clients
+
+    options = ["--set", "authentication=true", "--set", f"token_secret_key={SECRET_SETTING}"]
+    options += ["--set", "super_user_roles=root", "--set", "delete_inactive_topics=false"]
+    with BrokerProcess(tmp_path_factory.mktemp("guarded") / "data", options=options) as process:
+        headers = {"Authorization": f"Bearer {token('root')}"}
+        namespace = f"{process.http_url}/admin/v2/namespaces/public/default"
+        grant = f"{namespace}/permissions/reader"
+        httpx.post(grant, json=["consume"], headers=headers).raise_for_status()
+        with magnetar.Client(
+            process.url, authentication=magnetar.AuthenticationToken(token("root"))
+        ) as client:
+            client.create_producer("guarded").send(b"v0")
+        yield process
+        drop_clients()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_process import BrokerProcess
-from support.tables import Tables, path_of
+from support.tables import Tables, backlog_of, texts
 
 import magnetar
 from magnetar.client.bulk import BulkClient
@@ -31,17 +31,6 @@ Publish = Callable[..., None]
 ALL = ReadAllAvailable()
 EARLIEST = magnetar.InitialPosition.Earliest
 TOPIC = "persistent://public/default/acks"
-
-
-def texts(count: int) -> list[str]:
-    return [f"v{i}" for i in range(count)]
-
-
-def backlog(rest: httpx.Client, topic: str, subscription: str) -> int:
-    """In messages."""
-    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
-    found: int = stats["subscriptions"][subscription]["msgBacklogMessages"]
-    return found
 
 
 def rest_of(broker: BrokerProcess) -> httpx.Client:
@@ -64,7 +53,7 @@ def test_an_application_keeps_its_turn(
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     reader.latestOffset(end, ALL)
-    assert backlog(rest, topic, "app") == 4
+    assert backlog_of(rest, topic, "app") == 4
     with pytest.raises(magnetar.Timeout):
         consumer.receive(300)
     publish(topic, ["next"])
@@ -119,7 +108,7 @@ def test_acks_end_at_any_index(
     offsets = Offsets({topic: (ledger, entry, index)}, {topic: size})
     for _ in range(2):  # an ack that is sent again changes nothing
         bulk.call(ack_offsets(bulk.aio, subscription, offsets))
-    assert backlog(rest, topic, subscription) == 30 - rows
+    assert backlog_of(rest, topic, subscription) == 30 - rows
     client.subscribe(topic, subscription).unsubscribe()
     bulk.close()
 
@@ -175,13 +164,13 @@ def in_background(work: Callable[[], object]) -> "threading.Thread":
 def test_a_reader_acks_when_the_broker_is_back(own: BrokerProcess) -> None:
     reader, end = committed(own)
     with rest_of(own) as rest:
-        assert backlog(rest, TOPIC, "s") == 10
+        assert backlog_of(rest, TOPIC, "s") == 10
         own.kill()
         acking = in_background(lambda: reader.commit(end))
         own.restart()
         acking.join(60)
         assert not acking.is_alive()
-        assert backlog(rest, TOPIC, "s") == 0
+        assert backlog_of(rest, TOPIC, "s") == 0
 
 
 def test_a_listener_acks_when_the_broker_is_back(own: BrokerProcess) -> None:
@@ -195,7 +184,7 @@ def test_a_listener_acks_when_the_broker_is_back(own: BrokerProcess) -> None:
         assert attached.wait()
         attached.onQueryIdle(None)
         attached.onQueryTerminated(None)
-        assert backlog(rest, TOPIC, "s") == 0
+        assert backlog_of(rest, TOPIC, "s") == 0
 
 
 def test_acks_that_a_listener_could_not_send_come_with_the_next(
@@ -210,7 +199,7 @@ def test_acks_that_a_listener_could_not_send_come_with_the_next(
         assert "acks of s are late" in caplog.text
         own.restart()
     with rest_of(own) as rest:
-        assert backlog(rest, TOPIC, "s") == 0, "the last chance is when it is closed"
+        assert backlog_of(rest, TOPIC, "s") == 0, "the last chance is when it is closed"
 
 
 def test_what_nobody_acked_is_acked_by_the_next_run(own: BrokerProcess) -> None:
@@ -224,4 +213,4 @@ def test_what_nobody_acked_is_acked_by_the_next_run(own: BrokerProcess) -> None:
     restarted = StreamReader(reader._options, reader._schema)
     assert restarted.latestOffset(end, ALL) == end
     with rest_of(own) as rest:
-        assert backlog(rest, TOPIC, "s") == 0
+        assert backlog_of(rest, TOPIC, "s") == 0

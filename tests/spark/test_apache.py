@@ -4,6 +4,7 @@ The same messages are published to both brokers, by the same client.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +21,8 @@ import magnetar
 from magnetar.errors import OperationNotSupported
 from magnetar.schema import AvroSchema, Integer, JsonSchema, Record, String, StringSchema
 from magnetar.spark.connect import drop_clients
+from magnetar.spark.pipelines.archive import ArchiveOptions, archive
+from magnetar.spark.pipelines.target import Target
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
 from magnetar.spark.skip import SkipWriter
@@ -148,6 +151,29 @@ def test_one_spark_job_reads_both_alike(
     assert frames[0].exceptAll(frames[1]).count() == 0
     assert frames[1].exceptAll(frames[0]).count() == 0
     assert frames[0].count() == 100
+
+
+def test_archives_of_both_brokers_have_the_same_rows(
+    spark: SparkSession, ours: dict[str, str], apache: dict[str, str], tmp_path: Path
+) -> None:
+    topics = tuple(f"{SPACE}/same-{name}" for name in ("batches", "alone", "parts", "chunks"))
+    found = []
+    for name, given in (("ours", ours), ("apache", apache)):
+        target = Target(given["serviceUrl"], given["adminUrl"])
+        options = ArchiveOptions(
+            target=target,
+            subscription="archive",
+            to=str(tmp_path / name),
+            topics=topics,
+            rows_max=90,
+        )
+        facts = archive(spark, options)
+        assert (facts["messages"], facts["topics"], facts["backlog left"]) == (230, 6, 0)
+        assert archive(spark, options)["messages"] == 0, "it is acknowledged, and done"
+        frame = spark.read.parquet(options.to).drop(*OWN, "day")
+        found.append(sorted(str(row) for row in frame.collect()))
+    assert len(found[0]) == 230
+    assert found[0] == found[1]
 
 
 def test_a_stream_is_acked_at_apache_pulsar(apache: dict[str, str]) -> None:

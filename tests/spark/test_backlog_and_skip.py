@@ -7,7 +7,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
-from support.tables import SMALL_LEDGER, Tables, path_of
+from support.tables import SMALL_LEDGER, Tables, path_of, texts
 
 import magnetar
 from magnetar.errors import ConnectError, OperationNotSupported, SettingsError
@@ -18,10 +18,6 @@ Publish = Callable[..., None]
 EARLIEST = magnetar.InitialPosition.Earliest
 IDS = "topic string, message_id binary, value binary"
 SCHEMA = StructType().add("topic", StringType()).add("message_id", BinaryType())
-
-
-def texts(count: int) -> list[str]:
-    return [f"v{i}" for i in range(count)]
 
 
 def ack(client: magnetar.Client, topic: str, wanted: Callable[[int], bool], count: int) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from support.broker_process import BrokerProcess
 from support.interrupted import Interrupted
 from support.tables import SMALL_LEDGER, Tables, path_of, rows_of
-from support.tokens import OTHER_SECRET, SECRET_SETTING, token
+from support.tokens import OTHER_SECRET, token
 
 import magnetar
 from magnetar.errors import (
@@ -40,7 +40,8 @@ from magnetar.spark.source import MagnetarDataSource
 
 Publish = Callable[..., None]
 ALL = ReadAllAvailable()
-TOPIC = "persistent://public/default/bad"
+# Where a broker that asks for tokens has a message.
+TOPIC = "persistent://public/default/guarded"
 IDS = StructType().add("topic", StringType()).add("message_id", BinaryType())
 
 
@@ -57,24 +58,6 @@ def batch(values: list[bytes]) -> "pa.RecordBatch":
 
 
 # ---- Permission --------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that asks for tokens: `root` may all, `reader` may consume, `nobody` nothing."""
-    options = ["--set", "authentication=true", "--set", f"token_secret_key={SECRET_SETTING}"]
-    options += ["--set", "super_user_roles=root"]
-    with BrokerProcess(tmp_path_factory.mktemp("guarded") / "data", options=options) as process:
-        headers = {"Authorization": f"Bearer {token('root')}"}
-        namespace = f"{process.http_url}/admin/v2/namespaces/public/default"
-        grant = f"{namespace}/permissions/reader"
-        httpx.post(grant, json=["consume"], headers=headers).raise_for_status()
-        with magnetar.Client(
-            process.url, authentication=magnetar.AuthenticationToken(token("root"))
-        ) as client:
-            client.create_producer(TOPIC).send(b"v0")
-        yield process
-        drop_clients()
 
 
 def as_role(guarded: BrokerProcess, auth: str) -> dict[str, str]:

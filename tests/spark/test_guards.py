@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +16,16 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, StructType
 from support.tables import Tables, path_of
+from support.waiting import wait_until
 
+from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.digests import DigestMismatchError, Digests
-from magnetar.spark.plan.options import WriteOptions
-from magnetar.spark.publish import TaskId, publish
+from magnetar.spark.plan.options import ReadOptions, WriteOptions
+from magnetar.spark.publish import TaskId
+from magnetar.spark.publish import publish as publish_rows
 from magnetar.spark.sink import StreamWriter, Written
+from magnetar.spark.source import MagnetarDataSource
+from magnetar.spark.values import arrow_schema
 
 Publish = Callable[..., None]
 
@@ -45,6 +49,10 @@ GUARDS = {
         "test_an_uncommitted_batch_is_planned_alike_by_another_process",
     ),
     "abort after commit": ("test_guards", "test_an_abort_after_a_commit_undoes_nothing"),
+    "an idle query polls a hundred times in seconds": (
+        "test_streaming",
+        "test_an_idle_stream_does_not_ask_at_every_poll",
+    ),
     "a partition is added": ("test_streaming", "test_partitions_that_are_added_are_read"),
     "a ledger is trimmed": ("test_reading", "test_a_position_that_was_trimmed_is_a_loss"),
     "a ledger is trimmed under a stream": (
@@ -85,6 +93,30 @@ GUARDS = {
         "test_guards",
         "test_a_plan_without_splits_has_one_that_is_none",
     ),
+    "only the first record batch of a task is checked": (
+        "test_guards",
+        "test_every_record_batch_is_as_the_schema_says",
+    ),
+    "workers are forked from a daemon that may have connections": (
+        "test_guards",
+        "test_a_forked_worker_has_a_client_of_its_own",
+    ),
+    "Trigger.Once asks for no offset after its batch": (
+        "test_spark",
+        "test_each_batch_is_acked_when_it_is_committed_and_not_before",
+    ),
+    "tables by SQL have not their options, views have": (
+        "test_spark",
+        "test_a_view_by_sql_has_its_options",
+    ),
+    "rows that time out must not be overtaken by later ones": (
+        "test_sinking",
+        "test_nothing_overtakes_rows_that_a_broker_did_not_answer",
+    ),
+    "rows that are refused must not count as stored": (
+        "test_sinking",
+        "test_rows_that_a_topic_refused_are_never_taken_for_sent",
+    ),
     "importing a package that Spark looks into must not raise": (
         "test_package",
         "test_importing_it_never_raises",
@@ -108,7 +140,7 @@ def test_an_abort_after_a_commit_undoes_nothing(
     """Spark aborts a micro-batch whose commit has failed, though all of it may be published."""
     given = {**options, "checkpointLocation": checkpoint}
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"a", b"b"], pa.binary())})
-    publish(WriteOptions(given), TaskId("q", 5, 0, 0), iter([rows]))
+    publish_rows(WriteOptions(given), TaskId("q", 5, 0, 0), iter([rows]))
     writer = StreamWriter(given, StructType().add("value", BinaryType()), False)
     Digests(checkpoint, "q").claim(5, 1, "of a task that this run does not have")
     with pytest.raises(DigestMismatchError):
@@ -122,6 +154,36 @@ def test_an_abort_after_a_commit_undoes_nothing(
 def test_a_plan_without_splits_has_one_that_is_none(tables: Tables) -> None:
     """Spark makes a task nonetheless, and hands it a partition without anything."""
     assert list(tables._reader("value binary", {}).read(InputPartition(None))) == []
+
+
+def test_every_record_batch_is_as_the_schema_says(
+    publish: Publish, topic: str, options: dict[str, str], tables: Tables
+) -> None:
+    """Spark compares the first one; others it would take for what they are not."""
+    publish(topic, ["plain"] * 5)
+    publish(topic, ["full"] * 5, batch=2, partition_key="k", properties={"a": "b"})
+    publish(topic, ["timed"] * 5, ordering_key="o", event_timestamp=5, deliver_at=6)
+    given = {**options, "badRecords": "column", "rowsPerBatch": "2", "valueSchema": "string"}
+    source = MagnetarDataSource(given)
+    reader = source.reader(source.schema())
+    (split,) = reader.partitions()
+    batches = list(reader.read(split))
+    assert len(batches) > 5
+    assert {str(batch.schema) for batch in batches} == {str(arrow_schema(source.schema()))}
+
+
+def test_a_forked_worker_has_a_client_of_its_own(
+    options: dict[str, str], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = ReadOptions(options, streaming=False).connection
+    first = client_of(connection)
+    assert client_of(connection) is first
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: 1)
+        own = client_of(connection)
+        assert own is not first
+        drop_clients()
+    first.close()
 
 
 READER = """
@@ -161,10 +223,7 @@ def test_sigterm_closes_what_is_open(
         process.kill()
         process.wait()
     assert (said, process.returncode) == ("stopped\n", 0)
-    deadline = time.monotonic() + 30
-    while subscriptions(rest, topic):
-        assert time.monotonic() < deadline, "the reader did not say goodbye"
-        time.sleep(0.02)
+    wait_until(lambda: not subscriptions(rest, topic), lambda: "the reader did not say goodbye")
 
 
 def subscriptions(rest: httpx.Client, topic: str) -> int:

@@ -11,19 +11,15 @@ import httpx
 import pytest
 from support.broker_process import BrokerProcess
 from support.interrupted import Interrupted
-from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of
+from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of, texts
 
 import magnetar
-from magnetar.errors import InvalidMessage, SettingsError, TopicNotFound
+from magnetar.errors import InvalidMessage, SettingsError
 from magnetar.schema import AvroSchema, Integer, JsonSchema, Record, String
 from magnetar.spark.connect import drop_clients
 from magnetar.spark.loss import DataLossError
 
 Publish = Callable[..., None]
-
-
-def texts(count: int) -> list[str]:
-    return [f"v{i}" for i in range(count)]
 
 
 # ---- Columns -----------------------------------------------------------------
@@ -142,11 +138,6 @@ def test_an_empty_topic(client: magnetar.Client, topic: str, tables: Tables) -> 
     client.create_producer(topic).close()
     assert tables.splits() == []
     assert tables.read() == []
-
-
-def test_a_topic_that_is_missing(tables: Tables) -> None:
-    with pytest.raises(TopicNotFound, match="spark-"):
-        tables.read()
 
 
 def test_positions_inside_of_batches(publish: Publish, topic: str, tables: Tables) -> None:

@@ -1,5 +1,6 @@
 """What a task of a sink publishes, once, in one process and without a JVM."""
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from support.broker_process import BrokerProcess
+from support.interrupted import Interrupted
 from support.tables import Tables, path_of
 
 import magnetar
-from magnetar.errors import MagnetarError, SettingsError
-from magnetar.spark.digests import DigestMismatchError, Digests
+from magnetar.errors import MagnetarError, SettingsError, Timeout
+from magnetar.spark.connect import drop_clients
+from magnetar.spark.digests import DigestMismatchError, Digests, RefusedError
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
 from magnetar.spark.sink import StreamWriter, Written, check_sink
@@ -78,6 +81,68 @@ def test_a_run_that_was_cut_short_is_completed(
     assert tables.values() == [f"{i:03}" for i in range(300)]
     numbers = [row["sequence_id"] for row in tables.read("sequence_id long")]
     assert numbers == list(range(300))
+
+
+def test_nothing_overtakes_rows_that_a_broker_did_not_answer(
+    options: dict[str, str],
+    checkpoint: str,
+    broker: BrokerProcess,
+    tables: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that were given up would else count as stored: the broker has later numbers."""
+    import magnetar.spark.publish as module
+
+    rows = [batch([b"%03d" % i for i in range(600)])]
+    send = module._Sending.send
+    turns = 0
+    with Interrupted(broker.url) as proxy:
+
+        async def send_some(self: Any, rows: Any) -> None:
+            nonlocal turns
+            turns += 1
+            if turns == 3:
+                await self.flush()
+                proxy.refuse()
+                await send(self, rows)
+                with contextlib.suppress(Timeout):
+                    await self.flush()
+                proxy.refuse(False)
+                await self._part.when_connected()
+            else:
+                await send(self, rows)
+
+        given = {**options, "serviceUrl": proxy.url, "checkpointLocation": checkpoint}
+        slow = WriteOptions({**given, "operationTimeoutSeconds": "2", "batchingMaxMessages": "30"})
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "TURN", 100)
+            patch.setattr(module._Sending, "send", send_some)
+            with pytest.raises(MagnetarError, match="no receipt"):
+                publish(slow, task(), iter(rows))
+        drop_clients()
+    publish(
+        WriteOptions({**options, "checkpointLocation": checkpoint}), task(attempt=1), iter(rows)
+    )
+    assert tables.values() == [f"{i:03}" for i in range(600)]
+
+
+def test_rows_that_a_topic_refused_are_never_taken_for_sent(
+    sink: WriteOptions, topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    """Rows behind them are stored, and with them a number above theirs."""
+    publish(sink, task(), iter([batch([b"first"])]))
+    policy = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 60_000}
+    rest.post(f"{path_of(topic)}/delayedDelivery", json=policy).raise_for_status()
+    later = int(time.time() + 3600) * 1_000_000
+    times = pa.array([None, later, None], pa.timestamp("us", tz="UTC"))
+    rows = [batch([b"a", b"b", b"c"], deliver_at=times)]
+    with pytest.raises(MagnetarError, match="max allowed delivery delay"):
+        publish(sink, task(batch_id=1), iter(rows))
+    assert tables.values() == ["first", "a", "c"]
+    for attempt in (1, 2):
+        with pytest.raises(RefusedError, match=r"micro-batch 1 .* max allowed delivery delay"):
+            publish(sink, task(batch_id=1, attempt=attempt), iter(rows))
+    assert tables.values() == ["first", "a", "c"]
 
 
 def test_rows_that_are_slow_to_come_are_no_reason_to_fail(

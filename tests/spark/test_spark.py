@@ -3,15 +3,18 @@
 What each part decides is tested without a JVM beside this; here is what only Spark shows.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from support.tables import Tables, path_of
+from support.broker_process import BrokerProcess
+from support.tables import Tables, backlog_of, path_of, texts
+from support.tokens import token
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.spark import attach
@@ -19,25 +22,8 @@ from magnetar.spark import attach
 Publish = Callable[..., None]
 
 
-def texts(count: int) -> list[str]:
-    return [f"v{i}" for i in range(count)]
-
-
 def values(frame: DataFrame) -> list[str]:
     return [row.value.decode() for row in frame.select("value").collect()]
-
-
-def unacked(rest: httpx.Client, topic: str, subscription: str) -> int:
-    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
-    found: int = stats["subscriptions"][subscription]["msgBacklog"]
-    return found
-
-
-def eventually(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not check():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -90,6 +76,19 @@ def test_a_topic_is_a_table(
     assert table("value binary").columns == ["value"]
 
 
+def test_a_view_by_sql_has_its_options(
+    spark: SparkSession, publish: Publish, topic: str, options: dict[str, str]
+) -> None:
+    publish(topic, texts(5))
+    given = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept USING magnetar OPTIONS ({given})")
+    assert spark.sql("SELECT count(*) FROM kept WHERE entry_id < 3").head() == (3,)
+    # Of a table Spark hands them over by other names: an error here, and not another topic.
+    with pytest.raises(PySparkException, match=r"option\.topic, .*: no such option"):
+        spark.sql(f"CREATE TABLE forgotten USING magnetar OPTIONS ({given})")
+    spark.sql("DROP VIEW kept")
+
+
 def test_filters_are_right_whether_spark_pushes_them_down_or_not(
     spark: SparkSession, publish: Publish, topic: str, table: Callable[..., DataFrame]
 ) -> None:
@@ -128,10 +127,10 @@ def test_a_stream_goes_on_where_it_was(
     publish(topic, texts(100)[:70], batch=8)
     assert drain(stream(**options), tmp_path / "out", checkpoint) == 3
     # The last batch of the run is acked too, before the run ends.
-    assert unacked(rest, topic, "archive") == 0
+    assert backlog_of(rest, topic, "archive") == 0
     publish(topic, texts(100)[70:], batch=8)
     assert drain(stream(**options), tmp_path / "out", checkpoint) == 1
-    assert unacked(rest, topic, "archive") == 0
+    assert backlog_of(rest, topic, "archive") == 0
     assert drain(stream(**options), tmp_path / "out", checkpoint) == 0
     written = spark.read.parquet(str(tmp_path / "out"))
     ordered = written.orderBy("entry_id", "batch_index")
@@ -167,13 +166,13 @@ def test_a_batch_that_was_not_committed_is_run_again(
 
     with pytest.raises(PySparkException):
         run()
-    assert unacked(rest, topic, "again") == 10, "nothing is acked before it is committed"
+    assert backlog_of(rest, topic, "again") == 10, "nothing is acked before it is committed"
     publish(topic, ["meanwhile"])
     failing["fail"] = False
     run()
     assert sorted(values(spark.read.parquet(str(tmp_path / "0")))) == sorted(texts(10) * 2)
     assert values(spark.read.parquet(str(tmp_path / "1"))) == ["meanwhile"]
-    assert unacked(rest, topic, "again") == 0
+    assert backlog_of(rest, topic, "again") == 0
 
 
 def test_a_listener_acks_the_last_batch_of_a_query_that_is_stopped(
@@ -195,14 +194,100 @@ def test_a_listener_acks_the_last_batch_of_a_query_that_is_stopped(
         )
         query.processAllAvailable()
         query.stop()
-        eventually(lambda: listener.wait() and unacked(rest, topic, "live") == 0)
+        wait_until(lambda: listener.wait() and backlog_of(rest, topic, "live") == 0)
 
     def those_left() -> dict[str, int]:
         stats = rest.get(f"{path_of(topic)}/stats").json()["subscriptions"]
         return {name: len(stats[name]["consumers"]) for name in stats}
 
     # SIGTERM ends the reader's process, which says goodbye: nobody is left on the topic.
-    eventually(lambda: those_left() == {"live": 0})
+    wait_until(lambda: those_left() == {"live": 0})
+
+
+@pytest.mark.parametrize(
+    ("trigger", "batches"),
+    [
+        # Once takes everything, whatever the limits say; and it is deprecated, and there.
+        ({"once": True}, [(10, 10)]),
+        ({"availableNow": True}, [(4, 10), (4, 6), (2, 2)]),
+        ({"processingTime": "0 seconds"}, [(4, 10), (4, 6), (2, 2)]),
+    ],
+    ids=["once", "availableNow", "processingTime"],
+)
+def test_each_batch_is_acked_when_it_is_committed_and_not_before(
+    publish: Publish,
+    topic: str,
+    stream: Callable[..., DataFrame],
+    spark: SparkSession,
+    rest: httpx.Client,
+    checkpoint: str,
+    trigger: dict[str, Any],
+    batches: list[tuple[int, int]],
+) -> None:
+    publish(topic, texts(10))
+    seen: list[tuple[int, int]] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        seen.append((frame.count(), backlog_of(rest, topic, "s")))
+
+    with attach(spark) as listener:
+        query = (
+            stream(subscription="s", maxRowsPerTrigger="4")
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", checkpoint)
+            .trigger(**trigger)
+            .start()
+        )
+        if "processingTime" in trigger:
+            query.processAllAvailable()
+            query.stop()
+        else:
+            assert query.awaitTermination(120)
+        wait_until(lambda: listener.wait() and backlog_of(rest, topic, "s") == 0)
+    assert seen == batches
+
+
+def test_a_listener_connects_with_the_token_that_it_is_given(
+    spark: SparkSession,
+    guarded: BrokerProcess,
+    topic: str,
+    checkpoint: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of a query that is run once nobody but the listener acks the last batch."""
+    headers = {"Authorization": f"Bearer {token('root')}"}
+    root = magnetar.AuthenticationToken(token("root"))
+    options = {"serviceUrl": guarded.url, "topic": topic, "authToken": token("reader")}
+    source = spark.readStream.format("magnetar").options(**options, subscription="s")
+
+    def run(**given: str) -> int:
+        """The messages that are left."""
+        with magnetar.Client(guarded.url, authentication=root) as client:
+            client.create_producer(topic).send(b"v")
+        with attach(spark, **given) as listener:
+            query = (
+                source.option("startingOffsets", "earliest")
+                .load()
+                .writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .trigger(once=True)
+                .start()
+            )
+            assert query.awaitTermination(120)
+            progress = query.lastProgress
+            assert progress is not None
+            assert progress.numInputRows == 1
+            # Spark tells a listener in its own time.
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            assert listener.wait()
+        url = f"{guarded.http_url}/admin/v2{path_of(topic)}/stats"
+        stats = httpx.get(url, headers=headers).raise_for_status().json()
+        left: int = stats["subscriptions"]["s"]["msgBacklog"]
+        return left
+
+    assert run() == 1
+    assert "acks of s are late" in caplog.text
+    assert run(authToken=token("reader")) == 0
 
 
 def test_a_stream_is_published_once(

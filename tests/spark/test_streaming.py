@@ -4,17 +4,17 @@ A reader is asked as Spark asks it: initialOffset, latestOffset, partitions, and
 """
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from support.tables import SMALL_LEDGER, Tables, path_of, rows_of
+from support.tables import SMALL_LEDGER, Tables, backlog_of, path_of, rows_of, texts
 
 import magnetar
 from magnetar.errors import SettingsError
+from magnetar.spark import driver
 from magnetar.spark.loss import DataLossError
 from magnetar.spark.stream import StreamReader
 
@@ -22,19 +22,9 @@ Publish = Callable[..., None]
 ALL = ReadAllAvailable()
 
 
-def texts(count: int) -> list[str]:
-    return [f"v{i}" for i in range(count)]
-
-
 def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
     splits = reader.partitions(start, end)
     return [row["value"].decode() for split in splits for row in rows_of(reader.read(split))]
-
-
-def backlog(rest: httpx.Client, topic: str, subscription: str) -> int:
-    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
-    found: int = stats["subscriptions"][subscription]["msgBacklog"]
-    return found
 
 
 def unacked(client: magnetar.Client, topic: str, subscription: str) -> list[str]:
@@ -49,6 +39,12 @@ def unacked(client: magnetar.Client, topic: str, subscription: str) -> list[str]
     return found
 
 
+@pytest.fixture(autouse=True)
+def ends_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broker said of the ends of topics serves for a moment; not here."""
+    monkeypatch.setattr(driver, "ENDS_FRESH_S", -1.0)
+
+
 # ---- Offsets -----------------------------------------------------------------
 
 
@@ -61,7 +57,6 @@ def test_a_stream_from_the_beginning(publish: Publish, topic: str, tables: Table
     assert read(reader, start, end) == texts(5)
     assert reader.latestOffset(end, ALL) == end
     publish(topic, ["more"])
-    time.sleep(0.06)  # what a broker said a moment ago serves for 50 ms
     further = reader.latestOffset(end, ALL)
     assert read(reader, end, further) == ["more"]
     # Spark compares offsets as text.
@@ -71,13 +66,28 @@ def test_a_stream_from_the_beginning(publish: Publish, topic: str, tables: Table
     reader.stop()
 
 
+def test_an_idle_stream_does_not_ask_at_every_poll(
+    publish: Publish, topic: str, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark polls as fast as it can."""
+    publish(topic, texts(1))
+    reader = tables.stream(startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "ENDS_FRESH_S", 3600.0)
+        publish(topic, ["more"])
+        for _ in range(3):
+            assert reader.latestOffset(end, ALL) == end
+            reader.reportLatestOffset()
+    assert read(reader, end, reader.latestOffset(end, ALL)) == ["more"]
+
+
 def test_a_stream_from_the_end(publish: Publish, topic: str, tables: Tables) -> None:
     publish(topic, texts(3))
     reader = tables.stream()
     start = reader.initialOffset()
     publish(topic, ["new"])
     assert reader.initialOffset() == start, "asked twice, it is the same"
-    time.sleep(0.06)
     assert read(reader, start, reader.latestOffset(start, ALL)) == ["new"]
 
 
@@ -89,7 +99,6 @@ def test_a_stream_of_an_empty_topic_misses_nothing(
     start = reader.initialOffset()
     assert reader.latestOffset(start, ALL) == start
     publish(topic, texts(2))
-    time.sleep(0.06)
     assert read(reader, start, reader.latestOffset(start, ALL)) == texts(2)
 
 
@@ -123,11 +132,10 @@ def test_partitions_that_are_added_are_read(
     assert read(reader, start, end) == texts(3)
     rest.post(f"{path_of(topic)}/partitions", json=2).raise_for_status()
     publish(f"{topic}-partition-1", ["added"])
-    time.sleep(0.06)
     further = reader.latestOffset(end, ALL)
     assert set(further["topics"]) == {f"{topic}-partition-{i}" for i in range(2)}
     assert read(reader, end, further) == ["added"]
-    assert backlog(rest, f"{topic}-partition-1", "grown") == 1
+    assert backlog_of(rest, f"{topic}-partition-1", "grown") == 1
 
 
 def test_a_topic_that_is_deleted_is_a_loss(
@@ -142,7 +150,6 @@ def test_a_topic_that_is_deleted_is_a_loss(
     )
     start = fails.initialOffset()
     rest.delete(f"{path_of(topic)}-a", params={"force": "true"}).raise_for_status()
-    time.sleep(0.06)
     with pytest.raises(DataLossError, match=r"-a lost everything \(the topic is gone\)"):
         fails.latestOffset(start, ALL)
     assert warns.latestOffset(start, ALL)["topics"][f"{topic}-a"] == start["topics"][f"{topic}-a"]
@@ -186,7 +193,6 @@ def test_too_few_rows_wait(publish: Publish, topic: str, tables: Tables) -> None
     start = reader.initialOffset()
     assert reader.latestOffset(start, limit) == start
     publish(topic, ["enough"])
-    time.sleep(0.06)
     end = reader.latestOffset(start, limit)
     assert read(reader, start, end) == [*texts(3), "enough"]
     late = tables.stream(startingOffsets="earliest", minRowsPerTrigger="50", maxTriggerDelay="0ms")
@@ -201,7 +207,6 @@ def test_available_now_ends_where_it_began(publish: Publish, topic: str, tables:
     limit = reader.getDefaultReadLimit()
     at = reader.initialOffset()
     publish(topic, ["too late"])
-    time.sleep(0.06)
     found: list[str] = []
     while (end := reader.latestOffset(at, limit)) != at:
         found += read(reader, at, end)
@@ -234,7 +239,7 @@ def test_acks_follow_what_spark_has_committed(
     end = other.latestOffset(second, ALL)
     assert read(other, second, end) == texts(10)[6:]
     other.latestOffset(end, ALL)
-    assert backlog(rest, topic, "spark") == 0
+    assert backlog_of(rest, topic, "spark") == 0
 
 
 def test_a_start_is_pinned_by_the_subscription(
@@ -257,7 +262,7 @@ def test_a_subscription_may_begin_at_an_id_or_a_time(
     by_id = tables.stream(subscription="id", startingOffsets=f"{ledger}:2")
     start = by_id.initialOffset()
     assert read(by_id, start, by_id.latestOffset(start, ALL)) == texts(5)[2:]
-    assert backlog(rest, topic, "id") == 3
+    assert backlog_of(rest, topic, "id") == 3
     by_time = tables.stream(subscription="time", startingTimestamp="1")
     start = by_time.initialOffset()
     assert read(by_time, start, by_time.latestOffset(start, ALL)) == texts(5)

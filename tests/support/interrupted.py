@@ -57,10 +57,10 @@ class Interrupted:
         self._proxy.cut()
 
     def refuse(self, refusing: bool = True) -> None:
-        """Breaks all connections, and lets nobody in."""
+        """Breaks all connections, and lets nobody in. Any thread."""
         self._proxy.refusing = refusing
         if refusing:
-            self._proxy.cut()
+            self._loop.call_soon_threadsafe(self._proxy.cut)
 
     def _passes(self, command: pb.BaseCommand) -> bool:
         if not command.HasField("message"):

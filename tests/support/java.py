@@ -1,21 +1,37 @@
-"""The Java that Spark runs on, as tools/find_java.py finds it."""
+"""Java for Spark, as pipelines find it, and settings for a Spark that lives for seconds."""
 
-import importlib.util
+import sys
 from pathlib import Path
 
+from magnetar.errors import SettingsError
+from magnetar.spark.pipelines import java
 from support.requirement import need
-
-_TOOL = Path(__file__).parent.parent.parent / "tools" / "find_java.py"
 
 
 def find_java() -> Path | None:
-    spec = importlib.util.spec_from_file_location("find_java", _TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Path | None = module.find_java()
-    return found
+    try:
+        return java.find_java()
+    except SettingsError:
+        return None
+
+
+# A JVM that lives for seconds has no time to optimize what it runs, and nobody looks at its pages.
+BRIEF = """
+spark.driver.extraJavaOptions  -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.sql.shuffle.partitions   2
+spark.ui.enabled               false
+"""
+
+
+def spark_environment(place: Path) -> dict[str, str]:
+    """Variables for programs that start a Spark of their own; skips as `need_java` does."""
+    (place / "spark-defaults.conf").write_text(BRIEF)
+    return {
+        "JAVA_HOME": str(need_java()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(place),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
 
 
 def need_java() -> Path:

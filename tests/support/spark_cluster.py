@@ -15,11 +15,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
 import pyspark
 
 from support.java import need_java
+from support.ports import free_ports
 
 READY_S = 60.0
 STOP_S = 20.0
@@ -55,7 +55,7 @@ class SparkCluster:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        port = _free_port()
+        (port,) = free_ports(1)
         self.url = f"spark://127.0.0.1:{port}"
         host = ["--host", "127.0.0.1", "--webui-port", "0"]
         try:
@@ -72,12 +72,7 @@ class SparkCluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         self._stop()
 
     def _start(self, name: str, *command: str) -> None:
@@ -158,10 +153,3 @@ class SparkCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port

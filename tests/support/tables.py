@@ -1,12 +1,13 @@
 """Topics as tables without Spark: what Spark would call, called in this process.
 
 Planned by a reader, then read split by split: everything but the JVM is as it will be. And
-entries that no client would send.
+entries that no client would send, and what the broker says of a subscription.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from magnetar.client.connection import ClientConnection
@@ -60,8 +61,20 @@ def rows_of(batches: Iterator[Any]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+def texts(count: int, first: int = 0) -> list[str]:
+    """Values to publish, all different."""
+    return [f"v{i}" for i in range(first, first + count)]
+
+
 def path_of(topic: str) -> str:
     return f"/{topic.replace('://', '/')}"
+
+
+def backlog_of(rest: httpx.Client, topic: str, subscription: str) -> int:
+    """How many messages a subscription has not acknowledged, as the broker tells."""
+    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
+    found: int = stats["subscriptions"][subscription]["msgBacklogMessages"]
+    return found
 
 
 async def publish_raw(

@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from magnetar.cli.pipeline_option import (
     print_facts,
     running,
 )
-from magnetar.errors import SettingsError
 
 __all__ = ["archive"]
 
@@ -88,31 +87,21 @@ def archive(
         to=to,
         topics=tuple(topics or ()),
         pattern=pattern,
-        format=cast('Literal["parquet", "delta"]', _one_of("--format", format, "parquet", "delta")),
+        format=format,
         checkpoint=checkpoint,
-        partition_by=cast(
-            'Literal["day", "hour"]', _one_of("--partition-by", partition_by, "day", "hour")
-        ),
+        partition_by=partition_by,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         continuous=continuous,
         trigger=trigger,
         rows_max=rows_max,
         read=pairs("--option", read or []),
     )
-    if bool(options.topics) == bool(pattern):
-        raise SettingsError("--topic", "give --topic or --pattern")
     page = Report(f"Archive of {', '.join(options.topics) or pattern}") if report else None
     with running("archive", options.target, master, conf) as spark, _stopped() as stop:
         facts = run(spark, options, stop=stop, report=page)
     print_facts(facts)
     if page is not None and report is not None:
         typer.echo(f"report: {page.write(report)}")
-
-
-def _one_of(name: str, value: str, *choices: str) -> str:
-    if value not in choices:
-        raise SettingsError(name, f"{value!r} is not one of {', '.join(choices)}")
-    return value
 
 
 @contextmanager

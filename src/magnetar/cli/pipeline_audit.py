@@ -1,8 +1,6 @@
 """`magnetar pipeline audit`: the state of a subscription."""
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from magnetar.cli.console import output, printable
 from magnetar.cli.option import Json, SubscriptionName
@@ -10,18 +8,19 @@ from magnetar.cli.pipeline_option import (
     Conf,
     Master,
     ReportFile,
+    TopicOption,
     pipeline_target,
     print_facts,
     running,
+    tell,
 )
 from magnetar.cli.pipeline_rows import print_rows
-from magnetar.cli.show import show_json
 
 __all__ = ["audit"]
 
 
 def audit(
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")],
+    topic: TopicOption,
     subscription: SubscriptionName,
     report: ReportFile = None,
     as_json: Json = False,
@@ -39,13 +38,7 @@ def audit(
     options = AuditOptions(pipeline_target(), topic, subscription)
     with running("audit", options.target, master, conf) as spark:
         facts = run(spark, options)
-    written = audit_report(facts).write(report) if report is not None else None
-    if as_json:
-        show_json(facts)
-        return
-    _print(facts)
-    if written is not None:
-        typer.echo(f"\nreport: {written}")
+    tell(facts, report, as_json, audit_report, _print)
 
 
 def _print(facts: dict[str, Any]) -> None:

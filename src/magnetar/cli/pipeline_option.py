@@ -1,24 +1,38 @@
 """What all commands of `magnetar pipeline` have: where Spark is, and how a run is told of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from magnetar.cli.console import output, printable, warn
 from magnetar.cli.option import pairs
+from magnetar.cli.show import show_json
 from magnetar.cli.target import current
 from magnetar.errors import MagnetarError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from magnetar.spark.pipelines.report import Report
     from magnetar.spark.pipelines.target import Target
 
-__all__ = ["Conf", "Master", "ReportFile", "pipeline_target", "print_facts", "running"]
+__all__ = [
+    "Conf",
+    "Master",
+    "ReportFile",
+    "TopicOption",
+    "pipeline_target",
+    "print_facts",
+    "running",
+    "tell",
+]
 
+TopicOption: TypeAlias = Annotated[
+    str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")
+]
 Master: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -76,3 +90,20 @@ def print_facts(facts: Mapping[str, object]) -> None:
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
         console.print(f"{name:{width}}  {printable(shown(value))}")
+
+
+def tell(
+    facts: dict[str, Any],
+    report: Path | None,
+    as_json: bool,
+    page: "Callable[[dict[str, Any]], Report]",
+    say: Callable[[dict[str, Any]], None],
+) -> None:
+    """Prints the facts, for programs or by `say`, and writes the page of them if it is wanted."""
+    written = page(facts).write(report) if report is not None else None
+    if as_json:
+        show_json(facts)
+        return
+    say(facts)
+    if written is not None:
+        typer.echo(f"report: {written}")

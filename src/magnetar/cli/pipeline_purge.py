@@ -1,6 +1,6 @@
 """`magnetar pipeline purge`: messages of a backlog that a predicate chooses, skipped."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,18 +9,19 @@ from magnetar.cli.pipeline_option import (
     Conf,
     Master,
     ReportFile,
+    TopicOption,
     pipeline_target,
     print_facts,
     running,
+    tell,
 )
 from magnetar.cli.pipeline_rows import print_rows
-from magnetar.cli.show import show_json
 
 __all__ = ["purge"]
 
 
 def purge(
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")],
+    topic: TopicOption,
     subscription: SubscriptionName,
     where: Annotated[
         str,
@@ -51,10 +52,10 @@ def purge(
     options = PurgeOptions(pipeline_target(), topic, subscription, where, apply, limit)
     with running("purge", options.target, master, conf) as spark:
         facts = run(spark, options)
-    written = purge_report(facts).write(report) if report is not None else None
-    if as_json:
-        show_json(facts)
-        return
+    tell(facts, report, as_json, purge_report, _print)
+
+
+def _print(facts: dict[str, Any]) -> None:
     columns = {
         "position": "position~",
         "published": "published~",
@@ -76,7 +77,5 @@ def purge(
             "backlog after": facts["backlog_after"],
         }
     )
-    if not apply and facts["matched"]:
+    if not facts["applied"] and facts["matched"]:
         typer.echo("a dry run: add --apply to skip them")
-    if written is not None:
-        typer.echo(f"report: {written}")

@@ -1,6 +1,6 @@
 """`magnetar pipeline redrive`: dead letters back to their topics, each once."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,10 +12,9 @@ from magnetar.cli.pipeline_option import (
     pipeline_target,
     print_facts,
     running,
+    tell,
 )
 from magnetar.cli.pipeline_rows import print_rows
-from magnetar.cli.show import show_json
-from magnetar.errors import SettingsError
 
 __all__ = ["redrive"]
 
@@ -62,18 +61,19 @@ def redrive(
 
     Killed at any moment, the same command goes on where it was.
     """
-    from magnetar.spark.pipelines.redrive import RedriveOptions, redrive_report
+    from magnetar.spark.pipelines.redrive import RedriveOptions, rate_of
     from magnetar.spark.pipelines.redrive import redrive as run
+    from magnetar.spark.pipelines.redrive_report import redrive_report
 
     options = RedriveOptions(
         pipeline_target(), topic, subscription, where, to, rate_of(rate), apply, checkpoint
     )
     with running("redrive", options.target, master, conf) as spark:
         facts = run(spark, options)
-    written = redrive_report(facts).write(report) if report is not None else None
-    if as_json:
-        show_json(facts)
-        return
+    tell(facts, report, as_json, redrive_report, _print)
+
+
+def _print(facts: dict[str, Any]) -> None:
     columns = {"position": "position~", "published": "died~", "key": "key", "value": "value"}
     print_rows("The oldest", columns, facts["sample"])
     print_rows("To", {"target": "topic", "messages": "letters#"}, facts["targets"])
@@ -95,26 +95,5 @@ def redrive(
             f"not finished: {left['done']} of {left['letters']} letters of an earlier redrive are "
             "back; run it again with --apply"
         )
-    elif not apply and facts["matched"]:
+    elif not facts["applied"] and facts["matched"]:
         typer.echo("a dry run: add --apply to send them")
-    if written is not None:
-        typer.echo(f"report: {written}")
-
-
-def rate_of(text: str) -> float:
-    """Letters a second, 0 for no limit. Raises SettingsError.
-
-    >>> rate_of("50/s"), rate_of("0.5"), rate_of("120/m"), rate_of("")
-    (50.0, 0.5, 2.0, 0.0)
-    """
-    number, slash, unit = text.strip().partition("/")
-    seconds = {"": 1, "s": 1, "m": 60, "h": 3600}.get(unit.strip())
-    if not text.strip():
-        return 0.0
-    try:
-        found = float(number)
-    except ValueError:
-        found = -1.0
-    if seconds is None or bool(slash) != bool(unit) or not 0 < found < 1e9:
-        raise SettingsError("rate", f"{text!r:.40} is none: write 50/s, or 10/m")
-    return found / seconds

@@ -1,21 +1,27 @@
 """Digests of what tasks have sent, kept beside the checkpoint.
 
     <checkpointLocation>/magnetar-sink/<query or job>/<micro-batch>/<task>
+                                                                   /<task>.refused
 
 A task writes its digest before it sends anything. A task that finds one is a second run: with
-the same digest it goes on where the first stopped, with another it fails and sends nothing.
-Whatever file system holds the checkpoint holds them, if Arrow can reach it.
+the same digest it goes on where the first stopped, with another it fails and sends nothing. It
+fails too if the broker refused rows of the first run, whose numbers are below others that it
+has. Whatever file system holds the checkpoint holds them, if Arrow can reach it.
 """
 
 from pyarrow import fs
 
 from magnetar.errors import MagnetarError, SettingsError
 
-__all__ = ["DigestMismatchError", "Digests"]
+__all__ = ["DigestMismatchError", "Digests", "RefusedError"]
 
 
 class DigestMismatchError(MagnetarError):
     """A task that is run again has other rows than the first time."""
+
+
+class RefusedError(MagnetarError):
+    """A task is run again, of whose rows the broker has refused some and stored later ones."""
 
 
 class Digests:
@@ -40,12 +46,15 @@ class Digests:
         self._root = f"{root.rstrip('/')}/magnetar-sink/{owner}"
 
     def claim(self, batch_id: int, task: int, digest: str) -> bool:
-        """Keeps the digest; says whether it was there before. Raises DigestMismatchError."""
+        """Keeps the digest; says whether it was there before.
+
+        Raises DigestMismatchError, RefusedError.
+        """
         folder = f"{self._root}/{batch_id}"
         path = f"{folder}/{task}"
+        self._require_none_refused(batch_id, task)
         if self._fs.get_file_info(path).type != fs.FileType.NotFound:
-            with self._fs.open_input_stream(path) as file:
-                before = file.read().decode()
+            before = self._read(path)
             if before != digest:
                 raise DigestMismatchError(
                     f"task {task} of micro-batch {batch_id} is run again with other rows than "
@@ -55,11 +64,32 @@ class Digests:
                 )
             return True
         self._fs.create_dir(folder, recursive=True)
+        self._write(path, digest)
+        return False
+
+    def refuse(self, batch_id: int, task: int, reason: str) -> None:
+        """Keeps that the broker refused rows of a task, and took others behind them."""
+        self._write(f"{self._root}/{batch_id}/{task}.refused", reason)
+
+    def _require_none_refused(self, batch_id: int, task: int) -> None:
+        path = f"{self._root}/{batch_id}/{task}.refused"
+        if self._fs.get_file_info(path).type != fs.FileType.NotFound:
+            raise RefusedError(
+                f"rows of task {task} of micro-batch {batch_id} were refused when it was first "
+                f"run ({self._read(path)}) and rows behind them are stored, so that "
+                "deduplication would drop them now: have the topic take such rows, and write "
+                "them with delivery=atLeastOnce or another checkpointLocation"
+            )
+
+    def _read(self, path: str) -> str:
+        with self._fs.open_input_stream(path) as file:
+            return str(file.read().decode())
+
+    def _write(self, path: str, text: str) -> None:
         # Under another name first: a file that is there is whole.
         with self._fs.open_output_stream(f"{path}.new") as file:
-            file.write(digest.encode())
+            file.write(text.encode())
         self._fs.move(f"{path}.new", path)
-        return False
 
     def tasks(self, batch_id: int) -> set[int]:
         """The tasks that have claimed anything in a micro-batch."""

@@ -8,13 +8,16 @@
 Exactly once, a producer's name is the query's and the task's. Of a second run the broker says
 which number it has of that name last; what is not above it is not sent again, and deduplication
 refuses what the first run may still have on its way. That goes by the entry, so both runs must
-make the same ones: a batch ends by its count and size alone, never because time is up.
+make the same ones: a batch ends by its count and size alone, never because time is up. And it
+holds only if the broker has all below its last number, so rows never overtake others: a broker
+that does not answer ends the run, with all that is under way; and what the topic refuses is
+written down before the task fails, for rows behind it are stored.
 
 Rows that are nothing but a value stay a column all the way; others are tuples.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +34,7 @@ from magnetar.client.outgoing import Done
 from magnetar.client.producer_core import ProducerCore
 from magnetar.client.router import hash_of_key
 from magnetar.client.schema import BytesSchema
-from magnetar.errors import MagnetarError, SettingsError, UsageError
+from magnetar.errors import MagnetarError, SettingsError, Timeout, UsageError
 from magnetar.model import CompressionType, MessageId, TopicName
 from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.connect import client_of
@@ -56,6 +59,8 @@ WINDOW = 50_000
 TURN = 2000
 # A batch that is not full waits until all is sent.
 NEVER_MS = 24 * 3_600_000
+# How often it is asked whether a topic deduplicates by now.
+EFFECT_POLL_S = 0.1
 
 _KINDS = {
     "none": CompressionType.NONE,
@@ -64,7 +69,7 @@ _KINDS = {
     "zstd": CompressionType.ZSTD,
     "snappy": CompressionType.SNAPPY,
 }
-# Topics that are known to deduplicate, in this process.
+# Topic partitions that are known to deduplicate, in this process.
 _deduplicated: set[tuple[str, str]] = set()
 
 
@@ -190,10 +195,13 @@ def values_of(batches: "list[pa.RecordBatch]", topic: str) -> Values | None:
 class _Sending:
     """A producer of one topic partition, and what became of what it sent."""
 
-    def __init__(self, producer: EngineProducer) -> None:
+    def __init__(self, producer: EngineProducer, timeout_s: float) -> None:
         self._producer = producer
+        self._timeout_s = timeout_s
         self._sent = 0
         self._error: Exception | None = None
+        # Whether the topic refused messages, and may have taken others behind them.
+        self.refused = False
         self._room = asyncio.Event()
         producer.on_room = self._room.set
 
@@ -210,8 +218,7 @@ class _Sending:
     async def send(self, rows: "Values | list[Row]") -> None:
         """Sends some, and waits while too many are under way."""
         part, core = self._part, self._part.core
-        if part.failure is not None:
-            raise part.failure
+        self._check()
         if isinstance(rows, Values):
             rows.send(core, self._told)
         else:
@@ -222,17 +229,45 @@ class _Sending:
         await asyncio.sleep(0)
         while core.pending_messages > WINDOW and not core.messages_failed:
             self._room.clear()
-            await self._room.wait()
+            await self._answered(self._room.wait())
+        self._check()
 
     async def flush(self) -> None:
         """Returns when everything is kept by the broker; raises what went wrong."""
-        await self._producer.flush()
+        await self._answered(self._producer.flush())
+        self._check()
+
+    def _check(self) -> None:
+        """Raises what went wrong, if anything did."""
+        part, core = self._part, self._part.core
+        if part.failure is not None:
+            raise part.failure
+        if not core.messages_failed:
+            return
+        error = self._error or MagnetarError(
+            f"{core.messages_failed} of {self._sent} messages to {self._producer.topic} failed"
+        )
+        if core.state != "closed":
+            self.refused = True
+            core.close(error)
+        raise error
+
+    async def _answered(self, wait: Coroutine[Any, Any, object]) -> None:
+        """Waits; gives up everything that is under way if the broker keeps nothing for long."""
         core = self._part.core
-        if core.messages_stored != self._sent:
-            raise self._error or MagnetarError(
-                f"{self._sent - core.messages_stored} of {self._sent} messages to "
-                f"{self._producer.topic} were refused"
+        waiting = asyncio.ensure_future(wait)
+        stored = -1
+        while not waiting.done() and core.messages_stored > stored:
+            stored = int(core.messages_stored)
+            await asyncio.wait([waiting], timeout=self._timeout_s)
+        if not waiting.done():
+            self._error = self._error or Timeout(
+                f"no receipt for messages to {self._producer.topic} within {self._timeout_s} s: "
+                "they may be stored or not"
             )
+            core.close(self._error)
+            self._room.set()
+        await waiting
 
 
 async def _open(
@@ -259,11 +294,12 @@ async def _open(
             chunking_enabled=large and options.chunking,
             compression_type=_KINDS[options.compression],
             max_pending_messages=WINDOW * 2,
-            send_timeout_millis=options.connection.operation_timeout_s * 1000,
+            # Who gives up some messages lets others overtake them: `_Sending` gives up all.
+            send_timeout_millis=0,
         ),
         BytesSchema(),
     )
-    sending = _Sending(producer)
+    sending = _Sending(producer, options.connection.operation_timeout_s)
     await engine.open(producer)
     return sending, producer
 
@@ -337,11 +373,9 @@ async def _publish_once(
         names = [name for names in targets.values() for name in names]
         digest = digest_of([keys[i] for i in order], names)
     again = _claim(options, task, digest)
-    name = f"{options.producer_name or 'spark'}-{task.owner}-{task.task}"
     for target, part in _by_target(rows, targets).items():
         if len(part):
-            first = first_number(task.batch_id)
-            await _send_once(client, options, target, name, first, part, again=again)
+            await _send_once(client, options, task, target, part, again=again)
     return len(rows)
 
 
@@ -361,14 +395,15 @@ def _claim(options: WriteOptions, task: TaskId, digest: str) -> bool:
 async def _send_once(
     client: BulkClient,
     options: WriteOptions,
+    task: TaskId,
     target: str,
-    name: str,
-    first: int,
     rows: "Values | list[Row]",
     *,
     again: bool,
 ) -> None:
     await _deduplicate(client, options, target)
+    name = f"{options.producer_name or 'spark'}-{task.owner}-{task.task}"
+    first = first_number(task.batch_id)
     done = 0
     if again:
         _, asking = await _open(client, options, target, name)
@@ -384,16 +419,20 @@ async def _send_once(
         for part in _turns(rows, done):
             await sending.send(part)
         await sending.flush()
+    except MagnetarError as error:
+        if sending.refused and options.checkpoint:
+            Digests(options.checkpoint, task.owner).refuse(task.batch_id, task.task, str(error))
+        raise
     finally:
         await producer.close()
 
 
 async def _deduplicate(client: BulkClient, options: WriteOptions, target: str) -> None:
     """Sees to it that the topic deduplicates, or refuses."""
-    topic = str(TopicName.parse(target).partitioned)
-    known = (options.connection.admin_url, topic)
+    known = (options.connection.admin_url, target)
     if known in _deduplicated:
         return
+    topic = str(TopicName.parse(target).partitioned)
     # A topic that is not there yet is made by a producer, if at all.
     _, first = await _open(client, options, target)
     await first.close()
@@ -407,6 +446,13 @@ async def _deduplicate(client: BulkClient, options: WriteOptions, target: str) -
                 f"exactlyOnce needs deduplication on {topic}, and it is off: switch it on, "
                 "give deduplication=set, or use delivery=atLeastOnce",
             )
+    timeout_s = options.connection.operation_timeout_s
+    give_up = asyncio.get_running_loop().time() + timeout_s
+    # At Apache Pulsar a policy takes effect in its own time.
+    while not rest.is_deduplicating(target):
+        if asyncio.get_running_loop().time() > give_up:
+            raise Timeout(f"{target} does not deduplicate after {timeout_s} s, as it should")
+        await asyncio.sleep(EFFECT_POLL_S)
     _deduplicated.add(known)
 
 

@@ -83,9 +83,14 @@ class Rest:
         return found
 
     def deduplicates(self, topic: str) -> bool:
-        """Whether the broker drops what a producer sends again, on this topic."""
+        """Whether the broker is to drop what a producer sends again, on this topic."""
         said = self.get(f"{topic_path(topic)}/deduplicationEnabled?applied=true")
         return said is True
+
+    def is_deduplicating(self, partition: str) -> bool:
+        """Whether it does so, on a topic partition that is in use."""
+        stats = self.get(f"{topic_path(partition)}/stats")
+        return bool(stats["deduplicationStatus"] == "Enabled")
 
     def deduplicate(self, topic: str) -> None:
         """Sets the policy on the topic."""

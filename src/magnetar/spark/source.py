@@ -110,7 +110,10 @@ class MagnetarDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from magnetar.spark.sink import StreamWriter
+        from magnetar.spark.skip import SkipStreamWriter
 
+        if is_skip(dict(self.options)):
+            return SkipStreamWriter(dict(self.options), schema, overwrite)
         return StreamWriter(dict(self.options), schema, overwrite)
 
 

@@ -167,7 +167,7 @@ def value_type_of(client: BulkClient, topic: str) -> DataType:
         return _type_of(json.loads(info.schema()), kind == SchemaType.Avro, names)
     if kind == SchemaType.String:
         return StringType()
-    if kind in (SchemaType.NONE,):
+    if kind == SchemaType.NONE:
         return BinaryType()
     raise SettingsError(
         "valueSchema",

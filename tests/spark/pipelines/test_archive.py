@@ -12,27 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 from cli.broker_cli import run_command
 from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from support.broker_process import BrokerProcess
-from support.tables import path_of
+from support.tables import backlog_of, path_of, texts
 
-from magnetar.errors import ConnectError, SettingsError, TopicNotFound
+import magnetar
+from magnetar.errors import ConnectError, SettingsError, Timeout, TopicNotFound
 from magnetar.spark.pipelines.archive import ArchiveOptions, archive
 from magnetar.spark.pipelines.delta_sink import Written
+from magnetar.spark.pipelines.failure import failure_of
 from magnetar.spark.pipelines.report import Report
 from magnetar.spark.pipelines.target import Target
 
 Publish = Callable[..., None]
-
-
-def texts(count: int, first: int = 0) -> list[str]:
-    return [f"v{i}" for i in range(first, first + count)]
-
-
-def backlog(rest: httpx.Client, topic: str) -> int:
-    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
-    found: int = stats["subscriptions"]["archive"]["msgBacklogMessages"]
-    return found
 
 
 @pytest.fixture
@@ -79,7 +72,7 @@ def test_runs_write_each_message_once(
     publish(topic, texts(70), batch=8, partition_key="k", properties={"a": "b"})
     facts = archive(spark, options(rows_max=30))
     assert (facts["messages"], facts["micro-batches"], facts["backlog left"]) == (70, 3, 0)
-    assert backlog(rest, topic) == 0
+    assert backlog_of(rest, topic, "archive") == 0
     publish(topic, texts(30, 70), batch=8)
     assert archive(spark, options())["messages"] == 30
     assert archive(spark, options())["messages"] == 0
@@ -93,7 +86,7 @@ def test_runs_write_each_message_once(
     left.write_bytes(b"no parquet at all")
     facts = archive(spark, options(), report=report)
     assert parquet(spark, tmp_path / "out") == sorted(texts(100))
-    assert backlog(rest, topic) == 0
+    assert backlog_of(rest, topic, "archive") == 0
     assert facts["messages in the archive"] == 100
     assert facts["files left by killed runs"] == 1
     assert "1 files, 17 bytes, were left by runs that were killed" in report.to_html()
@@ -131,7 +124,7 @@ def test_a_delta_table_by_the_hour(
     assert DeltaTable(tmp_path / "out").version() == table.version()
     assert delta(tmp_path / "out") == sorted(texts(70))
     assert facts["files left by killed runs"] != 0
-    assert backlog(rest, topic) == 0
+    assert backlog_of(rest, topic, "archive") == 0
 
 
 def test_an_archive_runs_until_it_is_told_to_stop(
@@ -163,8 +156,48 @@ def test_an_archive_runs_until_it_is_told_to_stop(
         done.set()
         watcher.join()
     # The last batch is acked too, though nobody asked the reader for another offset.
-    assert (facts["messages"], facts["backlog left"], backlog(rest, topic)) == (20, 0, 0)
+    assert (facts["messages"], facts["backlog left"]) == (20, 0)
+    assert backlog_of(rest, topic, "archive") == 0
     assert parquet(spark, tmp_path / "out") == sorted(texts(20))
+
+
+def test_a_broker_that_goes_away_ends_a_run_and_the_next_goes_on(
+    spark: SparkSession, own_broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    target = Target(own_broker.url, own_broker.http_url)
+    options = ArchiveOptions(
+        target=target,
+        subscription="archive",
+        to=str(tmp_path / "out"),
+        topics=(topic,),
+        rows_max=20,
+        read={"operationTimeoutSeconds": "2", "pollTimeoutMs": "2000"},
+    )
+    with magnetar.Client(own_broker.url, stats_interval_in_seconds=0) as client:
+        client.subscribe(topic, "archive", magnetar.ConsumerType.Failover).close()
+        producer = client.create_producer(topic)
+        for text in texts(60):
+            producer.send(text.encode())
+    first = tmp_path / "out" / "_checkpoint" / "commits" / "0"
+    done = threading.Event()
+
+    def kill() -> None:
+        while not first.exists() and not done.wait(0.01):
+            pass
+        own_broker.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        with pytest.raises(PySparkException) as raised:
+            archive(spark, options)
+    finally:
+        done.set()
+        killer.join()
+    assert isinstance(failure_of(raised.value), ConnectError | Timeout)
+    own_broker.start()
+    assert archive(spark, options)["backlog left"] == 0
+    assert parquet(spark, tmp_path / "out") == sorted(texts(60))
 
 
 def test_what_is_wrong_is_said_and_nothing_is_touched(
@@ -211,7 +244,7 @@ def test_what_is_wrong_is_said_and_nothing_is_touched(
     publish(topic, texts(3, 3))
     with pytest.raises(SettingsError, match="not the checkpoint of this archive"):
         archive(spark, options())
-    assert backlog(rest, topic) == 3
+    assert backlog_of(rest, topic, "archive") == 3
     assert parquet(spark, tmp_path / "out") == texts(3)
 
 

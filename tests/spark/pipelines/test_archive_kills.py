@@ -9,17 +9,15 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from pyspark.sql import SparkSession
-from spark.pipelines.archive_process import ArchiveProcess
+from spark.pipelines.pipeline_process import PipelineProcess
 from support.broker_process import BrokerProcess
-from support.java import find_java
-from support.tables import path_of
+from support.tables import backlog_of, path_of
 
 import magnetar
 
@@ -45,38 +43,25 @@ TOPIC = "persistent://public/default/killed"
 SUBSCRIPTION = "archive"
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    options = ["--set", "ledger_entries_max=100", "--set", "delete_inactive_topics=false"]
-    with BrokerProcess(tmp_path / "data", options=options) as process:
-        yield process
-
-
 def backlog(http: httpx.Client) -> int:
     """The messages that are not acknowledged, of both partitions."""
-    total = 0
-    for number in range(PARTITIONS):
-        stats = http.get(f"{path_of(TOPIC)}-partition-{number}/stats").raise_for_status().json()
-        total += stats["subscriptions"][SUBSCRIPTION]["msgBacklogMessages"]
-    return total
+    partitions = [f"{TOPIC}-partition-{number}" for number in range(PARTITIONS)]
+    return sum(backlog_of(http, partition, SUBSCRIPTION) for partition in partitions)
 
 
 class Story:
     """The archive, the broker, and what was published."""
 
     def __init__(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        home = find_java()
-        assert home is not None
         self.broker = broker
         self.out = tmp_path / "out"
         self.published = 0
         self.kills: Counter[str] = Counter()
-        self._ended: list[ArchiveProcess] = []
-        self._home = str(home)
+        self._ended: list[PipelineProcess] = []
         self._scratch = tmp_path / "scratch"
         self._client = magnetar.Client(broker.url, stats_interval_in_seconds=0)
         self._failures: list[Any] = []
-        self._archive: ArchiveProcess | None = None
+        self._archive: PipelineProcess | None = None
         # A topic without a subscription keeps no messages.
         self._client.subscribe(
             TOPIC,
@@ -104,7 +89,7 @@ class Story:
         if result != magnetar.Result.Ok:
             self._failures.append(result)
 
-    def archive(self, *more: str) -> ArchiveProcess:
+    def archive(self, *more: str) -> PipelineProcess:
         """The archive that runs, or another one."""
         if self._archive is not None and not self._archive.runs:
             self._ended.append(self._archive)
@@ -114,14 +99,12 @@ class Story:
             options = ["--topic", TOPIC, "--subscription", SUBSCRIPTION, "--to", str(self.out)]
             master = ["--master", "local-cluster[2,1,700]" if LONG else "local[2,4]"]
             size = ["--max-rows", str(MESSAGES // 10)]
-            self._archive = ArchiveProcess(
-                [*at, "pipeline", "archive", *options, *master, *size, *more],
-                self._scratch,
-                self._home,
+            self._archive = PipelineProcess(
+                [*at, "pipeline", "archive", *options, *master, *size, *more], self._scratch
             )
         return self._archive
 
-    def streaming(self) -> ArchiveProcess:
+    def streaming(self) -> PipelineProcess:
         return self.archive("--continuous", "--trigger", "0 seconds")
 
     def committed(self) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,105 @@ def test_the_state_of_a_subscription(
     said = capsys.readouterr().out
     assert "! 1 key stuck, the longest is k3." in said
     assert "legacy" in said
+
+
+def test_keys_that_a_consumer_holds_on_key_shared(
+    spark: SparkSession,
+    target: Target,
+    client: magnetar.Client,
+    publish: Callable[..., None],
+    topic: str,
+) -> None:
+    """One of two consumers acks nothing: its keys are stuck, and with them what comes later."""
+    works, holds = (
+        client.subscribe(
+            topic,
+            "s",
+            magnetar.ConsumerType.KeyShared,
+            initial_position=EARLIEST,
+            consumer_name=name,
+            ack_receipt_enabled=True,
+        )
+        for name in ("works", "holds")
+    )
+    keys = [f"k{i}" for i in range(12)]
+    for _ in range(3):
+        for key in keys:
+            publish(topic, [key], partition_key=key)
+    held = received(holds)
+    works.acknowledge(received(works))
+    stuck = sorted({message.partition_key() for message in held})
+    assert 0 < len(stuck) < len(keys)
+    # Whoever comes later may be given their keys, but nothing of them before all is acked.
+    late = client.subscribe(
+        topic,
+        "s",
+        magnetar.ConsumerType.KeyShared,
+        consumer_name="late",
+        ack_receipt_enabled=True,
+    )
+    producer = client.create_producer(topic, batching_enabled=False)
+    due = int(time.time() * 1000) + 3_600_000
+    for key in keys:
+        producer.send(b"more", partition_key=key)
+        producer.send(b"later", partition_key=key, deliver_at=due)
+    for consumer in (works, late):
+        messages = received(consumer)
+        assert not {message.partition_key() for message in messages} & set(stuck)
+        consumer.acknowledge(messages)
+    held += received(holds)
+
+    facts = audit(spark, AuditOptions(target, topic, "s"))
+    free = max(i for i, key in enumerate(keys) if key not in stuck)
+    overtaken = 3 * len(stuck) + sum(1 for key in keys[:free] if key in stuck)
+    assert (facts["type"], facts["overtaken"]) == ("Key_Shared", overtaken)
+    assert sorted(row["stuck"] for row in facts["stuck_keys"]) == stuck
+    assert facts["stuck_key_count"] == len(stuck)
+    assert sum(row["messages"] for row in facts["stuck_keys"]) == overtaken
+    assert [(row["consumer"], row["unacked"]) for row in facts["consumers"]] == [
+        ("holds", len(held)),
+        ("late", 0),
+        ("works", 0),
+    ]
+    # What is to come later is neither overtaken nor stuck.
+    assert (facts["delayed"], sum(row["messages"] for row in facts["due"])) == (12, 12)
+    assert {row["key"] for row in facts["suspects"]["delayed"]} == set(keys)
+    for consumer in (works, holds, late):
+        consumer.close()
+
+
+def test_nothing_is_delayed_where_messages_come_in_order(
+    spark: SparkSession, target: Target, client: magnetar.Client, topic: str
+) -> None:
+    """Failover consumers get delayed messages at once, and may ack them one by one."""
+    consumer = client.subscribe(
+        topic,
+        "s",
+        magnetar.ConsumerType.Failover,
+        initial_position=EARLIEST,
+        ack_receipt_enabled=True,
+    )
+    producer = client.create_producer(topic, batching_enabled=False)
+    due = int(time.time() * 1000) + 3_600_000
+    for i in range(10):
+        producer.send(b"v%d" % i, partition_key=f"k{i % 2}", deliver_at=due if i == 4 else None)
+    messages = [consumer.receive(10_000) for _ in range(10)]
+    consumer.acknowledge([m for m in messages[:8] if m.partition_key() == "k1"])
+    facts = audit(spark, AuditOptions(target, topic, "s"))
+    consumer.close()
+    assert (facts["type"], facts["messages"]) == ("Failover", 6)
+    assert (facts["delayed"], facts["due"], facts["overtaken"]) == (0, [], 4)
+    assert [(row["stuck"], row["messages"]) for row in facts["stuck_keys"]] == [("k0", 4)]
+
+
+def received(consumer: magnetar.Consumer, wait_ms: int = 500) -> list[magnetar.Message]:
+    """What comes until nothing comes for a while."""
+    found = []
+    while True:
+        try:
+            found.append(consumer.receive(wait_ms))
+        except magnetar.Timeout:
+            return found
 
 
 def test_an_empty_backlog_and_what_is_not_there(

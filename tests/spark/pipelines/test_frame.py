@@ -1,9 +1,12 @@
 """What all pipelines stand on: sessions, progress, reports, targets and failures."""
 
+import fcntl
 import io
+import os
 import re
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from magnetar.spark.pipelines import java
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
 from magnetar.spark.pipelines.progress import Followed, Progress
 from magnetar.spark.pipelines.report import ROWS_MAX, Report
-from magnetar.spark.pipelines.session import session
+from magnetar.spark.pipelines.session import LOG_KEPT_S, _log, session
 from magnetar.spark.pipelines.target import Target
 
 # ---- Reports -----------------------------------------------------------------
@@ -142,6 +145,22 @@ def test_a_session_that_is_there_is_used_and_left(spark: SparkSession, target: T
     with session("test", target) as found:
         assert found is spark
     assert spark.range(3).count() == 3
+
+
+def test_logs_that_killed_runs_left_are_removed_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    now = time.time()
+    for name, age_s in (("left", 2), ("used", 2), ("new", 0)):
+        (tmp_path / f"magnetar-{name}-x.log").touch()
+        os.utime(tmp_path / f"magnetar-{name}-x.log", (now, now - age_s * LOG_KEPT_S))
+    with (tmp_path / "magnetar-used-x.log").open() as used:
+        fcntl.flock(used, fcntl.LOCK_EX)
+        with _log("mine", wanted=True):
+            there = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir())
+    assert there == ["magnetar-mine", "magnetar-new", "magnetar-used"]
+    assert not list(tmp_path.glob("magnetar-mine-*"))
 
 
 def test_errors_of_workers_come_back_as_they_were(spark: SparkSession, target: Target) -> None:

@@ -1,7 +1,6 @@
-"""The archive as jobs that Spark starts: by spark-submit, and as a declarative pipeline."""
+"""The archive as a job that spark-submit starts; test_projects has declarative pipelines."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,34 +73,4 @@ def test_spark_submit(
         scratch,
     )
     assert values(spark, scratch / "out") == sorted(texts(40))
-    assert backlog(rest, topic) == 0
-
-
-def test_a_declarative_pipeline(
-    spark: SparkSession,
-    broker: BrokerProcess,
-    publish: Publish,
-    topic: str,
-    rest: httpx.Client,
-    scratch: Path,
-) -> None:
-    publish(topic, texts(40), batch=7, partition_key="alice")
-    project = scratch / "project"
-    shutil.copytree(EXAMPLES / "spark_pipelines" / "archive", project)
-    spec = project / "spark-pipeline.yml"
-    changed = spec.read_text()
-    for before, after in (
-        ("file:///tmp/magnetar-archive", scratch.as_uri()),
-        ("pulsar://127.0.0.1:6650", broker.url),
-        ("topics: orders", f"topics: {topic}"),
-    ):
-        assert before in changed
-        changed = changed.replace(before, after)
-    spec.write_text(changed)
-    warehouse = scratch / "warehouse"
-    conf = ["--conf", f"spark.sql.warehouse.dir={warehouse}", "--conf", "spark.ui.enabled=false"]
-    run(["spark-pipelines", "run", "--remote", "local[2]", *conf], project)
-    assert values(spark, warehouse / "messages") == sorted(texts(40))
-    (row,) = spark.read.parquet(str(warehouse / "messages_by_key")).collect()
-    assert (row["key"], row["count"]) == (b"alice", 40)
     assert backlog(rest, topic) == 0

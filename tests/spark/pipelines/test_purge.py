@@ -1,16 +1,12 @@
 """Purges by predicate: shown, then skipped, all of it and nothing else."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 from pyspark.sql import SparkSession
-from spark.pipelines.archive_process import ArchiveProcess
-from support.broker_process import BrokerProcess
-from support.java import find_java
 from support.tables import Tables, path_of
 from typer.testing import CliRunner
 
@@ -150,43 +146,3 @@ def test_what_is_not_there_or_cannot_be_skipped(
         purge(spark, PurgeOptions(target, topic, "s", "true"))
     with pytest.raises(SettingsError, match="is not persistent"):
         purge(spark, PurgeOptions(target, "non-persistent://public/default/t", "s", "true"))
-
-
-def test_killed_while_it_skips_it_is_run_again(
-    spark: SparkSession,
-    broker: BrokerProcess,
-    target: Target,
-    publish: Publish,
-    client: magnetar.Client,
-    rest: httpx.Client,
-    topic: str,
-    tables: Tables,
-    tmp_path: Path,
-) -> None:
-    rest.put(f"{path_of(topic)}/partitions", json=2).raise_for_status()
-    subscribe(client, topic)
-    publish(topic, orders(3000), batch=50)
-
-    def backlog() -> int:
-        stats = rest.get(f"{path_of(topic)}/partitioned-stats").raise_for_status().json()
-        found: int = stats["subscriptions"]["s"]["msgBacklogMessages"]
-        return found
-
-    home = find_java()
-    assert home is not None
-    root = ["--url", broker.url, "--admin-url", broker.http_url, "pipeline", "purge"]
-    arguments = ["-t", topic, "-s", "s", "--where", POISON, "--apply", "--master", "local[2]"]
-    process = ArchiveProcess([*root, *arguments], tmp_path / "scratch", str(home))
-    try:
-        deadline = time.monotonic() + 300
-        while backlog() == 3000 and process.runs:
-            assert time.monotonic() < deadline, process.output
-            time.sleep(0.05)
-        process.kill("all")
-        # All or nothing, over both partitions.
-        assert backlog() == 2700, process.output
-    finally:
-        process.end()
-    facts = purge(spark, PurgeOptions(target, topic, "s", POISON, apply=True))
-    assert (facts["matched"], facts["backlog_after"]) == (0, 2700)
-    assert left(tables) == [n for n in range(3000) if n % 10]

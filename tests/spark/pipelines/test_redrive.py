@@ -1,9 +1,6 @@
 """Dead letters back to their topics: each once, whatever is killed, and nothing else of theirs."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,20 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from spark.pipelines.archive_process import ArchiveProcess
-from support.broker_process import BrokerProcess
-from support.java import find_java
-from support.tables import path_of
+from spark.pipelines.dead_letters import arrived, letters
+from support.tables import backlog_of, path_of
 from typer.testing import CliRunner
 
 import magnetar
 from magnetar.cli.app import app
-from magnetar.cli.pipeline_redrive import rate_of
 from magnetar.errors import NotAllowedError, SettingsError, TopicNotFound
 from magnetar.schema import Integer, JsonSchema, Record
 from magnetar.spark.pipelines.letters import key_text, lane_of, restored, target_of
-from magnetar.spark.pipelines.redrive import RedriveOptions, _steps, redrive, redrive_report
+from magnetar.spark.pipelines.redrive import RedriveOptions, _steps, rate_of, redrive
 from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
+from magnetar.spark.pipelines.redrive_report import redrive_report
 from magnetar.spark.pipelines.submit import arranged
 from magnetar.spark.pipelines.subscription import subscriptions_of
 from magnetar.spark.pipelines.target import Target
@@ -92,45 +87,6 @@ def test_arguments() -> None:
 # ---- With a broker -----------------------------------------------------------
 
 
-def letters(
-    client: magnetar.Client, dlq: str, numbers: range, real: Callable[[int], str], **more: Any
-) -> None:
-    """Dead letters as consumers publish them."""
-    producer = client.create_producer(dlq, **more)
-    for n in numbers:
-        properties = {
-            "n": str(n),
-            "REAL_TOPIC": real(n),
-            "REAL_SUBSCRIPTION": "s",
-            "ORIGIN_MESSAGE_ID": f"1:{n}:-1",
-        }
-        producer.send_async(
-            b"v%d" % n,
-            lambda result, id: None,
-            properties=properties,
-            partition_key=f"k{n % 5}" if n % 2 else None,
-            event_timestamp=1000 + n,
-        )
-    producer.flush()
-    producer.close()
-
-
-def arrived(client: magnetar.Client, topics: list[str]) -> list[magnetar.Message]:
-    found = []
-    for topic in topics:
-        reader = client.create_reader(topic, magnetar.MessageId.earliest)
-        while reader.has_message_available():
-            found.append(reader.read_next(10_000))
-        reader.close()
-    return found
-
-
-def backlog(rest: httpx.Client, topic: str, subscription: str) -> int:
-    stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
-    found: int = stats["subscriptions"][subscription]["msgBacklogMessages"]
-    return found
-
-
 def test_letters_go_back_where_they_come_from(
     spark: SparkSession,
     target: Target,
@@ -167,21 +123,21 @@ def test_letters_go_back_where_they_come_from(
     while True:
         dlqs = [f"{partition}-s-DLQ" for partition in partitions]
         there = [dlq for dlq in dlqs if rest.get(f"{path_of(dlq)}/stats").status_code == 200]
-        if sum(backlog(rest, dlq, "ops") for dlq in there) == 12:
+        if sum(backlog_of(rest, dlq, "ops") for dlq in there) == 12:
             break
         try:
             consumer.negative_acknowledge(consumer.receive(200))
         except magnetar.Timeout:
             continue
     consumer.close()
-    dlq = max(there, key=lambda one: backlog(rest, one, "ops"))
-    count = backlog(rest, dlq, "ops")
+    dlq = max(there, key=lambda one: backlog_of(rest, one, "ops"))
+    count = backlog_of(rest, dlq, "ops")
 
     shown = redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint))
     assert (shown["subscription"], shown["matched"], shown["redriven"]) == ("ops", count, 0)
     assert shown["targets"] == [{"target": topic, "messages": count}]
     assert "A dry run" in redrive_report(shown).to_html()
-    assert backlog(rest, dlq, "ops") == count
+    assert backlog_of(rest, dlq, "ops") == count
 
     ids = sorted(int(json.loads(row["value"])["id"]) for row in shown["sample"])
     some = f"value.id <= {ids[1]}"
@@ -192,7 +148,7 @@ def test_letters_go_back_where_they_come_from(
     assert done.exit_code == 0, done.output
     assert "redriven                2" in done.stdout
     assert "Redrive of" in page.read_text()
-    assert backlog(rest, dlq, "ops") == count - 2
+    assert backlog_of(rest, dlq, "ops") == count - 2
     back = [m for m in arrived(client, partitions) if "REDRIVE_COUNT" in m.properties()]
     assert sorted(int(m.properties()["n"]) for m in back) == ids[:2]
     for message in back:
@@ -206,61 +162,6 @@ def test_letters_go_back_where_they_come_from(
     # Deduplication is off again, as it was, and nothing is left of the plan.
     assert not rest.get(f"{path_of(topic)}/deduplicationEnabled?applied=true").json()
     assert not any(Path(checkpoint).glob("*"))
-
-
-def test_killed_in_the_middle_each_letter_is_back_once(
-    spark: SparkSession,
-    broker: BrokerProcess,
-    target: Target,
-    client: magnetar.Client,
-    rest: httpx.Client,
-    topic: str,
-    checkpoint: str,
-    tmp_path: Path,
-) -> None:
-    rest.put(f"{path_of(topic)}/partitions", json=2).raise_for_status()
-    partitions = [f"{topic}-partition-{i}" for i in range(2)]
-    dlq = f"{topic}-s-DLQ"
-    client.subscribe(dlq, "ops", magnetar.ConsumerType.Shared, initial_position=EARLIEST).close()
-    # Without it the broker would delete what is not needed any more.
-    client.subscribe(topic, "keep").close()
-    batches = {"batching_enabled": True, "batching_max_messages": 20}
-    letters(client, dlq, range(400), lambda n: partitions[n % 2], **batches)
-
-    home = find_java()
-    assert home is not None
-    root = ["--url", broker.url, "--admin-url", broker.http_url, "pipeline", "redrive"]
-    arguments = ["-t", dlq, "--where", "properties['n'] < '4'", "--rate", "25/s", "--apply"]
-    more = ["--checkpoint", checkpoint, "--master", "local[2]"]
-    process = ArchiveProcess([*root, *arguments, *more], tmp_path / "scratch", str(home))
-    chosen = sorted(n for n in range(400) if str(n) < "4")
-    try:
-        deadline = time.monotonic() + 300
-        # Within the second step: some are acknowledged, some only sent, most are neither.
-        while sum(backlog(rest, one, "keep") for one in partitions) < 150:
-            assert process.runs, process.output
-            assert time.monotonic() < deadline, process.output
-            time.sleep(0.1)
-    finally:
-        process.kill("all")
-        process.end()
-    left = 400 - backlog(rest, dlq, "ops")
-    there = len(arrived(client, partitions))
-    assert 0 < left <= there < len(chosen)
-
-    with pytest.raises(SettingsError, match=r"where: .* not finished, \d+ of its 334 letters"):
-        redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint, apply=True))
-    options = RedriveOptions(
-        target, dlq, where="properties['n'] < '4'", checkpoint=checkpoint, apply=True
-    )
-    facts = redrive(spark, options)
-    assert facts["redriven"] + there == len(chosen)
-    assert facts["were_back"] == there - facts["resumed_at"] > 0
-    assert facts["backlog_after"] == 400 - len(chosen)
-    back = Counter(int(m.properties()["n"]) for m in arrived(client, partitions))
-    assert back == Counter(chosen)
-    again = redrive(spark, options)
-    assert (again["matched"], again["redriven"]) == (0, 0)
 
 
 def test_letters_that_cannot_go(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from magnetar.errors import SettingsError, UsageError
 from magnetar.spark.plan.offsets import Offsets, offsets_of
-from magnetar.spark.plan.place import BEGINNING, behind_entry, entry_end, parse_place, place_text
+from magnetar.spark.plan.place import BEGINNING, behind_entry, entry_end, parse_place
 
 NUMBER = st.integers(0, 50)
 PLACES = st.tuples(NUMBER, NUMBER, st.integers(0, 5)) | st.just(BEGINNING)
@@ -20,7 +20,7 @@ def test_the_order_of_topics_does_not_count(
     places: dict[str, tuple[int, int, int]],
 ) -> None:
     shuffled = dict(reversed(list(places.items())))
-    assert Offsets(places).to_json() == Offsets(shuffled).to_json()
+    assert json.dumps(Offsets(places).to_value()) == json.dumps(Offsets(shuffled).to_value())
 
 
 @given(OFFSETS)
@@ -29,11 +29,12 @@ def test_they_come_back_from_json_as_the_same_text(
 ) -> None:
     sizes = {topic: 9 for topic, place in places.items() if place[2]}
     offsets = Offsets(places, sizes, {topic: (3, 4, 0) for topic in places if topic < "c"})
-    back = offsets_of(json.loads(offsets.to_json()))
+    text = json.dumps(offsets.to_value())
+    back = offsets_of(json.loads(text))
     assert (back, back.sizes, back.holds) == (offsets, offsets.sizes, offsets.holds)
     assert hash(back) == hash(offsets)
     # Spark writes what it was given with keys as they are, and compares the text.
-    assert json.dumps(back.to_value()) == json.dumps(offsets.to_value()) == offsets.to_json()
+    assert json.dumps(back.to_value()) == text == json.dumps(offsets.to_value(), sort_keys=True)
 
 
 @given(OFFSETS, OFFSETS)
@@ -81,12 +82,11 @@ def test_acks_do_not_go_beyond_what_is_held() -> None:
 
 def test_an_offset_is_compared_with_offsets_alone() -> None:
     assert Offsets() != {}
-    assert offsets_of(Offsets({"t": (1, 2, 3)}).to_json()).places == {"t": (1, 2, 3)}
+    assert offsets_of(json.dumps(Offsets({"t": (1, 2, 3)}).to_value())).places == {"t": (1, 2, 3)}
 
 
-def test_places_are_read_and_shown() -> None:
+def test_places_are_read() -> None:
     assert parse_place("o", "7:4:2") == (7, 4, 2)
-    assert place_text(BEGINNING) == "the beginning"
     assert behind_entry(-1, -1) == BEGINNING
     assert entry_end((7, 4, 2)) == (7, 5)
     for text in ("", "7", "7:4:2:1", "a:b", "7:-1", "7:٣", "7:99999999999999999999"):

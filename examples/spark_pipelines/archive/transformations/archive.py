@@ -8,29 +8,24 @@ is a column; `magnetar pipeline archive` writes a directory for each.
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-DAY = "date_from_unix_date(cast(unix_millis(publish_time) div 86400000 as int)) as day"
+from magnetar.spark.pipelines.archive import TIME_COLUMNS
+from magnetar.spark.pipelines.project import Project
 
-
-def session() -> SparkSession:
-    found = SparkSession.active()
-    assert found is not None
-    return found
+spark = SparkSession.active()
+project = Project(spark, "topics", "subscription")
+options = project.target.options(
+    topics=project.text("topics"),
+    subscription=project.text("subscription"),
+    startingOffsets="earliest",
+)
 
 
 @dp.table
 def messages() -> DataFrame:
-    spark = session()
-    return (
-        spark.readStream.format("magnetar")
-        .option("serviceUrl", spark.conf.get("magnetar.serviceUrl"))
-        .option("topics", spark.conf.get("magnetar.topics"))
-        .option("subscription", spark.conf.get("magnetar.subscription"))
-        .option("startingOffsets", "earliest")
-        .load()
-        .selectExpr("*", DAY)
-    )
+    stream = spark.readStream.format("magnetar").options(**options).load()
+    return stream.selectExpr("*", TIME_COLUMNS["day"])
 
 
 @dp.materialized_view
 def messages_by_key() -> DataFrame:
-    return session().table("messages").groupBy("key").count()
+    return spark.table("messages").groupBy("key").count()

@@ -1,10 +1,13 @@
 """What the ack states of a subscription say: how far it is, its holes, its partly acked batches."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magnetar.spark.pipelines.subscription import Subscription
 from magnetar.spark.snapshot import state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["AckFigures"]
 
@@ -12,6 +15,12 @@ __all__ = ["AckFigures"]
 NAMED = 10
 # Entries that consumers gave back most often, of each topic partition.
 REDELIVERED = 20
+_PARTITIONS = (
+    "topic string, mark_delete string, last_acked string, last string, messages long, "
+    "entries long, holes long, acked_ranges long, partly_acked long"
+)
+_HOLES = "topic string, first string, last string, entries long"
+_BATCHES = "topic string, position string, size long, remaining long"
 
 
 class AckFigures:
@@ -23,8 +32,9 @@ class AckFigures:
         self.last_acked: dict[str, tuple[int, int]] = {}
         # How often an entry was given back, by topic and position.
         self.redelivered: dict[tuple[str, str], int] = {}
-        self._holes: list[dict[str, Any]] = []
-        self._batches: list[dict[str, Any]] = []
+        self.holes: list[dict[str, Any]] = []
+        # Batches that are acked in part.
+        self.batches: list[dict[str, Any]] = []
         for topic in topics:
             self._add(subscription, topic)
 
@@ -48,8 +58,8 @@ class AckFigures:
         )
         if holes or batches:
             self.last_acked[topic] = _position(state["lastAckedPosition"])
-        self._holes += [{"topic": topic, **hole} for hole in holes]
-        self._batches += [
+        self.holes += [{"topic": topic, **hole} for hole in holes]
+        self.batches += [
             {
                 "topic": topic,
                 "position": batch["position"],
@@ -62,14 +72,22 @@ class AckFigures:
         for entry in subscription.rest.get(path).get("redelivered", []):
             self.redelivered[topic, entry["position"]] = entry["count"]
 
+    def frames(self, spark: "SparkSession") -> "dict[str, DataFrame]":
+        """All of it as tables."""
+        return {
+            "partitions": spark.createDataFrame(self.partitions, _PARTITIONS),
+            "holes": spark.createDataFrame(self.holes, _HOLES),
+            "batches": spark.createDataFrame(self.batches, _BATCHES),
+        }
+
     def facts(self) -> dict[str, Any]:
-        largest = sorted(self._holes, key=lambda hole: -hole["entries"])
-        fullest = sorted(self._batches, key=lambda batch: -batch["remaining"])
+        largest = sorted(self.holes, key=lambda hole: -hole["entries"])
+        fullest = sorted(self.batches, key=lambda batch: -batch["remaining"])
         return {
             "partitions": self.partitions,
-            "hole_count": len(self._holes),
+            "hole_count": len(self.holes),
             "holes": largest[:NAMED],
-            "batch_count": len(self._batches),
+            "batch_count": len(self.batches),
             "batches": fullest[:NAMED],
         }
 

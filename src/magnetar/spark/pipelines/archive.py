@@ -20,7 +20,7 @@ import json
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from magnetar.errors import SettingsError, TopicNotFound
 from magnetar.spark.acks import ack_offsets
@@ -37,11 +37,16 @@ from magnetar.spark.rest import Rest, topic_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Archive", "ArchiveOptions", "archive"]
+__all__ = ["TIME_COLUMNS", "ArchiveOptions", "archive"]
 
 # What a micro-batch has at most: so much is done again after a kill.
 ROWS_MAX = 1_000_000
 _SETTINGS = "archive.json"
+# Not by functions of the calendar, which go by the time zone of the session.
+TIME_COLUMNS = {
+    "day": "date_from_unix_date(cast(unix_millis(publish_time) div 86400000 as int)) as day",
+    "hour": "cast(unix_millis(publish_time) div 3600000 % 24 as int) as hour",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +58,29 @@ class ArchiveOptions:
     to: str
     topics: tuple[str, ...] = ()
     pattern: str = ""
-    format: Literal["parquet", "delta"] = "parquet"
+    format: str = "parquet"
     checkpoint: str = ""
-    partition_by: Literal["day", "hour"] = "day"
+    partition_by: str = "day"
     columns: tuple[str, ...] = ()
     continuous: bool = False
     trigger: str = "10 seconds"
     rows_max: int = ROWS_MAX
     # Further options of the connector, such as valueSchema.
     read: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.subscription:
+            raise SettingsError("--subscription", "missing: whose backlog goes to the archive?")
+        if bool(self.topics) == bool(self.pattern):
+            raise SettingsError("--topic", "give --topic or --pattern")
+        if self.rows_max < 0:
+            raise SettingsError("--max-rows", "is a number of rows, or 0 for no limit")
+        for name, value, choices in (
+            ("--format", self.format, ("parquet", "delta")),
+            ("--partition-by", self.partition_by, ("day", "hour")),
+        ):
+            if value not in choices:
+                raise SettingsError(name, f"{value!r} is not one of {', '.join(choices)}")
 
     @property
     def checkpoint_path(self) -> str:
@@ -94,27 +113,22 @@ def archive(
     report: Report | None = None,
 ) -> dict[str, object]:
     """Archives what there is, or until `stop` is set. Returns the facts of the run."""
-    run = Archive(spark, options)
-    begin = time.monotonic()
     if progress is None:
         with Progress("archive") as own:
-            followed = run.follow(own, stop)
-    else:
-        followed = run.follow(progress, stop)
+            return archive(spark, options, progress=own, stop=stop, report=report)
+    run = _Archive(spark, options)
+    begin = time.monotonic()
+    followed = run.follow(progress, stop)
     facts = run.facts(followed, time.monotonic() - begin)
     if report is not None:
         run.describe(report, followed, facts)
     return facts
 
 
-class Archive:
+class _Archive:
     """One run; what is wrong is said before anything is touched."""
 
     def __init__(self, spark: "SparkSession", options: ArchiveOptions) -> None:
-        if not options.subscription:
-            raise SettingsError("--subscription", "missing: whose backlog goes to the archive?")
-        if options.rows_max < 0:
-            raise SettingsError("--max-rows", "is a number of rows, or 0 for no limit")
         self._spark = spark
         self._options = options
         self._given = options.read_options(spark.sparkContext.defaultParallelism)
@@ -182,12 +196,7 @@ class Archive:
             )
         wanted = columns if "publish_time" in columns else [*columns, "publish_time"]
         frame = reader.schema(StructType([full[name] for name in wanted])).load()
-        # Not by functions of the calendar, which go by the time zone of the session.
-        parts = {
-            "day": "date_from_unix_date(cast(unix_millis(publish_time) div 86400000 as int))",
-            "hour": "cast(unix_millis(publish_time) div 3600000 % 24 as int)",
-        }
-        chosen = [f"{parts[name]} as {name}" for name in self._options.partition_columns]
+        chosen = [TIME_COLUMNS[name] for name in self._options.partition_columns]
         return frame.selectExpr(*[f"`{name}`" for name in columns], *chosen)
 
     # ---- The run -------------------------------------------------------------

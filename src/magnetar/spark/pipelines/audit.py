@@ -22,13 +22,13 @@ from magnetar.spark.pipelines.ack_figures import AckFigures
 from magnetar.spark.pipelines.backlog import has_fields, preview, read_backlog, view
 from magnetar.spark.pipelines.figures import TOP, age_text, groups_of, iso, step_s, timeline
 from magnetar.spark.pipelines.progress import Progress
-from magnetar.spark.pipelines.subscription import Subscription
+from magnetar.spark.pipelines.subscription import IN_ORDER, Subscription
 from magnetar.spark.pipelines.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["AuditOptions", "audit"]
+__all__ = ["AuditOptions", "Audited", "audit", "flags_of", "suspects_of"]
 
 # Messages of each kind that are shown.
 SUSPECTS = 20
@@ -73,38 +73,54 @@ def audit(
     if progress is None:
         with Progress("audit") as own:
             return audit(spark, options, own)
-    subscription = Subscription(options.target.rest(), options.topic, options.subscription)
-    now = time.time()
-    stats = subscription.stats()
-    # Refuses what is not there before any job is started.
-    subscription.backlog()
-    acks = AckFigures(subscription, stats)
-    values = "topic" if has_fields(options.target, options.topic) else "bytes"
-    frame = read_backlog(spark, options.target, options.topic, options.subscription, values=values)
-    rows = _marked(view(frame), acks, now).select(
-        *_COLUMNS, *_KINDS, preview(frame.schema).alias("value")
-    )
-    rows.persist()
+    found = Audited(spark, options)
+    rows = found.messages.persist()
     try:
         with progress.tasks(spark, "reading the backlog"):
-            found = _Backlog(rows, acks, now).facts()
+            figures = _Backlog(rows, found.now).facts()
     finally:
         rows.unpersist()
     facts = {
-        "topic": subscription.topic,
-        "subscription": subscription.name,
-        "type": next(iter(stats.values()))["type"],
-        "at": iso(int(now)),
-        "decoded": values == "topic",
-        **found,
-        **acks.facts(),
-        "consumers": _consumers(stats),
+        "topic": found.subscription.topic,
+        "subscription": found.subscription.name,
+        "type": next(iter(found.stats.values()))["type"],
+        "at": iso(int(found.now)),
+        "decoded": found.decoded,
+        **figures,
+        **found.acks.facts(),
+        "consumers": _consumers(found.stats),
     }
     facts["findings"] = _findings(facts)
     return facts
 
 
-def _marked(rows: "DataFrame", acks: AckFigures, now: float) -> "DataFrame":
+class Audited:
+    """What there is to look at: the ack state of this moment, and the backlog, not read yet."""
+
+    def __init__(self, spark: "SparkSession", options: AuditOptions) -> None:
+        self.subscription = Subscription(options.target.rest(), options.topic, options.subscription)
+        self.now: float = time.time()
+        self.stats: dict[str, Any] = self.subscription.stats()
+        # Refuses what is not there before any job is started.
+        self.subscription.backlog()
+        self.acks = AckFigures(self.subscription, self.stats)
+        self.decoded: bool = has_fields(options.target, options.topic)
+        values = "topic" if self.decoded else "bytes"
+        frame = read_backlog(
+            spark, options.target, options.topic, options.subscription, values=values
+        )
+        rows = _marked(view(frame), self.acks, self.stats, self.now)
+        # Each message with what is wrong about it, and the groups that it is in.
+        self.messages: DataFrame = rows.select(
+            *_COLUMNS,
+            *_KINDS,
+            "redeliveries",
+            preview(frame.schema).alias("value"),
+            *_groups(self.now),
+        )
+
+
+def _marked(rows: "DataFrame", acks: AckFigures, stats: dict[str, Any], now: float) -> "DataFrame":
     """Each message with what is wrong about it, if anything is."""
     from pyspark.sql import functions as F
 
@@ -115,25 +131,72 @@ def _marked(rows: "DataFrame", acks: AckFigures, now: float) -> "DataFrame":
         )
         overtaken = overtaken | ((F.col("topic") == topic) & before)
     place = F.concat_ws(" ", "topic", F.concat_ws(":", "ledger_id", "entry_id"))
-    given_back = [f"{topic} {position}" for topic, position in acks.redelivered]
-    delayed = F.coalesce(F.unix_millis("deliver_at") > int(now * 1000), F.lit(False))
+    times = [
+        F.lit(one)
+        for (topic, position), count in acks.redelivered.items()
+        for one in (f"{topic} {position}", count)
+    ]
+    redeliveries = F.coalesce(F.create_map(*times)[place], F.lit(0)) if times else F.lit(0)
+    # Consumers that get messages in order get them at once.
+    in_order = [topic for topic, one in stats.items() if one["type"] in IN_ORDER]
+    due = F.coalesce(F.unix_millis("deliver_at") <= int(now * 1000), F.lit(True))
+    delayed = ~due & ~F.col("topic").isin(in_order)
     return rows.withColumns(
         {
             # What is not due yet is not late.
             "overtaken": overtaken & ~delayed,
-            "redelivered": place.isin(given_back) if given_back else F.lit(False),
+            "redeliveries": redeliveries,
+            "redelivered": redeliveries > 0,
             "undecodable": F.col("bad_record").isNotNull(),
             "delayed": delayed,
         }
     )
 
 
+def _groups(now: float) -> "list[Column]":
+    """How old a message is, its key if it is overtaken, and what is wrong with its value."""
+    from pyspark.sql import functions as F
+
+    seconds = F.lit(int(now)) - F.unix_seconds("publish_time")
+    age = F.when(seconds <= AGES[0][0], AGES[0][1])
+    for most, name in AGES[1:]:
+        age = age.when(seconds <= most, name)
+    return [
+        age.otherwise(OLDER).alias("age"),
+        F.when(F.col("overtaken"), F.col("key")).alias("stuck"),
+        F.regexp_replace("bad_record", r"\d+", "#").alias("problem"),
+    ]
+
+
+def suspects_of(messages: "DataFrame") -> "DataFrame":
+    """The first messages of each kind: the oldest, or those that are due first.
+
+    By projections and filters alone: through others Spark would not know, in a project, that the
+    flow of `messages` must be done before.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    kinds = F.array_compact(F.array(*(F.when(F.col(kind), F.lit(kind)) for kind in _KINDS)))
+    each = messages.select("*", F.explode(kinds).alias("kind"))
+    first = F.when(F.col("kind") == "delayed", F.col("deliver_at")).otherwise(F.col("publish_time"))
+    order = Window.partitionBy("kind").orderBy(first, "topic", "ledger_id", "entry_id")
+    ranked = each.select("*", F.row_number().over(order).alias("rank"))
+    return ranked.where(f"rank <= {SUSPECTS}")
+
+
+def flags_of() -> "dict[str, Column]":
+    """What is counted of each group besides its messages."""
+    from pyspark.sql import functions as F
+
+    return {kind: F.col(kind) for kind in ("overtaken", "undecodable")}
+
+
 class _Backlog:
     """The figures of the messages themselves, in three jobs."""
 
-    def __init__(self, rows: "DataFrame", acks: AckFigures, now: float) -> None:
+    def __init__(self, rows: "DataFrame", now: float) -> None:
         self._rows = rows
-        self._acks = acks
         self._now = now
 
     def facts(self) -> dict[str, Any]:
@@ -177,15 +240,12 @@ class _Backlog:
     def _groups(self, step: int, due_step: int) -> dict[str, Any]:
         from pyspark.sql import functions as F
 
-        columns = {
-            "age": self._age(),
+        bars = {
             "bar": F.expr(f"unix_seconds(publish_time) div {step}"),
-            "problem": F.regexp_replace("bad_record", r"\d+", "#"),
-            "stuck": F.when(F.col("overtaken"), F.col("key")),
             "due": F.when(F.col("delayed"), F.expr(f"unix_seconds(deliver_at) div {due_step}")),
         }
-        flags = {kind: F.col(kind) for kind in ("overtaken", "undecodable")}
-        found = groups_of(self._rows.withColumns(columns), ["key", "producer", *columns], flags)
+        columns = ["key", "producer", "age", "problem", "stuck", *bars]
+        found = groups_of(self._rows.withColumns(bars), columns, flags_of())
         rows = {name: [r for r in g.rows if r[name] is not None] for name, g in found.items()}
         ages = {row["age"]: row["messages"] for row in rows["age"]}
         names = [*(name for _, name in AGES), OLDER]
@@ -203,30 +263,9 @@ class _Backlog:
             "due": timeline(rows["due"], "due", due_step),
         }
 
-    def _age(self) -> "Column":
-        from pyspark.sql import functions as F
-
-        age = F.lit(int(self._now)) - F.unix_seconds("publish_time")
-        named = F.when(age <= AGES[0][0], AGES[0][1])
-        for seconds, name in AGES[1:]:
-            named = named.when(age <= seconds, name)
-        return named.otherwise(OLDER)
-
     def _suspects(self) -> dict[str, list[dict[str, Any]]]:
-        """The first messages of each kind: the oldest, or those that are due first."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        kinds = F.array_compact(F.array(*(F.when(F.col(kind), F.lit(kind)) for kind in _KINDS)))
-        each = self._rows.where(F.size(kinds) > 0).withColumn("kind", F.explode(kinds))
-        first = F.when(F.col("kind") == "delayed", F.col("deliver_at")).otherwise(
-            F.col("publish_time")
-        )
-        order = Window.partitionBy("kind").orderBy(first, "topic", "ledger_id", "entry_id")
-        picked = each.withColumn("rank", F.row_number().over(order)).where(f"rank <= {SUSPECTS}")
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS}
-        for row in picked.orderBy("kind", "rank").collect():
-            entry = f"{row['ledger_id']}:{row['entry_id']}"
+        for row in suspects_of(self._rows).orderBy("kind", "rank").collect():
             found[row["kind"]].append(
                 {
                     "position": row["position"],
@@ -236,7 +275,7 @@ class _Backlog:
                     "due": iso(row["deliver_at"]),
                     "key": row["key"],
                     "producer": row["producer"],
-                    "redeliveries": self._acks.redelivered.get((row["topic"], entry), 0),
+                    "redeliveries": row["redeliveries"],
                     "problem": row["bad_record"],
                     "value": row["value"],
                 }

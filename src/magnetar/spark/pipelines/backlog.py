@@ -67,11 +67,17 @@ def read_backlog(
         topic=topic,
         valueSchema=values,
         badRecords="column",
-        minPartitions=spark.sparkContext.defaultParallelism,
+        minPartitions=_parallelism(spark),
         mode=None if whole_topic else "backlog",
         subscription=None if whole_topic else subscription,
     )
     return spark.read.format("magnetar").options(**options).load()
+
+
+def _parallelism(spark: "SparkSession") -> int | None:
+    """How many tasks run at once; None if Spark is elsewhere and does not say (Connect)."""
+    context = getattr(spark, "sparkContext", None)
+    return None if context is None else int(context.defaultParallelism)
 
 
 def view(frame: "DataFrame") -> "DataFrame":

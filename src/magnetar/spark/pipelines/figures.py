@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = [
+    "ORDER",
+    "TOP",
     "Groups",
     "Totals",
     "age_text",
     "bar_names",
+    "figures",
     "groups_of",
     "iso",
     "plot_times",
+    "sample_rows",
     "step_s",
     "timeline",
     "totals_of",
 ]
 
+# Oldest first; no two messages are equal.
+ORDER = ("publish_time", "topic", "ledger_id", "entry_id", "batch_index")
+# Messages that are shown of many.
+SAMPLE = 20
 # Rows of a table that is ordered by count.
 TOP = 20
 # Bars of a timeline, at most.
@@ -73,6 +81,18 @@ def totals_of(
     return Totals(row[0], row[1], row[2], dict(zip(names, row[3:], strict=True)))
 
 
+def figures(flags: "Mapping[str, Column] | None" = None) -> "list[Column]":
+    """What is told of a group: how many messages, from when to when, how many with a flag."""
+    from pyspark.sql import functions as F
+
+    return [
+        F.count("*").alias("messages"),
+        F.min("publish_time").alias("oldest"),
+        F.max("publish_time").alias("newest"),
+        *(F.count_if(flag).alias(name) for name, flag in (flags or {}).items()),
+    ]
+
+
 def groups_of(
     frame: "DataFrame", columns: Sequence[str], flags: "Mapping[str, Column] | None" = None
 ) -> dict[str, Groups]:
@@ -81,17 +101,9 @@ def groups_of(
     from pyspark.sql import functions as F
 
     names = ["messages", "oldest", "newest", *(flags or {})]
-    which = F.grouping_id().alias("which")
-    sums = [F.count_if(flag).alias(name) for name, flag in (flags or {}).items()]
     groups = frame.groupingSets(
         [[F.col(name)] for name in columns], *[F.col(name) for name in columns]
-    ).agg(
-        which,
-        F.count("*").alias("messages"),
-        F.min("publish_time").alias("oldest"),
-        F.max("publish_time").alias("newest"),
-        *sums,
-    )
+    ).agg(F.grouping_id().alias("which"), *figures(flags))
     kind = Window.partitionBy("which")
     ranked = groups.withColumns(
         {
@@ -109,6 +121,21 @@ def groups_of(
             {column: row[column], **{name: _plain(row[name]) for name in names}}
         )
     return found
+
+
+def sample_rows(frame: "DataFrame", limit: int = SAMPLE) -> list[dict[str, Any]]:
+    """The oldest messages of a frame, each as a row for people."""
+    return [
+        {
+            "position": row["position"],
+            "topic": row["topic"],
+            "published": iso(row["publish_time"]),
+            "key": row["key"],
+            "producer": row["producer"],
+            "value": row["value"] if row["bad_record"] is None else f"({row['bad_record']})",
+        }
+        for row in frame.orderBy(*ORDER).limit(limit).collect()
+    ]
 
 
 def timeline(rows: Sequence[Mapping[str, Any]], column: str, step: int) -> list[dict[str, Any]]:

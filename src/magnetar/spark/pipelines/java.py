@@ -16,7 +16,7 @@ _HOMES = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
 
 
 def find_java() -> Path:
-    """The home of a Java that is new enough. Raises SettingsError."""
+    """The home of a Java that is new enough, the oldest of several. Raises SettingsError."""
     found: list[str] = []
     for home in _candidates():
         version = _version_of(home)
@@ -39,9 +39,10 @@ def _candidates() -> Iterator[Path]:
     java = shutil.which("java")
     if java is not None:
         yield Path(java).resolve().parent.parent
-    homes = [home for place in _HOMES if place.is_dir() for home in sorted(place.iterdir())]
-    yield from homes
-    yield from (home / "Contents" / "Home" for home in homes)
+    homes = [home for place in _HOMES if place.is_dir() for home in place.iterdir()]
+    homes += [home / "Contents" / "Home" for home in homes]
+    there = sorted(home for home in homes if (home / "bin" / "java").exists())
+    yield from sorted(there, key=_version_of)
 
 
 def _version_of(home: Path) -> int:

@@ -4,6 +4,10 @@ A letter's number in the plan is its sequence id, and the names of the producers
 plan and the lane. So whoever sends a lane again, the broker says what it has of it already, and
 deduplication refuses what an earlier run may still have on its way.
 
+That holds only if the broker has all letters below the last one, so none overtakes another: a
+producer sends one entry at a time, and the next when the broker keeps it. A letter that the topic
+refuses ends the lane; those behind it were not sent.
+
 The rows that are given back name the letters that are with their topics now, those of an earlier
 run included: they may be acknowledged.
 """
@@ -35,7 +39,9 @@ SENT = "topic string, message_id binary, fresh boolean"
 # The producer of a run that was killed is there until the broker has noticed.
 BUSY_S = 60.0
 BUSY_POLL_S = 0.5
-PENDING_MAX = 5000
+# What an entry holds; a letter that is larger is an entry of its own.
+ENTRY_LETTERS = 1000
+ENTRY_BYTES = 128 * 1024
 
 
 class Lanes:
@@ -69,11 +75,39 @@ class _Registered(Schema):
 
 
 class _Open:
-    """A producer, and what the broker had of it when it was opened."""
+    """A producer, what the broker had of it when it was opened, and its next entry."""
 
     def __init__(self, producer: EngineProducer) -> None:
-        self.producer = producer
+        self._producer = producer
         self.last: int = producer.last_sequence_id
+        self._letters: list[Outgoing] = []
+        self._size = 0
+        self._error: Exception | None = None
+
+    async def add(self, value: bytes, **fields: Any) -> None:
+        """Adds a letter to the entry; what it has no room for goes first."""
+        texts = [fields["partition_key"] or "", *fields["properties"].items()]
+        size = len(value) + sum(len(text) for pair in texts for text in pair)
+        if len(self._letters) == ENTRY_LETTERS or self._size + size > ENTRY_BYTES:
+            await self.flush()
+        self._letters.append(Outgoing(value, self._settled, **fields))
+        self._size += size
+
+    async def flush(self) -> None:
+        """Sends the entry; returns when the broker keeps it, and raises if it does not."""
+        letters, self._letters, self._size = self._letters, [], 0
+        for letter in letters:
+            self._producer.send(letter)
+        await self._producer.flush()
+        if self._error is not None:
+            raise self._error
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+    def _settled(self, error: Exception | None, id: MessageId | None) -> None:
+        if error is not None and self._error is None:
+            self._error = error
 
 
 class _Sender:
@@ -82,7 +116,6 @@ class _Sender:
         self._lanes = lanes
         self._open: dict[tuple[str, str], _Open] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}
-        self._error: Exception | None = None
         # When the first letter of this task went, and how many did.
         self._began = 0.0
         self._sent = 0
@@ -94,12 +127,13 @@ class _Sender:
             for batch in batches:
                 for row in batch.to_pylist():
                     done.append((row["topic"], row["message_id"], await self._send(row)))
-            await asyncio.gather(*(one.producer.flush() for one in self._open.values()))
+            await self._flush()
         finally:
-            await asyncio.gather(*(one.producer.close() for one in self._open.values()))
-        if self._error is not None:
-            raise self._error
+            await asyncio.gather(*(one.close() for one in self._open.values()))
         return done
+
+    async def _flush(self) -> None:
+        await asyncio.gather(*(one.flush() for one in self._open.values()))
 
     async def _send(self, row: dict[str, Any]) -> bool:
         """Sends a letter, if the broker lacks it; says whether it did."""
@@ -110,26 +144,17 @@ class _Sender:
         producer = await self._producer(target, row, large)
         if number <= producer.last:
             return False
-        if self._error is not None:
-            raise self._error
         await self._keep_pace()
-        await producer.producer.send_when_room(
-            Outgoing(
-                value or b"",
-                self._settled,
-                properties=restored(json.loads(row["properties"])),
-                partition_key=key,
-                ordering_key=row["ordering_key"],
-                event_timestamp=row["event_ms"] or 0,
-                sequence_id=number,
-                null_value=value is None,
-            )
+        await producer.add(
+            value or b"",
+            properties=restored(json.loads(row["properties"])),
+            partition_key=key,
+            ordering_key=row["ordering_key"],
+            event_timestamp=row["event_ms"] or 0,
+            sequence_id=number,
+            null_value=value is None,
         )
         return True
-
-    def _settled(self, error: Exception | None, id: MessageId | None) -> None:
-        if error is not None and self._error is None:
-            self._error = error
 
     async def _keep_pace(self) -> None:
         loop = asyncio.get_running_loop()
@@ -138,7 +163,8 @@ class _Sender:
         if self._lanes.rate:
             due = self._began + self._sent / self._lanes.rate
             if due > loop.time():
-                await asyncio.sleep(due - loop.time())
+                await self._flush()
+                await asyncio.sleep(max(due - loop.time(), 0))
         self._sent += 1
 
     async def _producer(self, target: str, row: dict[str, Any], large: bool) -> _Open:
@@ -169,8 +195,9 @@ class _Sender:
         options = ProducerOptions(
             producer_name=name,
             batching_enabled=not large,
+            batching_max_messages=ENTRY_LETTERS,
+            batching_max_allowed_size_in_bytes=ENTRY_BYTES,
             chunking_enabled=large,
-            max_pending_messages=PENDING_MAX,
         )
         give_up = asyncio.get_running_loop().time() + BUSY_S
         while True:

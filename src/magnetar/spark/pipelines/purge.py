@@ -23,11 +23,12 @@ from magnetar.spark.pipelines.backlog import (
     view,
 )
 from magnetar.spark.pipelines.figures import (
+    ORDER,
     TOP,
     Totals,
     groups_of,
-    iso,
     plot_times,
+    sample_rows,
     timeline,
     totals_of,
 )
@@ -39,10 +40,7 @@ from magnetar.spark.pipelines.target import Target
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PurgeOptions", "purge", "purge_report", "sample_rows"]
-
-SAMPLE = 20
-_ORDER = ("publish_time", "topic", "ledger_id", "entry_id", "batch_index")
+__all__ = ["PurgeOptions", "candidates", "purge", "purge_report"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,10 @@ class PurgeOptions:
         if self.limit < 0:
             raise SettingsError("limit", f"{self.limit} is less than 0")
 
+    def skip_options(self) -> dict[str, str]:
+        """Of a write of what is chosen."""
+        return self.target.options(operation="skip", subscription=self.subscription)
+
 
 def purge(
     spark: "SparkSession", options: PurgeOptions, progress: Progress | None = None
@@ -74,7 +76,7 @@ def purge(
     if progress is None:
         with Progress("purge") as own:
             return purge(spark, options, own)
-    poison = _find(spark, options).persist()
+    poison = candidates(spark, options).persist()
     try:
         with progress.tasks(spark, "reading the backlog"), predicate_errors(options.where):
             totals = totals_of(poison)
@@ -100,21 +102,21 @@ def purge(
         poison.unpersist()
 
 
-def _find(spark: "SparkSession", options: PurgeOptions) -> "DataFrame":
+def candidates(spark: "SparkSession", options: PurgeOptions) -> "DataFrame":
+    """The messages that the predicate chooses, not looked for yet."""
     target = options.target
     values = "topic" if has_fields(target, options.topic) else "string"
     frame = read_backlog(spark, target, options.topic, options.subscription, values=values)
     found = chosen(view(frame), options.where)
     if options.limit:
-        found = found.orderBy(*_ORDER).limit(options.limit)
-    columns = [*_ORDER, "message_id", "position", "key", "producer", "bad_record"]
+        found = found.orderBy(*ORDER).limit(options.limit)
+    columns = [*ORDER, "message_id", "position", "key", "producer", "bad_record"]
     return found.select(*columns, preview(frame.schema).alias("value"))
 
 
 def _skip(poison: "DataFrame", options: PurgeOptions) -> None:
-    given = options.target.options(operation="skip", subscription=options.subscription)
     ids = poison.select("topic", "message_id")
-    ids.write.format("magnetar").options(**given).mode("append").save()
+    ids.write.format("magnetar").options(**options.skip_options()).mode("append").save()
 
 
 def _shown(poison: "DataFrame", totals: Totals) -> dict[str, Any]:
@@ -130,21 +132,6 @@ def _shown(poison: "DataFrame", totals: Totals) -> dict[str, Any]:
         "published": timeline(rows.get("bar", []), "bar", step),
         "sample": sample_rows(poison) if totals.messages else [],
     }
-
-
-def sample_rows(frame: "DataFrame", limit: int = SAMPLE) -> list[dict[str, Any]]:
-    """The oldest messages of a frame, each as a row for people."""
-    return [
-        {
-            "position": row["position"],
-            "topic": row["topic"],
-            "published": iso(row["publish_time"]),
-            "key": row["key"],
-            "producer": row["producer"],
-            "value": row["value"] if row["bad_record"] is None else f"({row['bad_record']})",
-        }
-        for row in frame.orderBy(*_ORDER).limit(limit).collect()
-    ]
 
 
 def purge_report(facts: dict[str, Any]) -> Report:

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client.dead_letter import REAL_SUBSCRIPTION, REAL_TOPIC
+from magnetar.client.dead_letter import REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError, SettingsError, TopicNotFound
 from magnetar.model import TopicName
+from magnetar.spark.pipelines.ack_figures import AckFigures
 from magnetar.spark.pipelines.backlog import (
     chosen,
     has_fields,
@@ -35,19 +36,19 @@ from magnetar.spark.pipelines.backlog import (
     view,
 )
 from magnetar.spark.pipelines.figures import (
+    ORDER,
     TOP,
     Totals,
     groups_of,
-    plot_times,
+    sample_rows,
     timeline,
     totals_of,
 )
 from magnetar.spark.pipelines.lane import SENT, Lanes
-from magnetar.spark.pipelines.letters import key_text, lane_of, origin_of
+from magnetar.spark.pipelines.letter_rows import ADDRESSED, addressed, letters_of
+from magnetar.spark.pipelines.letters import origin_of
 from magnetar.spark.pipelines.progress import Progress
-from magnetar.spark.pipelines.purge import sample_rows
 from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
-from magnetar.spark.pipelines.report import Report
 from magnetar.spark.pipelines.subscription import Subscription, partitions_of, subscriptions_of
 from magnetar.spark.pipelines.target import Target
 from magnetar.spark.rest import subscription_path, topic_path
@@ -55,7 +56,7 @@ from magnetar.spark.rest import subscription_path, topic_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RedriveOptions", "redrive", "redrive_report"]
+__all__ = ["RedriveOptions", "rate_of", "read_letters", "redrive", "stream_options"]
 
 # The subscription that is made for a dead letter topic that has none.
 OWN_SUBSCRIPTION = "redrive"
@@ -63,7 +64,22 @@ OWN_SUBSCRIPTION = "redrive"
 STEP_LETTERS = 20_000
 STEP_S = 5.0
 LANES_MAX = 4
-_ORDER = ("publish_time", "topic", "ledger_id", "entry_id", "batch_index")
+_COLUMNS = (
+    *ORDER,
+    "message_id",
+    "position",
+    "producer",
+    "key",
+    "raw",
+    "raw_key",
+    "ordering_key",
+    "event_time",
+    "schema_version",
+    "properties",
+    "bad_record",
+    "real_topic",
+    "real_subscription",
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,41 @@ def redrive(
         with Progress("redrive") as own:
             return redrive(spark, options, own)
     return _Redrive(spark, options, progress).run()
+
+
+def read_letters(spark: "SparkSession", options: RedriveOptions) -> "DataFrame":
+    """The letters that a subscription has not acked, not read yet; all, if it is not there."""
+    there = subscriptions_of(options.target.rest(), options.topic)
+    return read_backlog(
+        spark,
+        options.target,
+        options.topic,
+        options.subscription,
+        whole_topic=options.subscription not in there,
+    )
+
+
+def stream_options(options: RedriveOptions) -> dict[str, str]:
+    """Of a stream of letters that is acked behind, a step at a time.
+
+    Raises SettingsError if single letters are acked already: a stream would send them again.
+    """
+    rest = options.target.rest()
+    if options.subscription in subscriptions_of(rest, options.topic):
+        subscription = Subscription(rest, options.topic, options.subscription)
+        if AckFigures(subscription, subscription.stats()).holes:
+            raise SettingsError(
+                "subscription",
+                f"{options.subscription} has acked single letters of {options.topic}, which a "
+                "stream would send again: give it another, or use `magnetar pipeline redrive`",
+            )
+    return options.target.options(
+        topic=options.topic,
+        subscription=options.subscription,
+        startingOffsets="earliest",
+        badRecords="column",
+        maxRowsPerTrigger=_step_letters(options.rate),
+    )
 
 
 class _Redrive:
@@ -189,7 +240,7 @@ class _Redrive:
             self._there.append(self._name)
 
     def _letters(self) -> "DataFrame":
-        """The letters that are chosen: as they are to go back, and as people look at them."""
+        """The letters that are chosen."""
         from pyspark.sql import functions as F
 
         options = self._options
@@ -201,33 +252,15 @@ class _Redrive:
             self._name,
             whole_topic=not self._exists(),
         )
-        frame = load().withColumns({"raw": F.col("value"), "raw_key": F.col("key")})
-        text = F.try_validate_utf8(F.col("value").cast("string"))
-        rows = view(frame).withColumn("value", text)
+        rows = letters_of(load())
         if options.where.strip() and has_fields(options.target, self._topic):
             picked = chosen(view(load(values="topic")), options.where)
             rows = rows.join(picked.select("topic", "message_id"), ["topic", "message_id"], "semi")
         else:
             rows = chosen(rows, options.where)
-        real = F.col("properties")[REAL_TOPIC]
-        return rows.select(
-            *_ORDER,
-            "message_id",
-            "position",
-            "producer",
-            "key",
-            "raw",
-            "raw_key",
-            "ordering_key",
-            "event_time",
-            "schema_version",
-            "properties",
-            "bad_record",
-            preview(rows.schema).alias("value"),
-            real.alias("real_topic"),
-            (F.lit(self._to) if self._to else real).alias("target"),
-            F.col("properties")[REAL_SUBSCRIPTION].alias("real_subscription"),
-        )
+        target = F.lit(self._to) if self._to else F.col("real_topic")
+        value = preview(rows.schema).alias("value")
+        return rows.select(*_COLUMNS, target.alias("target"), value)
 
     def _shown(self, letters: "DataFrame", totals: Totals) -> dict[str, Any]:
         step = totals.step_s
@@ -297,7 +330,7 @@ class _Redrive:
             shown=shown,
         )
         rows = letters.where("bad_record is null").select(
-            (F.row_number().over(Window.orderBy(*_ORDER)) - 1).alias("number"),
+            (F.row_number().over(Window.orderBy(*ORDER)) - 1).alias("number"),
             "topic",
             "message_id",
             F.col("raw").alias("value"),
@@ -343,13 +376,13 @@ class _Redrive:
         lanes = Lanes(self._options.target.options(), plan.run, plan.targets, rate)
 
         def address(batches: Iterator[Any]) -> Iterator[Any]:
-            return _addressed(batches, count, to)
+            return addressed(batches, count, to)
 
         def send(batches: Iterator[Any]) -> Iterator[Any]:
             return lanes.send(batches)
 
         ordered = (
-            letters.mapInArrow(address, _ADDRESSED)
+            letters.mapInArrow(address, ADDRESSED)
             .repartition(count, "lane")
             .sortWithinPartitions("lane", "number")
         )
@@ -368,35 +401,6 @@ class _Redrive:
             self._rest.post(path, {"type": "byteArray", "messageIds": ids})
 
 
-_ADDRESSED = (
-    "number long, lane int, topic string, message_id binary, value binary, key binary, "
-    "ordering_key binary, event_ms long, schema_version long, properties string, target string, "
-    "came_from int"
-)
-
-
-def _addressed(batches: Iterator[Any], lanes: int, to: str) -> Iterator[Any]:
-    """Letters with their lanes, the topics that they go to and the partitions that they had."""
-    import pyarrow as pa
-
-    for batch in batches:
-        origins = [
-            ("", -1) if real is None else origin_of(real)
-            for real in batch.column("real_topic").to_pylist()
-        ]
-        keys = [key_text(key) for key in batch.column("key").to_pylist()]
-        pairs = zip(batch.column("number").to_pylist(), keys, strict=True)
-        found = {
-            **{name: batch.column(name) for name in batch.schema.names if name != "real_topic"},
-            "number": batch.column("number").cast(pa.int64()),
-            "lane": pa.array([lane_of(number, key, lanes) for number, key in pairs], pa.int32()),
-            "target": pa.array([to or topic for topic, _ in origins], pa.string()),
-            "came_from": pa.array([partition for _, partition in origins], pa.int32()),
-        }
-        names = [field.split()[0] for field in _ADDRESSED.split(", ")]
-        yield pa.RecordBatch.from_arrays([found[name] for name in names], names=names)
-
-
 def _by_topic(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Letters by the topic that they go to; those of its partitions are put together."""
     counts: dict[str | None, int] = {}
@@ -410,12 +414,36 @@ def _by_topic(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"target": topic, "messages": count} for topic, count in counts.items()]
 
 
+def _step_letters(rate: float) -> int:
+    """How many letters go between two acks."""
+    return max(1, min(STEP_LETTERS, int(rate * STEP_S))) if rate else STEP_LETTERS
+
+
 def _steps(first: int, count: int, rate: float) -> Iterator[tuple[int, int]]:
     """The letters between two acks: many, but not more than a rate does in a few seconds."""
-    size = max(1, min(STEP_LETTERS, int(rate * STEP_S))) if rate else STEP_LETTERS
+    size = _step_letters(rate)
     while first < count:
         yield first, min(first + size, count)
         first += size
+
+
+def rate_of(text: str) -> float:
+    """Letters a second, 0 for no limit. Raises SettingsError.
+
+    >>> rate_of("50/s"), rate_of("0.5"), rate_of("120/m"), rate_of("")
+    (50.0, 0.5, 2.0, 0.0)
+    """
+    number, slash, unit = text.strip().partition("/")
+    seconds = {"": 1, "s": 1, "m": 60, "h": 3600}.get(unit.strip())
+    if not text.strip():
+        return 0.0
+    try:
+        found = float(number)
+    except ValueError:
+        found = -1.0
+    if seconds is None or bool(slash) != bool(unit) or not 0 < found < 1e9:
+        raise SettingsError("rate", f"{text!r:.40} is none: write 50/s, or 10/m")
+    return found / seconds
 
 
 def _lanes(spark: "SparkSession") -> int:
@@ -439,47 +467,6 @@ def _default_checkpoint(target: Target, asked: dict[str, Any]) -> str:
     whose = f"{target.service_url} {asked['topic']} {asked['subscription']}"
     name = hashlib.sha256(whose.encode()).hexdigest()[:16]
     return str(Path(home) / "magnetar" / "redrive" / name)
-
-
-def redrive_report(facts: dict[str, Any]) -> Report:
-    """What went where, for people."""
-    report = Report(f"Redrive of {facts['topic']}")
-    if not facts["applied"]:
-        report.note("A dry run: no letter went anywhere. Run it with --apply.")
-    if facts["unfinished"]:
-        left = facts["unfinished"]
-        report.note(
-            f"An earlier redrive is not finished, {left['done']} of its {left['letters']} letters "
-            "are back: --apply finishes it first."
-        )
-    report.facts(
-        {
-            "subscription": facts["subscription"],
-            "where": facts["where"] or None,
-            "letters": facts["matched"],
-            "redriven": facts["redriven"],
-            "back by an earlier run": facts["were_back"],
-            "unreadable, left": facts["unreadable"],
-            "backlog before": facts["backlog_before"],
-            "backlog after": facts["backlog_after"],
-            "seconds": facts["seconds"],
-        }
-    )
-    if not facts["matched"]:
-        return report
-    targets = [[row["target"], row["messages"]] for row in facts["targets"]]
-    report.table("Where they go", ["topic", "letters"], targets)
-    plot_times(report, "When they died", facts["died"], "letters")
-    rows = [[row["real_subscription"], row["messages"]] for row in facts["subscriptions"]]
-    report.table("Whose they are", ["subscription", "letters"], rows)
-    rows = [[row["key"], row["messages"]] for row in facts["keys"]]
-    report.table("By key", ["key", "letters"], rows)
-    report.table(
-        f"The oldest {len(facts['sample'])}",
-        ["position", "died", "key", "value"],
-        [[row["position"], row["published"], row["key"], row["value"]] for row in facts["sample"]],
-    )
-    return report
 
 
 if __name__ == "__main__":

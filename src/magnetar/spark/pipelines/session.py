@@ -6,18 +6,22 @@
 | spark-submit             | a session by its settings; ended                                   |
 | nothing                  | a JVM here with `master`, all cores if none is named; ended        |
 
-Of a JVM here everything that it and its workers log goes to a file, so that a terminal shows
-progress alone; the file is kept, and named, if Spark itself fails. Acks are attached to the
-session: a micro-batch is acknowledged once Spark has committed it.
+Of a JVM here everything that it and its workers log goes to a file in the directory for temporary
+files, so that a terminal shows progress alone. The file is kept, and named, if Spark itself fails,
+and left if all is killed; whoever starts a Spark more than a day later removes it.
+
+Acks are attached to the session: a micro-batch is acknowledged once Spark has committed it.
 
 Errors that Spark raises leave the block as errors of ours.
 """
 
 import contextlib
+import fcntl
 import importlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +39,8 @@ __all__ = ["LOCAL", "session"]
 
 # All cores; a task is tried four times, as on a cluster, which plain `local[*]` does not.
 LOCAL = "local[*,4]"
+# How long a log is of use that nobody writes any more.
+LOG_KEPT_S = 86_400
 # What a session of ours is told unless `conf` says otherwise.
 _LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -101,7 +107,10 @@ def _log(name: str, *, wanted: bool) -> "Iterator[_Started]":
     if not wanted:
         yield _Started(None)
         return
+    _remove_old_logs()
     descriptor, path = tempfile.mkstemp(prefix=f"magnetar-{name}-", suffix=".log")
+    # Held by the JVM too, for as long as it lives.
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
     sys.stderr.flush()
     ours = os.dup(2)
     os.dup2(descriptor, 2)
@@ -119,6 +128,16 @@ def _log(name: str, *, wanted: bool) -> "Iterator[_Started]":
         Path(path).unlink(missing_ok=True)
     finally:
         started()
+
+
+def _remove_old_logs() -> None:
+    """Those that a Spark left which was killed, or failed, and is not there any more."""
+    for path in Path(tempfile.gettempdir()).glob("magnetar-*-*.log"):
+        # Somebody else's stays, and so does one that is in use.
+        with contextlib.suppress(OSError), path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - path.stat().st_mtime > LOG_KEPT_S:
+                path.unlink()
 
 
 class _Started:

@@ -12,10 +12,10 @@ from magnetar.errors import (
 from magnetar.model import TopicName
 from magnetar.spark.rest import Rest, subscription_path, topic_path
 
-__all__ = ["Subscription", "partitions_of", "subscriptions_of"]
+__all__ = ["IN_ORDER", "Subscription", "partitions_of", "subscriptions_of"]
 
-# Of these, messages cannot be skipped one by one.
-_IN_ORDER = ("Exclusive", "Failover")
+# Of these, messages cannot be skipped one by one, and none is delayed.
+IN_ORDER = ("Exclusive", "Failover")
 
 
 class Subscription:
@@ -57,7 +57,7 @@ class Subscription:
     def require_skips(self) -> None:
         """Raises NotAllowedError if single messages of it cannot be skipped."""
         for partition, one in self.stats().items():
-            if one["type"] in _IN_ORDER:
+            if one["type"] in IN_ORDER:
                 raise NotAllowedError(
                     f"{self.name} of {partition} is {one['type']}: single messages are skipped on "
                     "Shared and Key_Shared ones only, which it is once such a consumer subscribes"

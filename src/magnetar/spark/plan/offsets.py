@@ -19,9 +19,9 @@ from typing import Final, TypeAlias, final
 from magnetar.errors import UsageError
 from magnetar.spark.plan.place import BEGINNING, Place
 
-__all__ = ["VERSION", "Offsets", "Range", "offsets_of"]
+__all__ = ["Offsets", "Range", "offsets_of"]
 
-VERSION: Final = 1
+_VERSION: Final = 1
 # Topic partition, start, end.
 Range: TypeAlias = tuple[str, Place, Place]
 
@@ -63,10 +63,7 @@ class Offsets:
             if topic in self.holds:
                 value["h"] = list(self.holds[topic][:2])
             topics[topic] = dict(sorted(value.items()))
-        return {"topics": topics, "v": VERSION}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_value(), sort_keys=True)
+        return {"topics": topics, "v": _VERSION}
 
     def ranges_to(self, end: "Offsets") -> list[Range]:
         """What is between this and a later one, without the ranges that are empty."""
@@ -87,8 +84,8 @@ def offsets_of(value: object) -> Offsets:
             raise _bad(f"no JSON: {error}") from None
     if not isinstance(value, dict):
         raise _bad("no JSON object")
-    if value.get("v") != VERSION:
-        raise _bad(f"version {value.get('v')!r}, this connector reads {VERSION}")
+    if value.get("v") != _VERSION:
+        raise _bad(f"version {value.get('v')!r}, this connector reads {_VERSION}")
     topics = value.get("topics")
     if not isinstance(topics, dict):
         raise _bad("`topics` is missing")

@@ -144,14 +144,10 @@ class _Given:
         raise SettingsError(name, f"{text!r:.40} is not one of {', '.join(choices)}")
 
     def flag(self, name: str, default: bool) -> bool:
-        default_text = "true" if default else "false"
-        return self.choice_of(name, default_text) == "true"
-
-    def choice_of(self, name: str, default: str) -> str:
-        text = self.text(name, default).lower()
+        text = self.text(name, "true" if default else "false").lower()
         if text not in ("true", "false"):
             raise SettingsError(name, f"{text!r:.40} is neither true nor false")
-        return text
+        return text == "true"
 
     def duration_ms(self, name: str, default: int) -> int:
         if not self.has(name):

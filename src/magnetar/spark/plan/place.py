@@ -18,7 +18,6 @@ __all__ = [
     "behind_entry",
     "entry_end",
     "parse_place",
-    "place_text",
 ]
 
 Place: TypeAlias = tuple[int, int, int]
@@ -47,18 +46,6 @@ def entry_end(end: Place) -> tuple[int, int]:
     ((7, 4), (7, 5))
     """
     return (end[0], end[1] + 1 if end[2] > 0 else end[1])
-
-
-def place_text(place: Place) -> str:
-    """As people write it.
-
-    >>> place_text((7, 4, 2)), place_text((7, 4, 0)), place_text(BEGINNING)
-    ('7:4:2', '7:4', 'the beginning')
-    """
-    if place == BEGINNING:
-        return "the beginning"
-    text = f"{place[0]}:{place[1]}"
-    return f"{text}:{place[2]}" if place[2] > 0 else text
 
 
 def parse_place(option: str, text: str) -> Place:

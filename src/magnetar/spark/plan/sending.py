@@ -1,7 +1,8 @@
 """Rows into a producer, many at a time: what is done for each of them is compiled.
 
 Of most messages nobody asks what became of them one by one: the producer counts what is stored
-and what failed. Some are marked with `done`, which then hears why.
+and what failed. Some are marked with `done`, which then hears why: so are delayed ones, each of
+which is an entry of its own.
 """
 
 from typing import Final
@@ -43,7 +44,8 @@ def send_rows(core: ProducerCore, rows: list[Row], done: Done) -> None:
     """Sends rows; where they go was decided before."""
     count: i64 = len(rows)
     for at in range(count):
-        marked = at % MARKED == 0 or at == count - 1
+        alone = rows[at][5] is not None
+        marked = at % MARKED == 0 or at == count - 1 or alone
         core.send(_outgoing(rows[at], done if marked else None))
 
 

@@ -1,6 +1,6 @@
-"""An archive that runs in processes of its own, to be killed in parts and as a whole.
+"""A pipeline that runs in processes of its own, to be killed in parts and as a whole.
 
-`magnetar pipeline archive` is a Python process with a JVM below it, and Python workers below
+`magnetar pipeline NAME` is a Python process with a JVM below it, and Python workers below
 that; on `local-cluster` there are executors between, which are JVMs too.
 """
 
@@ -13,15 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from support.java import find_java
 
-class ArchiveProcess:
-    """`magnetar pipeline archive` with these arguments; scratch files go below `scratch`."""
 
-    def __init__(self, arguments: Sequence[str], scratch: Path, java_home: str) -> None:
+class PipelineProcess:
+    """`magnetar` with these arguments; scratch files go below `scratch`."""
+
+    def __init__(self, arguments: Sequence[str], scratch: Path) -> None:
+        java_home = find_java()
+        assert java_home is not None
         scratch.mkdir(exist_ok=True)
         environment = dict(os.environ)
         environment |= {
-            "JAVA_HOME": java_home,
+            "JAVA_HOME": str(java_home),
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
             "SPARK_LOCAL_IP": "127.0.0.1",
