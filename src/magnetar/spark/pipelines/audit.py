@@ -98,12 +98,14 @@ class Audited:
     """What there is to look at: the ack state of this moment, and the backlog, not read yet."""
 
     def __init__(self, spark: "SparkSession", options: AuditOptions) -> None:
-        self.subscription = Subscription(options.target.rest(), options.topic, options.subscription)
+        self.subscription: Subscription = Subscription(
+            options.target.rest(), options.topic, options.subscription
+        )
         self.now: float = time.time()
         self.stats: dict[str, Any] = self.subscription.stats()
         # Refuses what is not there before any job is started.
         self.subscription.backlog()
-        self.acks = AckFigures(self.subscription, self.stats)
+        self.acks: AckFigures = AckFigures(self.subscription, self.stats)
         self.decoded: bool = has_fields(options.target, options.topic)
         values = "topic" if self.decoded else "bytes"
         frame = read_backlog(
