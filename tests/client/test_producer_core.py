@@ -489,8 +489,7 @@ def test_waiting_messages_time_out() -> None:
     fixture.core.when_idle(lambda: idle.append(True))
     assert fixture.core.next_ms() == 1100
     fixture.advance(40)
-    assert list(fixture.done) == [b"a"]
-    fixture.advance(60)
+    assert list(fixture.done) == [b"a", b"b"]
     assert isinstance(fixture.done[b"b"][0], Timeout)
     assert idle == [True]
     assert fixture.core.next_ms() is None
@@ -502,17 +501,41 @@ def test_waiting_messages_time_out() -> None:
 def test_late_messages_time_out_and_their_receipts_are_ignored() -> None:
     fixture = connected(send_timeout_millis=100)
     fixture.send(b"a")
-    fixture.advance(50)
-    fixture.send(b"b")
     assert fixture.core.next_ms() == 1100
-    fixture.advance(49)
+    fixture.advance(99)
     assert fixture.done == {}
     fixture.advance(1)
     error, _ = fixture.done.pop(b"a")
     assert isinstance(error, Timeout)
     assert "100 ms" in str(error)
+    fixture.send(b"b")
     fixture.answer_all()
     assert list(fixture.done) == [b"b"]
+    assert fixture.done[b"b"][0] is None
+
+
+def test_with_a_late_message_all_behind_it_time_out() -> None:
+    """As in the official clients: what is stored is a beginning, and can be sent again safely."""
+    fixture = connected(batching_enabled=True, send_timeout_millis=100)
+    fixture.send(b"a")
+    fixture.core.flush()
+    fixture.core.disconnected()
+    fixture.advance(50)
+    fixture.send(b"b")
+    fixture.core.flush()
+    fixture.advance(49)
+    fixture.send(b"open in a batch")
+    assert fixture.done == {}
+    fixture.advance(1)
+    assert list(fixture.done) == [b"a", b"b", b"open in a batch"]
+    assert all(isinstance(error, Timeout) for error, _ in fixture.done.values())
+    assert fixture.core.pending_messages == fixture.core.pending_bytes == 0
+    fixture.done.clear()
+    fixture.connect()
+    fixture.send(b"c")
+    fixture.core.flush()
+    fixture.answer_all()
+    assert fixture.done[b"c"][0] is None
 
 
 def test_without_a_timeout_messages_wait_for_ever() -> None:

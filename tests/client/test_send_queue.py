@@ -75,13 +75,6 @@ def test_what_the_broker_has_leaves_up_to_the_first_that_it_lacks() -> None:
     assert len(queue) == 0
 
 
-def test_late_entries_leave() -> None:
-    queue = queue_of(publish(0, taken_ms=10), publish(1, taken_ms=20), publish(2, taken_ms=30))
-    assert queue.take_before(9) == []
-    assert sequence_ids(queue.take_before(20)) == [0, 1]
-    assert len(queue) == 1
-
-
 def test_large_entries_leave_and_the_others_keep_their_order() -> None:
     queue = queue_of(publish(0, size=10), publish(1, size=99), publish(2, size=20))
     assert sequence_ids(queue.take_larger(50, 1000)) == [1]

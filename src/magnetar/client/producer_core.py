@@ -496,30 +496,34 @@ class ProducerCore:
             self.flush()
         oldest_ms = self._oldest_ms()
         if self._timeout_ms > 0 and 0 <= oldest_ms <= now_ms - self._timeout_ms:
-            self._give_up_late(now_ms - self._timeout_ms)
+            self._time_out()
 
-    def _give_up_late(self, taken_ms: i64) -> None:
+    def _time_out(self) -> None:
+        """Gives up what is younger too: once it is stored, what comes again before it is late."""
+        waiting = self._waiting or []
+        if self._waiting is not None:
+            self._waiting = []
         error = Timeout(
             f"no receipt for a message to {self.topic} within {self._timeout_ms} ms: "
-            "it may be stored or not"
+            "it, and what was sent behind it, may be stored or not"
         )
-        publishes = self._queue.take_before(taken_ms)
-        waiting = self._take_waiting(taken_ms)
+        self._give_up_all(waiting, error)
+
+    def _give_up_all(self, waiting: list[Outgoing], error: Exception) -> None:
+        publishes = self._queue.take_all()
+        open_size: i64 = 0
+        open_dones: list[Done | None] = []
+        if self._batcher is not None:
+            open_size = self._batcher.size
+            open_dones = self._batcher.clear()
         problems: list[Exception] = []
-        self._write_on()
         for publish in publishes:
             self._give_up(publish, error, problems)
+        self._release(len(open_dones), open_size)
+        self.messages_failed += len(open_dones)
+        self._tell_failed(open_dones, error, problems)
         self._give_up_messages(waiting, error, problems)
         self._settle(problems)
-
-    def _take_waiting(self, taken_ms: i64) -> list[Outgoing]:
-        """Takes out what waits for the first connection since this time or longer."""
-        waiting = self._waiting
-        if waiting is None:
-            return []
-        late = [message for message in waiting if message.taken_ms <= taken_ms]
-        self._waiting = waiting[len(late) :]
-        return late
 
     def _give_up_messages(
         self, messages: list[Outgoing], error: Exception, problems: list[Exception]
@@ -538,20 +542,7 @@ class ProducerCore:
         self._ready = False
         waiting = self._waiting or []
         self._waiting = None
-        publishes = self._queue.take_all()
-        open_size: i64 = 0
-        open_dones: list[Done | None] = []
-        if self._batcher is not None:
-            open_size = self._batcher.size
-            open_dones = self._batcher.clear()
-        problems: list[Exception] = []
-        for publish in publishes:
-            self._give_up(publish, error, problems)
-        self._release(len(open_dones), open_size)
-        self.messages_failed += len(open_dones)
-        self._tell_failed(open_dones, error, problems)
-        self._give_up_messages(waiting, error, problems)
-        self._settle(problems)
+        self._give_up_all(waiting, error)
 
 
 def _make_batcher(options: ProducerOptions, sequence_ids: SequenceIds) -> Batcher | None:

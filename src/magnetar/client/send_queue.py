@@ -177,13 +177,6 @@ class SendQueue:
             taken.append(self.pop())
         return taken
 
-    def take_before(self, taken_ms: i64) -> list[Publish]:
-        """Takes out the oldest entries that were taken at this time or earlier."""
-        taken: list[Publish] = []
-        while self._entries and self._entries[0].taken_ms <= taken_ms:
-            taken.append(self.pop())
-        return taken
-
     def take_all(self) -> list[Publish]:
         taken = list(self._entries)
         self._entries.clear()
