@@ -75,6 +75,8 @@ class Run:
 
     async def consume(self, subscription: str, number: int) -> None:
         random = self.simulation.loop.random_for(f"consumer {subscription} {number}")
+        # One that is slow has whole messages in its queue when its connection is lost.
+        work_s = random.choice([0.0, 0.3, 2.0])
         client = self.simulation.client(**CLIENT)
         consumer = await self._retried(
             lambda: client.subscribe(
@@ -92,6 +94,7 @@ class Run:
         while not self.ending:
             try:
                 message = await consumer.receive(1000)
+                await asyncio.sleep(random.random() * work_s)
                 if random.random() < 0.1:
                     consumer.negative_acknowledge(message)
                 elif subscription == "exclusive" and random.random() < 0.3:

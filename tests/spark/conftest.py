@@ -77,13 +77,14 @@ def _end_jvm() -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    # On a busy machine a topic may wait for Spark longer than an idle one lives.
-    options = [
-        "--set",
+    # On a busy machine a topic may wait for Spark longer than an idle one lives, or its ledgers.
+    settings = (
         f"ledger_entries_max={SMALL_LEDGER}",
-        "--set",
         "delete_inactive_topics=false",
-    ]
+        "retention_minutes=-1",
+        "retention_mb=-1",
+    )
+    options = [word for setting in settings for word in ("--set", setting)]
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", options=options) as process:
         yield process
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from support.broker_process import BrokerProcess
 from support.interrupted import Interrupted
-from support.tables import SMALL_LEDGER, Tables, path_of, rows_of
+from support.tables import SMALL_LEDGER, Tables, rows_of, trim
 from support.tokens import OTHER_SECRET, token
 
 import magnetar
@@ -150,7 +150,7 @@ def test_a_stream_whose_place_was_trimmed(
     start = fails.initialOffset()
     ledger = start["topics"][topic]["l"]
     publish(topic, [f"v{i}" for i in range(SMALL_LEDGER)])
-    rest.post(f"{path_of(topic)}/trim").raise_for_status()
+    trim(rest, topic)
     end = tables.stream().initialOffset()
     with pytest.raises(DataLossError, match=rf"{topic} lost its entries from {ledger}:0 up to"):
         [rows_of(fails.read(split)) for split in fails.partitions(start, end)]

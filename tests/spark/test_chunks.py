@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_process import BrokerProcess
-from support.tables import SMALL_LEDGER, Tables, path_of, publish_raws, rows_of
+from support.tables import SMALL_LEDGER, Tables, path_of, publish_raws, rows_of, trim
 
 import magnetar
 from magnetar.errors import InvalidMessage
@@ -167,7 +167,7 @@ def test_first_chunks_outlive_their_ledger(
     end = reader.latestOffset(start, ALL)
     reader.commit(end)
     asyncio.run(publish_raws(broker.url, topic, [second]))
-    rest.post(f"{path_of(topic)}/trim").raise_for_status()
+    trim(rest, topic)
     reader = tables.stream(startingOffsets="earliest", subscription="s")
     last = reader.latestOffset(end, ALL)
     assert last["topics"][topic]["l"] > end["topics"][topic]["l"]

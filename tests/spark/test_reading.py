@@ -11,7 +11,7 @@ import httpx
 import pytest
 from support.broker_process import BrokerProcess
 from support.interrupted import Interrupted
-from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of, texts
+from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of, texts, trim
 
 import magnetar
 from magnetar.errors import InvalidMessage, SettingsError
@@ -231,7 +231,7 @@ def test_a_position_that_was_trimmed_is_a_loss(
 ) -> None:
     publish(topic, texts(SMALL_LEDGER + 1))
     first = tables.read("ledger_id long")[0]["ledger_id"]
-    rest.post(f"{path_of(topic)}/trim").raise_for_status()
+    trim(rest, topic)
     left = tables.read("ledger_id long, value binary")
     assert [row["value"].decode() for row in left] == texts(SMALL_LEDGER + 1)[-1:]
     last = left[0]["ledger_id"]

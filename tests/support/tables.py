@@ -70,6 +70,13 @@ def path_of(topic: str) -> str:
     return f"/{topic.replace('://', '/')}"
 
 
+def trim(rest: httpx.Client, topic: str) -> None:
+    """Lets the broker, which else keeps everything here, forget what everyone has consumed."""
+    nothing = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
+    rest.post(f"{path_of(topic)}/retention", json=nothing).raise_for_status()
+    rest.post(f"{path_of(topic)}/trim").raise_for_status()
+
+
 def backlog_of(rest: httpx.Client, topic: str, subscription: str) -> int:
     """How many messages a subscription has not acknowledged, as the broker tells."""
     stats = rest.get(f"{path_of(topic)}/stats").raise_for_status().json()
