@@ -480,6 +480,28 @@ def test_an_epoch_given_at_subscribe_is_echoed(world: World) -> None:
     assert consumer.one().command.consumer_epoch == 3
 
 
+def test_an_epoch_of_a_consumer_that_waits_counts_when_its_turn_comes(world: World) -> None:
+    """It drops what is of an older one, so it would get nothing for ever."""
+    client = world.connect()
+    active = client.subscribe("t", "sub", Failover, priority_level=0, consumer_epoch=0)
+    waiting = client.subscribe("t", "sub", Failover, priority_level=1, consumer_epoch=0)
+    waiting.flow(10)
+    waiting.redeliver(epoch=1)
+    client.producer("t").send("a")
+    active.close()
+    assert waiting.one().command.consumer_epoch == 1
+
+
+def test_an_epoch_counts_where_nothing_is_stored(world: World) -> None:
+    client = world.connect()
+    topic = "non-persistent://public/default/t"
+    consumer = client.subscribe(topic, "sub", consumer_epoch=0)
+    consumer.flow(10)
+    consumer.redeliver(epoch=1)
+    client.producer(topic).send("a")
+    assert consumer.one().command.consumer_epoch == 1
+
+
 def test_entries_of_another_consumer_are_not_given_back(world: World) -> None:
     consumer, (message,) = start(world, ("a",))
     other = consumer.client.subscribe("t", "sub", Shared)

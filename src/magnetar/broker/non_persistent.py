@@ -45,7 +45,9 @@ class NonPersistentSubscription(Subscription):
         answer_ack(consumer, ack.request_id)
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        """What was delivered is gone."""
+        """What was delivered is gone; what comes is of the new epoch."""
+        if epoch is not None:
+            consumer.epoch = epoch
 
     def skip(self, entry_count: int) -> Promise[None]:
         return broken(self._nothing_stored())

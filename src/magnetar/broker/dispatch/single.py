@@ -108,10 +108,11 @@ class SingleDispatcher(Dispatcher):
         raise AssertionError("the active consumer is none of those there are")
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        if consumer is not self.active:
-            return
+        # Of one that waits, too: when it is active again it drops what is of an older epoch.
         if epoch is not None:
             consumer.epoch = epoch
+        if consumer is not self.active:
+            return
         self.rewind()
         self.pump()
 
