@@ -111,7 +111,9 @@ def main() -> None:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     with tempfile.TemporaryDirectory() as data:
         # The ledger has room for all entries, so that it can be split in two.
+        # One ledger, so that a topic is one split unless more are asked for.
         options = ["--memory", "--set", "ledger_entries_max=1000000"]
+        options += ["--set", "ledger_bytes_max=4GiB"]
         # Nobody subscribes, and everything stays.
         for name in ("retention_minutes=-1", "retention_mb=-1", "delete_inactive_topics=false"):
             options += ["--set", name]
