@@ -80,6 +80,7 @@ class ClientConnection(asyncio.Protocol):
         keep_alive_s: float = KEEP_ALIVE_SECONDS,
         counts: ConnectionCounts | None = None,
         log: logging.Logger = LOGGER,
+        sockets: "set[ClientConnection] | None" = None,
     ) -> None:
         self._loop = loop
         self.address = address
@@ -87,6 +88,7 @@ class ClientConnection(asyncio.Protocol):
         self._keep_alive_s = keep_alive_s
         self._counts = counts or ConnectionCounts()
         self._log = log
+        self._sockets = set() if sockets is None else sockets
         self._incoming = Connection()
         self._transport: asyncio.Transport | None = None
         self._requests: dict[int, asyncio.Future[Pb]] = {}
@@ -125,13 +127,15 @@ class ClientConnection(asyncio.Protocol):
         counts: ConnectionCounts | None = None,
         threaded: bool = False,
         log: logging.Logger = LOGGER,
+        sockets: "set[ClientConnection] | None" = None,
     ) -> "ClientConnection":
         """Connects and shakes hands. Raises ConnectError, AuthenticationError.
 
-        If it is `threaded`, other threads than the loop's may write too.
+        If it is `threaded`, other threads than the loop's may write too. It is in `sockets` while
+        its socket is open, which is longer than it is of use.
         """
         loop = asyncio.get_running_loop()
-        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts, log)
+        connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts, log, sockets)
         connection._auth_data = auth_data
         connection._client_version = client_version
         connection._threaded = threaded
@@ -162,30 +166,31 @@ class ClientConnection(asyncio.Protocol):
                 connection.write([encode(connect)])
                 hello = await connection._connected
         except TimeoutError:
-            connection._count_failure()
-            connection.close()
+            connection._give_up()
             raise ConnectError(
                 f"no connection to {host}:{port} within {connect_timeout_s:g} s: is it a broker?"
             ) from None
         except OSError as error:
-            connection._count_failure()
-            connection.close()
+            connection._give_up()
             raise ConnectError(f"cannot connect to {host}:{port}: {error}") from error
         except MagnetarError:
-            connection._count_failure()
-            connection.close()
+            connection._give_up()
             raise
         except BaseException:
             connection.close()
+            connection._abort()
             raise
         connection._begin(hello)
         return connection
 
-    def _count_failure(self) -> None:
+    def _give_up(self) -> None:
+        """There was no handshake, so there is nothing to finish either."""
         if self._transport is None:
             self._counts.failed_connect += 1
         else:
             self._counts.failed_handshake += 1
+        self.close()
+        self._abort()
 
     def _begin(self, hello: pb.CommandConnected) -> None:
         self.protocol_version = hello.protocol_version
@@ -286,6 +291,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         if self._threaded:
             self._direct = DirectWriter(self._transport)
+        self._sockets.add(self)
         self._counts.opened += 1
 
     def data_received(self, data: bytes) -> None:
@@ -296,6 +302,7 @@ class ClientConnection(asyncio.Protocol):
                 self._take(command)
         except RemoteProtocolError as error:
             self.fail(f"the broker sent something invalid: {error}")
+            self._abort()
 
     def eof_received(self) -> None:
         """The broker hung up. It need not read what is left to write, so nothing waits for that."""
@@ -304,6 +311,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(f"the connection to {self.address} was lost: {error or 'the broker hung up'}")
+        self._sockets.discard(self)
         self._counts.closed += 1
         if not self._gone.done():
             self._gone.set_result(None)

@@ -34,7 +34,9 @@ class ConnectionPool:
         self._counts = counts or ConnectionCounts()
         self._threaded = threaded
         self._log = log
+        # By broker, the last one; and all whose sockets are open, of use or not.
         self._open: dict[str, ClientConnection] = {}
+        self._sockets: set[ClientConnection] = set()
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         # Begun for a cluster that was left meanwhile.
         self._outdated: set[asyncio.Task[ClientConnection]] = set()
@@ -82,6 +84,7 @@ class ConnectionPool:
             counts=self._counts,
             threaded=self._threaded,
             log=self._log,
+            sockets=self._sockets,
         )
 
     def _opened(self, key: str, task: "asyncio.Task[ClientConnection]") -> None:
@@ -111,7 +114,7 @@ class ConnectionPool:
         """Closes all connections, and returns when their sockets are closed too."""
         self.drop()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        await asyncio.gather(*(connection.wait_closed() for connection in self._open.values()))
+        await asyncio.gather(*(connection.wait_closed() for connection in self._sockets))
         self._open.clear()
 
 
