@@ -1,6 +1,7 @@
 """What every store does, on memory and on files, before and after a restart."""
 
 import pytest
+from storage.by_hand import BEHIND_ALL, EVERYTHING, every, publish, texts
 from storage.conftest import House
 from storage.workload import START, small_options
 
@@ -14,23 +15,6 @@ from magnetar.storage import (
     UnknownObjectError,
 )
 from magnetar.storage.record import DELTA, Record
-
-EVERYTHING = 1 << 40
-BEHIND_ALL = Position(1 << 40, 0)
-
-
-def publish(store: Store, topic_id: int, count: int, size: int = 100) -> list[Position]:
-    return [
-        store.append(
-            topic_id, f"{i} ".encode().ljust(size), batch_size=i + 1, publish_time_ms=1000 + i
-        )
-        for i in range(count)
-    ]
-
-
-def texts(store: Store, topic_id: int, first: Position = START) -> list[int]:
-    entries = store.read(topic_id, first, entries_max=10_000, bytes_max=EVERYTHING)
-    return [int(entry.data or b"-1") for entry in entries]
 
 
 def image(store: Store, cursor_id: int) -> CursorImage:
@@ -432,3 +416,40 @@ def test_single_entries_are_planned_in_the_order_given_without_those_that_are_go
     plan = store.plan_entries([positions[3], *never, positions[1]])
     assert [Position(e.ledger_id, e.entry_id) for e in plan.entries] == [positions[3], positions[1]]
     store.finish_read(plan)
+    for bytes_max, count in ((0, 1), (250, 2)):
+        plan = store.plan_entries(positions, bytes_max)
+        assert len(plan.entries) == count
+        store.finish_read(plan)
+
+
+def test_a_plan_knows_the_runs_that_the_next_one_wants_if_they_are_few(house: House) -> None:
+    store = house.reopen(
+        options=small_options(
+            segment_bytes=1 << 20, group_bytes_max=1 << 20, ledger_entries_max=10_000, cache_bytes=0
+        )
+    )
+    lone, together, apart, other = (store.create_topic(name) for name in "ltao")
+    publish(store, lone, 80, 100)
+    for _ in range(20):
+        publish(store, together, 4, 100)
+        publish(store, other, 1, 20_000)
+    for _ in range(160):
+        publish(store, apart, 1, 100)
+        publish(store, other, 1, 30_000)
+    store.flush()
+
+    def ahead(topic_id: int, entries_max: int) -> list[tuple[int, int]]:
+        plan = store.plan_read(topic_id, START, entries_max=entries_max, bytes_max=EVERYTHING)
+        runs_ahead = plan.ahead
+        store.finish_read(plan)
+        return runs_ahead
+
+    (first, *_) = every(store, lone)
+    assert ahead(lone, 40) == [(first.address + 40 * 140, 40 * 140)]
+    assert ahead(lone, 80) == [], "there is no more"
+    (*_, last) = every(store, together)[:60]
+    assert [size for _, size in ahead(together, 30)] == [2 * 140, *[4 * 140] * 7]
+    assert ahead(together, 30)[-1][0] + 4 * 140 == last.address + 140
+    assert len(ahead(apart, 64)) == 64
+    assert ahead(apart, 66) == [], "each of them would be a hint of its own"
+    assert ahead(other, 90) == [], "that would be too much at once"

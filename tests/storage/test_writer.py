@@ -6,20 +6,44 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from storage.faulty_disk import FaultyDisk
+from storage.faulty_disk import FaultyDisk, PowerCut
 from storage.workload import START, Clock, small_options
 
-from magnetar.storage import Disk, FileDisk, Outcome, Store, check, open_store
+from magnetar.storage import (
+    Disk,
+    FileDisk,
+    MemoryDisk,
+    Outcome,
+    StorageReadOnlyError,
+    Store,
+    check,
+    open_store,
+)
 from magnetar.storage.writer import StoreWriter
 
 PATIENCE_S = 10
+
+
+class BuggyClock(Clock):
+    buggy = False
+
+    def __call__(self) -> int:
+        return 1 // 0 if self.buggy else super().__call__()
+
+
+class BuggyDisk(MemoryDisk):
+    """A disk whose files are found when they are written, and lost when they are looked at."""
+
+    def map(self, path: str) -> memoryview:
+        return memoryview(bytes(self.files[path + " "]))
 
 
 class Owner:
     """A thread with a queue of calls, as an event loop is."""
 
     def __init__(self, disk: Disk) -> None:
-        self.store: Store = open_store(disk, Clock(), small_options())
+        self.clock = BuggyClock()
+        self.store: Store = open_store(disk, self.clock, small_options())
         self.calls: Queue[Callable[[], None]] = Queue()
         self.outcomes: list[Outcome] = []
         self.threads: set[int] = set()
@@ -77,3 +101,62 @@ def test_a_failed_sync_reaches_the_owner_as_an_outcome() -> None:
     owner.writer.stop()
     with pytest.raises(Exception, match="read-only"):
         owner.store.create_topic("u")
+
+
+# ---- What nobody foresaw -----------------------------------------------------------
+
+
+def assert_ended(owner: Owner, reason: str) -> None:
+    """Whoever waits was told, and nothing more is taken."""
+    error = owner.outcomes[-1].error
+    assert isinstance(error, StorageReadOnlyError)
+    assert reason in error.reason
+    assert owner.outcomes[-1].end == owner.store.ticket_last + 1
+    assert owner.store.read_only_reason == error.reason
+    with pytest.raises(StorageReadOnlyError):
+        owner.store.create_topic("u")
+    owner.writer.kick()
+    owner.writer.stop()
+    assert owner.calls.empty()
+
+
+def test_a_job_that_fails_by_a_bug_ends_all_writing_and_is_heard_of() -> None:
+    disk = FaultyDisk()
+    owner = Owner(disk)
+    disk.cut_at = disk.operations + 1
+    owner.store.create_topic("t")
+    with pytest.raises(PowerCut):
+        owner.run_until(owner.store.ticket_last)
+    assert_ended(owner, "unexpected PowerCut()")
+
+
+def test_a_bug_in_what_follows_a_job_ends_all_writing_and_is_heard_of() -> None:
+    owner = Owner(BuggyDisk())
+    store = owner.store
+    topic_id = store.create_topic("t")
+    store.append(topic_id, b"0", batch_size=1, publish_time_ms=0)
+    store.seal_topic(topic_id)
+    with pytest.raises(KeyError):  # when the index file of the ledger is mapped
+        owner.run_until(store.ticket_last + 1)
+    assert_ended(owner, "unexpected KeyError(")
+
+
+def test_a_bug_in_the_choice_of_a_job_ends_all_writing_and_is_heard_of() -> None:
+    owner = Owner(MemoryDisk())
+    owner.store.create_topic("t")
+    owner.clock.buggy = True
+    with pytest.raises(ZeroDivisionError):
+        owner.writer.kick()
+    owner.clock.buggy = False
+    assert_ended(owner, "unexpected ZeroDivisionError(")
+
+
+def test_a_bug_that_shows_at_a_stop_is_heard_of() -> None:
+    disk = FaultyDisk()
+    owner = Owner(disk)
+    disk.cut_at = disk.operations + 1
+    owner.store.create_topic("t")
+    owner.writer.kick()
+    with pytest.raises(PowerCut):
+        owner.writer.stop()
+    assert [outcome.end for outcome in owner.outcomes] == [owner.store.ticket_last + 1]

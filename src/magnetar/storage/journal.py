@@ -15,14 +15,15 @@ A group that fails for lack of space takes down everything queued behind it, sin
 may build on it, and the log goes on in a new segment: nobody knows what the old one holds
 behind its last good byte, and the new header says where to stop reading it. Any other
 error forbids to call anything durable ever after: after a failed fsync the kernel may
-have dropped the pages, and a second fsync would succeed without them.
+have dropped the pages, and a second fsync would succeed without them. That goes for errors
+that nobody foresaw as well: what is in memory may not be what is on the disk.
 """
 
 from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.errors import StorageReadOnlyError, StoreClosedError
+from magnetar.errors import StorageError, StorageReadOnlyError, StoreClosedError
 from magnetar.storage.job import CloseSegment, GroupWrite, SyncTail
 from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
 from magnetar.storage.record import Record, address_of, segment_of
@@ -248,11 +249,14 @@ class Journal:
         return self._drop(error)
 
     def failed(self, error: Exception) -> Outcome:
-        """A write or a sync failed: nothing is durable from here on."""
+        """A write or a sync failed, or there is a bug: nothing is durable from here on."""
         self._syncing = False
         self.state = READ_ONLY
-        self.reason = str(error)
-        return self._drop(error)
+        if isinstance(error, StorageError):
+            self.reason = str(error)
+            return self._drop(error)
+        self.reason = f"unexpected {error!r}"
+        return self._drop(self.refusal())
 
     def in_flight(self, job: GroupWrite) -> bool:
         """False for a group that was given up while it was being written."""

@@ -167,7 +167,7 @@ class Log:
         """What came of a job of the write lane; None if no ticket is concerned."""
         if isinstance(job, SyncTail):
             if error is not None:
-                return self._failed(self.journal.failed(error))
+                return self.fail(error)
             self.journal.sync_succeeded(job)
             return None
         assert isinstance(job, GroupWrite)
@@ -184,7 +184,7 @@ class Log:
             if job.header:
                 self._chores.append(RemoveFiles([segment_path(job.segment_id)]))
             return self._failed(self.journal.failed_full(job, error))
-        return self._failed(self.journal.failed(error))
+        return self.fail(error)
 
     def _commit(self, job: GroupWrite) -> Outcome:
         outcome = self.journal.succeeded(job)
@@ -208,6 +208,10 @@ class Log:
         self.ticket_durable = outcome.end
         self._unindexed.extend(state.take_sealed())
         return outcome
+
+    def fail(self, error: Exception) -> Outcome:
+        """Takes nothing any more; what is on its way has failed."""
+        return self._failed(self.journal.failed(error))
 
     def _failed(self, outcome: Outcome) -> Outcome:
         self._pending.clear()
@@ -321,7 +325,7 @@ class Log:
                 self._put_off.append(job)
             return None
         if error is not None:
-            return self._failed(self.journal.failed(error))
+            return self.fail(error)
         self._chore_done(job)
         return None
 

@@ -80,7 +80,7 @@ class LedgerState:
         # What the seal says; the index says the same once it is complete.
         self.entries_sealed: i64 = 0
         self.bytes_sealed: i64 = 0
-        self.index: LedgerIndex = HeapIndex()
+        self.index: LedgerIndex = HeapIndex(id)
 
     def record(self) -> Record:
         return ledger_record(

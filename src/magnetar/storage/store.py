@@ -49,6 +49,8 @@ __all__ = ["Store", "open_store"]
 
 # One step of reclaiming copies about this much on the caller's thread.
 RECLAIM_STEP_BYTES: Final = 256 * 1024
+# What a plan reads at most, unless told.
+PLAN_BYTES_MAX: Final = 5 << 20
 # A plan has no more than this fetched for the one that may follow it.
 AHEAD_BYTES_MAX: Final = 2 << 20
 
@@ -254,13 +256,21 @@ class Store:
         runs = runs_of(index, last.entry_id + 1, end)
         return runs if sum([size for _, size in runs]) <= AHEAD_BYTES_MAX else []
 
-    def plan_entries(self, positions: list[Position]) -> ReadPlan:
-        """A plan for single entries, in the order given; those that are gone are left out."""
+    def plan_entries(self, positions: list[Position], bytes_max: int = PLAN_BYTES_MAX) -> ReadPlan:
+        """A plan for single entries, in the order given; those that are gone are left out.
+
+        It ends before `bytes_max`, but with one entry at least.
+        """
         entries: list[StoredEntry] = []
+        budget = bytes_max
         for position in positions:
             ledger = self.log.state.ledgers.get(position.ledger_id)
             if ledger is not None and 0 <= position.entry_id < ledger.index.count():
-                entries.append(self._stored(ledger, position.entry_id))
+                entry = self._stored(ledger, position.entry_id)
+                budget -= entry.length
+                if budget < 0 and entries:
+                    break
+                entries.append(entry)
         return self._pinned(ReadPlan(entries, self.log.salt))
 
     def _pinned(self, plan: ReadPlan) -> ReadPlan:
@@ -391,6 +401,10 @@ class Store:
         elif self.log.journal.state == "open" and not self.log.stopping:
             self.reclaimer.resume(job)
         return outcome
+
+    def fail(self, error: Exception) -> Outcome:
+        """Nothing can be trusted after this error: takes nothing any more, until a restart."""
+        return self.log.fail(error)
 
     def _abandon(self) -> None:
         self._writer.abandon()

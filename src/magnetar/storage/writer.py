@@ -4,10 +4,15 @@ The store decides on the thread that owns it (the event loop's); jobs cross over
 thread, run, and come back through `post`, which is `loop.call_soon_threadsafe` or anything
 that calls a function on the owner's thread. While a group is being written the next one
 gathers in the store, so a busy store commits large groups and an idle one small ones.
+
+What a job or the store raises and nobody foresaw must not stop everything without a word: the
+store is read-only from then on, whoever waits is told, and the error is raised on the owner's
+thread, where it is logged.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -21,6 +26,7 @@ __all__ = ["Done", "Lane", "Post", "StoreWriter"]
 
 Post = Callable[[Callable[[], None]], object]
 Done = Callable[[Job, Exception | None], None]
+Finish = Callable[[Job, Exception | None], Outcome | None]
 
 
 class Lane(Protocol):
@@ -49,10 +55,11 @@ class StoreWriter:
 
     def kick(self) -> None:
         """Starts what there is to do; call it after queueing, once a tick."""
-        if (job := self._store.next_write()) is not None:
-            self._writes.give(job)
-        if (chore := self._store.next_chore()) is not None:
-            self._chores.give(chore)
+        with self._careful():
+            if (job := self._store.next_write()) is not None:
+                self._writes.give(job)
+            if (chore := self._store.next_chore()) is not None:
+                self._chores.give(chore)
 
     def stop(self) -> None:
         """Ends the lanes when their present jobs are done; the store can then be closed."""
@@ -64,18 +71,28 @@ class StoreWriter:
             self._chore_done(job, error, go_on=False)
 
     def _written(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
-        outcome = self._store.finish_write(job, error)
+        self._finish(self._store.finish_write, job, error, go_on)
+
+    def _chore_done(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
+        self._finish(self._store.finish_chore, job, error, go_on)
+
+    def _finish(self, finish: Finish, job: Job, error: Exception | None, go_on: bool) -> None:
+        with self._careful():
+            if error is not None and not isinstance(error, StorageError):
+                raise error
+            outcome = finish(job, error)
         if outcome is not None:
             self._on_outcome(outcome)
         if go_on:
             self.kick()
 
-    def _chore_done(self, job: Job, error: Exception | None, *, go_on: bool = True) -> None:
-        outcome = self._store.finish_chore(job, error)
-        if outcome is not None:
-            self._on_outcome(outcome)
-        if go_on:
-            self.kick()
+    @contextmanager
+    def _careful(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._on_outcome(self._store.fail(error))
+            raise
 
 
 class _ThreadLane:
@@ -108,8 +125,8 @@ class _ThreadLane:
             error: Exception | None = None
             try:
                 job.run(self._disk)
-            except StorageError as refused:
-                error = refused
+            except Exception as failed:
+                error = failed
             self._results.put((job, error))
             self._post(self._take)
 
