@@ -580,3 +580,21 @@ def test_no_token_is_told_to_the_log_or_to_peers() -> None:
     for line in told:
         assert "secret" not in line
         assert not [part for text in texts for part in text.split(".") if part in line]
+
+
+def test_what_a_consumer_acked_before_it_was_turned_out_goes_to_nobody_else() -> None:
+    world = make_world()
+    client, other = connect(world, "both"), connect(world, "root")
+    consumer = client.subscribe(T, "sub", Shared)
+    consumer.flow(10)
+    other.producer(T).send("a")
+    second = other.subscribe(T, "sub", Shared)
+    second.flow(10)
+    world.hold_disk()
+    consumer.ack(consumer.one())
+    grant(world, lambda before: before.with_namespace("both", ("produce",)))
+    client.one(pb.CommandCloseConsumer)
+    assert second.payloads() == []
+    world.release_disk()
+    assert second.payloads() == []
+    assert world.subscription(T, "sub").cursor.unacked_entries() == 0

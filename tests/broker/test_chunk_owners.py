@@ -7,6 +7,7 @@ from magnetar.broker.chunk_owners import UUIDS_MAX, ChunkOwners
 
 UUIDS = st.sampled_from([f"producer-{i}" for i in range(6)])
 CONSUMERS = st.integers(0, 2)
+KEYS = st.integers(0, 3)
 
 
 class ChunkOwnersMachine(RuleBasedStateMachine):
@@ -14,7 +15,7 @@ class ChunkOwnersMachine(RuleBasedStateMachine):
         super().__init__()
         self.chunks = ChunkOwners(uuids_max=4)
         self.owners: list[tuple[str, int]] = []  # the oldest first
-        self.parked: dict[str, int] = {}
+        self.parked: dict[str, set[int]] = {}
 
     @rule(uuid=UUIDS, consumer_id=CONSUMERS)
     def assign(self, uuid: str, consumer_id: int) -> None:
@@ -33,18 +34,17 @@ class ChunkOwnersMachine(RuleBasedStateMachine):
         assert freed == [uuid for uuid, owner in self.owners if owner == consumer_id]
         self.owners = [pair for pair in self.owners if pair[1] != consumer_id]
 
-    @rule(uuid=UUIDS)
-    def park(self, uuid: str) -> None:
-        self.chunks.park(uuid)
-        self.parked[uuid] = self.parked.get(uuid, 0) + 1
+    @rule(uuid=UUIDS, key=KEYS)
+    def park(self, uuid: str, key: int) -> None:
+        self.chunks.park(uuid, key)
+        self.parked.setdefault(uuid, set()).add(key)
         self.parked = dict(list(self.parked.items())[-4:])
 
-    @rule(uuid=UUIDS)
-    def unpark(self, uuid: str) -> None:
-        self.chunks.unpark(uuid)
-        self.parked[uuid] = self.parked.get(uuid, 0) - 1
-        if self.parked[uuid] <= 0:
-            del self.parked[uuid]
+    @rule(uuid=UUIDS, key=KEYS)
+    def unpark(self, uuid: str, key: int) -> None:
+        self.chunks.unpark(uuid, key)
+        self.parked.get(uuid, set()).discard(key)
+        self.parked = {uuid: keys for uuid, keys in self.parked.items() if keys}
 
     @rule()
     def clear(self) -> None:
@@ -58,7 +58,9 @@ class ChunkOwnersMachine(RuleBasedStateMachine):
         for i in range(6):
             uuid = f"producer-{i}"
             assert self.chunks.owner(uuid) == dict(self.owners).get(uuid, -1)
-            assert self.chunks.parked(uuid) == (uuid in self.parked)
+            for key in range(5):
+                waits = any(before < key for before in self.parked.get(uuid, ()))
+                assert self.chunks.waits_before(uuid, key) == waits
 
 
 TestChunkOwners = ChunkOwnersMachine.TestCase
@@ -68,7 +70,7 @@ def test_messages_that_never_end_are_forgotten() -> None:
     chunks = ChunkOwners()
     for i in range(UUIDS_MAX + 5):
         chunks.assign(f"uuid-{i}", 1)
-        chunks.park(f"uuid-{i}")
+        chunks.park(f"uuid-{i}", i)
     assert len(chunks) == UUIDS_MAX
     assert [chunks.owner(f"uuid-{i}") for i in (0, 4, 5)] == [-1, -1, 1]
-    assert [chunks.parked(f"uuid-{i}") for i in (0, 4, 5)] == [False, False, True]
+    assert [chunks.waits_before(f"uuid-{i}", i + 1) for i in (0, 4, 5)] == [False, False, True]

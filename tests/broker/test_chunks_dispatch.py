@@ -1,17 +1,12 @@
 """Chunks and the consumers of a subscription: one gets them all, whoever comes and goes."""
 
 import pytest
-from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer
+from support.wire_client import Delivery, Exclusive, KeyShared, Shared
 from support.world import World
 
 from magnetar.model import KeySharedMode
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def chunks(messages: list[Delivery]) -> list[tuple[str | None, int | None]]:
@@ -35,8 +30,79 @@ def whole(messages: list[Delivery]) -> list[str]:
     return found
 
 
-def moved_key(world: World) -> tuple[WireConsumer, WireConsumer, str]:
-    """A key that the first consumer has until the second comes, with room for all."""
+def test_chunks_of_a_message_go_to_one_consumer_in_order() -> None:
+    world = World(dispatch_round_robin_entries=1)
+    client = world.connect()
+    consumers = [client.subscribe("t", "sub", Shared) for _ in range(2)]
+    for consumer in consumers:
+        consumer.flow(100)
+    one, two = client.producer("t"), client.producer("t")
+    for chunk_id in range(3):
+        one.send_chunk("u1", chunk_id, 3, "x")
+        two.send_chunk("u2", chunk_id, 3, "y")
+    got = [chunks(consumer.deliveries()) for consumer in consumers]
+    assert sorted(got) == [[("u1", i) for i in range(3)], [("u2", i) for i in range(3)]]
+
+
+def test_a_chunk_whose_consumer_has_no_room_waits_for_it(world: World) -> None:
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    first.flow(1)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 3, "x")
+    second = client.subscribe("t", "sub", Shared)
+    second.flow(100)
+    producer.send_chunk("u", 1, 3, "y")
+    producer.send_chunk("u", 2, 3, "z")
+    producer.send("plain")
+    assert second.payloads() == ["plain"]
+    assert first.payloads() == ["x"]
+    first.flow(1)
+    assert first.payloads() == ["y"]
+    first.flow(1)
+    assert first.payloads() == ["z"]
+
+
+def test_chunks_of_a_consumer_that_left_go_to_another_from_the_start(world: World) -> None:
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    first.flow(2)
+    producer = client.producer("t")
+    producer.send_chunks("u", "x", "y", "z")
+    assert first.payloads() == ["x", "y"]
+    second = client.subscribe("t", "sub", Shared)
+    second.flow(100)
+    assert second.payloads() == []
+    first.close()
+    assert second.payloads() == ["x", "y", "z"]
+
+
+def test_more_chunks_than_permits_still_arrive(world: World) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    client.producer("t").send_chunks("u", *"abcdefgh")
+    got: list[str] = []
+    for _ in range(8):
+        got += consumer.receive(1)
+    assert got == list("abcdefgh")
+
+
+def test_an_acked_chunk_that_waited_lets_those_behind_it_on(world: World) -> None:
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    first.flow(1)
+    producer = client.producer("t")
+    ids = producer.send_chunks("u", "x", "y", "z")
+    second = client.subscribe("t", "sub", Shared)
+    second.flow(1)
+    first.acked(*ids)
+    producer.send_chunks("u", "x2", "y2")
+    first.flow(10)
+    assert (first.payloads(), second.payloads()) == (["x", "x2", "y2"], [])
+
+
+def moved_key(world: World) -> str:
+    """A key that consumer `a` has until `b` comes."""
     client = world.connect()
     for number in range(100):
         key = f"k{number}"
@@ -46,13 +112,27 @@ def moved_key(world: World) -> tuple[WireConsumer, WireConsumer, str]:
         second.flow(100)
         client.producer(f"try-{number}").send("x", partition_key=key)
         if second.payloads():
-            return first, second, key
+            return key
     raise AssertionError("no key of the second consumer's")
+
+
+def test_key_shared_chunks_follow_their_key(world: World) -> None:
+    client = world.connect()
+    consumers = [client.subscribe("t", "sub", KeyShared) for _ in range(2)]
+    for consumer in consumers:
+        consumer.flow(100)
+    producer = client.producer("t")
+    for number in range(6):
+        producer.send_chunks(f"u{number}", "x", "y", "z", partition_key=f"k{number}")
+    got = [chunks(consumer.deliveries()) for consumer in consumers]
+    for texts in got:
+        assert texts == [(uuid, i) for uuid, _ in texts[::3] for i in range(3)]
+    assert sum(len(texts) for texts in got) == 18
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
 def test_key_shared_a_message_is_finished_where_it_began(world: World, out_of_order: bool) -> None:
-    key = moved_key(world)[2]
+    key = moved_key(world)
     client = world.connect()
     meta = pb.KeySharedMeta(
         keySharedMode=KeySharedMode.AutoSplit, allowOutOfOrderDelivery=out_of_order
@@ -80,7 +160,7 @@ def test_key_shared_a_message_is_finished_where_it_began(world: World, out_of_or
 
 
 def test_key_shared_a_slot_goes_on_when_its_consumer_has_no_room(world: World) -> None:
-    key = moved_key(world)[2]
+    key = moved_key(world)
     client = world.connect()
     first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
     first.flow(1)
@@ -101,7 +181,7 @@ def test_key_shared_a_slot_goes_on_when_its_consumer_has_no_room(world: World) -
 
 
 def test_key_shared_a_consumer_that_leaves_hands_its_chunks_over(world: World) -> None:
-    key = moved_key(world)[2]
+    key = moved_key(world)
     client = world.connect()
     first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
     first.flow(100)
@@ -116,7 +196,7 @@ def test_key_shared_a_consumer_that_leaves_hands_its_chunks_over(world: World) -
 
 
 def test_key_shared_several_messages_of_a_slot_are_finished(world: World) -> None:
-    key = moved_key(world)[2]
+    key = moved_key(world)
     client = world.connect()
     first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
     first.flow(100)
@@ -137,7 +217,7 @@ def test_key_shared_several_messages_of_a_slot_are_finished(world: World) -> Non
 
 @pytest.mark.parametrize("how", ["acked", "given back"])
 def test_key_shared_chunks_that_came_to_nothing_let_the_slot_go(world: World, how: str) -> None:
-    key = moved_key(world)[2]
+    key = moved_key(world)
     client = world.connect()
     first = client.subscribe("t", "sub", KeyShared, consumer_name="a")
     first.flow(100)
@@ -223,11 +303,8 @@ def test_a_duplicate_leaves_no_orphan() -> None:
     consumer.flow(100)
     producer = client.producer("t", producer_name="p")
     producer.send_chunks("u", "x", "y")
-    nowhere = MessageIdData(-1, -1)
     again = [producer.send_chunk("u", number, 2, "xy"[number]) for number in range(2)]
-    assert [(id.ledger_id, id.entry_id) for id in again] == [
-        (nowhere.ledger_id, nowhere.entry_id)
-    ] * 2
+    assert again == [MessageIdData(-1, -1)] * 2
     assert consumer.payloads() == ["x", "y"]
 
 
@@ -292,3 +369,67 @@ def test_chunks_that_waited_are_forgotten_with_what_they_waited_in(world: World)
     assert dispatcher.replay_count() == 0
     again = client.subscribe("t", "sub", Shared)
     assert again.receive() == ["2", "3"]
+
+
+@pytest.mark.parametrize("how", ["leaves", "gives back"])
+def test_chunks_that_come_back_are_not_overtaken_by_one_that_is_being_read(how: str) -> None:
+    world = World(cache_bytes=0)
+    client = world.connect()
+    first = client.subscribe("t", "sub", Shared)
+    first.flow(2)
+    producer = client.producer("t")
+    for chunk_id in range(2):
+        producer.send_chunk("u", chunk_id, 4, f"{chunk_id}")
+    had = first.deliveries()
+    second = client.subscribe("t", "sub", Shared)
+    second.flow(100)
+    world.hold_reads()
+    producer.send_chunk("u", 2, 4, "2")
+    assert world.host.reads
+    if how == "leaves":
+        first.close()
+    else:
+        first.redeliver(*had)
+        first.flow(100)
+    world.release_reads()
+    producer.send_chunk("u", 3, 4, "3")
+    assert first.payloads() + second.payloads() == ["0", "1", "2", "3"]
+
+
+def test_what_comes_back_while_a_chunk_that_waits_is_read_is_offered_next() -> None:
+    world = World(cache_bytes=0)
+    client = world.connect()
+    owner, other, idle = [client.subscribe("t", "sub", Shared) for _ in range(3)]
+    producer = client.producer("t")
+    other.flow(1)
+    producer.send("plain")
+    had = other.one()
+    owner.flow(1)
+    producer.send_chunk("u", 0, 2, "0")
+    assert owner.payloads() == ["0"]
+    idle.flow(1)
+    producer.send_chunk("u", 1, 2, "1")
+    world.hold_reads()
+    idle.flow(1)  # the chunk is read once more, and will not be for this one
+    assert world.host.reads
+    other.redeliver(had)
+    world.release_reads()
+    assert idle.payloads() == ["plain"]
+
+
+def test_key_shared_chunks_keep_their_order_where_messages_need_not() -> None:
+    world = World(cache_bytes=0)
+    client = world.connect()
+    meta = pb.KeySharedMeta(keySharedMode=KeySharedMode.AutoSplit, allowOutOfOrderDelivery=True)
+    consumers = [client.subscribe("t", "sub", KeyShared, keySharedMeta=meta)]
+    consumers[0].flow(1)
+    producer = client.producer("t")
+    for chunk_id in range(2):
+        producer.send_chunk("u", chunk_id, 3, f"{chunk_id}", partition_key="k")
+    consumers.append(client.subscribe("t", "sub", KeyShared, keySharedMeta=meta))
+    consumers[1].flow(100)
+    world.hold_reads()
+    producer.send_chunk("u", 2, 3, "2", partition_key="k")
+    consumers[0].flow(100)
+    world.release_reads()
+    assert consumers[0].payloads() == ["0", "1", "2"]

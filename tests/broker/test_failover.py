@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatch.failover import pick_active
+from magnetar.broker.dispatch.failover import pick_active, ring_distance
 from magnetar.protocol.key_hash import key_hash
 
 Consumer = tuple[int, str, int]
@@ -63,3 +63,15 @@ def test_topics_spread_over_consumers_and_wrap_round_the_ring() -> None:
     last = max(key_hash(f"{name}{j}".encode()) for _, name, _ in consumers for j in range(100))
     beyond = next(t for t in map(str, range(10**6)) if key_hash(t.encode()) > last)
     assert pick_active(consumers, -1, beyond) == by_ring(consumers, beyond)
+
+
+@given(CONSUMERS.filter(bool), st.text(max_size=10))
+def test_distances_that_are_known_change_nothing(consumers: list[Consumer], topic: str) -> None:
+    distances = {id: ring_distance(name, topic) for _, name, id in consumers}
+    assert pick_active(consumers, -1, topic, distances) == by_ring(consumers, topic)
+
+
+def test_distances_that_are_known_are_not_reckoned_again() -> None:
+    """A hundred hashes for every consumer, whenever one comes or goes, would take seconds."""
+    assert pick_active([(0, "a", 1), (0, "b", 2)], -1, "t", {1: 5, 2: 4}) == 2
+    assert pick_active([(0, "a", 1), (0, "b", 2)], -1, "t", {1: 4, 2: 4}) == 1

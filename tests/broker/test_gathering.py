@@ -1,6 +1,5 @@
 """What the store is told of consumption, so that it copies together no more than a backlog."""
 
-import pytest
 from support.wire_client import Shared
 from support.world import World
 
@@ -8,11 +7,6 @@ from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 
 NOTHING = Position(0, -1)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def test_the_slowest_cursor_says_up_to_where_a_topic_is_consumed(world: World) -> None:

@@ -254,14 +254,14 @@ def test_comparing_ends_however_deep_the_schemas_are() -> None:
         reading(chain("r", 300), chain("w", 300))
 
 
+# ---- Definitions
+
+
 def unrolled(depth: int) -> Json:
     out: Json = "int"
     for n in range(depth):
         out = record(field("a", out), name=f"N{n}")
     return out
-
-
-# ---- Definitions
 
 
 @pytest.mark.parametrize(
@@ -500,6 +500,10 @@ def test_protobuf_definitions_that_are_not_valid() -> None:
     assert "a ProtobufNative schema is not a JSON object" in refusal_of(info)
 
 
+def test_base64_is_what_java_writes() -> None:
+    validate(native(files=base64.b64encode(bytes(range(256))).decode()))
+
+
 # ---- Keys and values
 
 
@@ -674,7 +678,3 @@ def test_garbage_is_refused_and_nothing_worse(data: bytes, type: SchemaType) -> 
         validate(SchemaInfo(type, data, {"key.schema.type": "AVRO"}))
     except BrokerError as error:
         assert error.code == ServerError.IncompatibleSchema
-
-
-def test_base64_is_what_java_writes() -> None:
-    validate(native(files=base64.b64encode(bytes(range(256))).decode()))

@@ -47,7 +47,7 @@ def shares(selector: Selector, consumers: Iterable[int]) -> dict[int, int]:
     return sizes
 
 
-def run(selector: Selector, steps: list[str | int]) -> dict[int, str]:
+def run(selector: "Selector | Ring", steps: list[str | int]) -> dict[int, str]:
     """Lets consumers come and go, and returns who is left, in order of coming."""
     there: dict[int, str] = {}
     for number, step in enumerate(steps):
@@ -105,16 +105,7 @@ def assert_alike(selector: Selector, ring: Ring) -> None:
 def test_consistent_hashing_follows_the_ring(steps: list[str | int], points: int) -> None:
     selector = ConsistentHashSelector(points)
     ring = Ring(points)
-    there: list[int] = []
-    for number, step in enumerate(steps):
-        if isinstance(step, str):
-            selector.add(number, step)
-            ring.add(number, step)
-            there.append(number)
-        elif there:
-            gone = there.pop(step % len(there))
-            selector.remove(gone)
-            ring.remove(gone)
+    assert run(selector, steps) == run(ring, steps)
     assert_alike(selector, ring)
 
 

@@ -1,29 +1,18 @@
 """Skipping by id, at the broker's heart: all or nothing, whatever else goes on."""
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wire_client import Earliest, Exclusive, Failover, KeyShared, Shared, WireProducer
-from support.world import World
+from support.world import ENDS, FULL, World
 
 from magnetar.broker.chunk_search import ChunkSearch
 from magnetar.broker.promise import Promise
 from magnetar.broker.skip import skip_messages
 from magnetar.broker.topic import Topic
-from magnetar.errors import BrokerError, DiskError, DiskFullError, UsageError
+from magnetar.errors import BrokerError, DiskError, UsageError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
-
-FULL = DiskFullError("write", "journal", "no space")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.close()
 
 
 def unacked(topic: Topic) -> set[tuple[int, int, int]]:
@@ -108,8 +97,9 @@ def test_a_request_acks_exactly_what_it_names_or_nothing(
 
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_a_skip_over_partitions_survives_a_crash_whole_or_not_at_all(wait: bool) -> None:
-    world = World()
+def test_a_skip_over_partitions_survives_a_crash_whole_or_not_at_all(
+    world: World, wait: bool
+) -> None:
     topics = partitions(world, 4)
     ids = [world.connect().producer(str(topic.name)).send("m") for topic in topics]
     world.hold_disk()
@@ -120,7 +110,6 @@ def test_a_skip_over_partitions_survives_a_crash_whole_or_not_at_all(wait: bool)
         assert (promise.done, promise.error) == (True, None)
     world.crash()
     assert [len(unacked(topic)) for topic in again(world, topics)] == [0 if wait else 1] * 4
-    world.close()
 
 
 def test_a_write_that_fails_skips_nothing(world: World) -> None:
@@ -260,11 +249,7 @@ def test_what_was_trimmed_is_skipped_and_what_never_was_is_not(world: World) -> 
     topic = partitions(world, 1)[0]
     id = world.connect().producer(str(topic.name)).send("m")
     world.done(topic.subscriptions["sub"].clear())
-    world.store.seal_topic(topic.id)
-    world.host.kick()
-    world.settle()
-    topic.trim()
-    world.settle()
+    world.trim(str(topic.name))
     assert topic.ledgers_ids() == []
     for _ in range(2):
         (topic,) = again(world, [topic])
@@ -463,11 +448,7 @@ def test_chunks_too_far_apart_are_not_looked_for(world: World) -> None:
         ChunkSearch([topic], [whole(chunks)], entries_max=1)
     # What is trimmed while the search goes on is not missed.
     world.done(topic.subscriptions["sub"].clear())
-    world.store.seal_topic(topic.id)
-    world.host.kick()
-    world.settle()
-    topic.trim()
-    world.settle()
+    world.trim("t")
     assert found.next_plan() is None
     assert found.chunks() == []
 
@@ -476,7 +457,7 @@ def test_chunks_too_far_apart_are_not_looked_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("alone", [Exclusive, Failover])
-@pytest.mark.parametrize("how", ["unload", "restart", "crash"])
+@pytest.mark.parametrize("how", ENDS)
 def test_a_subscription_for_one_stays_one_when_it_is_loaded_anew(
     world: World, alone: int, how: str
 ) -> None:
@@ -484,12 +465,7 @@ def test_a_subscription_for_one_stays_one_when_it_is_loaded_anew(
     client = world.connect()
     client.subscribe("t", "sub", alone, initialPosition=Earliest)
     client.drop()
-    if how == "unload":
-        world.unload("t")
-    elif how == "restart":
-        world.restart()
-    else:
-        world.crash()
+    world.end(how)
     refused = skip_messages([world.topic("t")], "sub", [id])
     assert error_code(refused) == ServerError.NotAllowedError
     assert world.subscription("t", "sub").type_name == ("Exclusive", "Failover")[alone != Exclusive]

@@ -1,6 +1,6 @@
 """A long list of ids is planned in pieces, and whatever comes in between, it is one step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -109,13 +109,6 @@ def test_what_comes_between_pieces_is_neither_lost_nor_undone(
     world.topic("t").subscriptions["sub"].cursor.check()
     world.crash()
     assert unacked(world.topic("t")) == left
-    world.close()
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
     world.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.tokens import (
     OTHER_SECRET,
@@ -187,33 +187,31 @@ def test_keys_do_not_show_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claims", "skew_s", "valid"),
+    ("claims", "skew_s", "reason"),
     [
-        ({"exp": NOW_S + 1}, 0, True),
-        ({"exp": NOW_S}, 0, False),
-        ({"exp": NOW_S - 1}, 0, False),
-        ({"exp": NOW_S - 1}, 2, True),
-        ({"exp": NOW_S - 2}, 2, False),
-        ({"exp": 0}, 0, False),
-        ({"exp": -5}, 0, False),
-        ({"exp": NOW_S + 0.5}, 0, True),
-        ({"exp": 10**400}, 0, True),
-        ({"nbf": 10**400}, 0, False),
-        ({"nbf": NOW_S}, 0, True),
-        ({"nbf": NOW_S + 1}, 0, False),
-        ({"nbf": NOW_S + 1}, 1, True),
-        ({"nbf": NOW_S - 1, "exp": NOW_S + 1}, 0, True),
+        ({"exp": NOW_S + 1}, 0, ""),
+        ({"exp": NOW_S}, 0, "expired"),
+        ({"exp": NOW_S - 1}, 0, "expired"),
+        ({"exp": NOW_S - 1}, 2, ""),
+        ({"exp": NOW_S - 2}, 2, "expired"),
+        ({"exp": 0}, 0, "expired"),
+        ({"exp": -5}, 0, "expired"),
+        ({"exp": NOW_S + 0.5}, 0, ""),
+        ({"exp": 10**400}, 0, ""),
+        ({"nbf": 10**400}, 0, "not valid yet"),
+        ({"nbf": NOW_S}, 0, ""),
+        ({"nbf": NOW_S + 1}, 0, "not valid yet"),
+        ({"nbf": NOW_S + 1}, 1, ""),
+        ({"nbf": NOW_S - 1, "exp": NOW_S + 1}, 0, ""),
     ],
 )
-def test_a_token_holds_in_its_time(claims: dict[str, Any], skew_s: int, valid: bool) -> None:
+def test_a_token_holds_in_its_time(claims: dict[str, Any], skew_s: int, reason: str) -> None:
     text = token("me", **claims)
     rules = TokenRules(clock_skew_ms=skew_s * 1000)
-    if valid:
-        assert verify(text, KEY, rules).role == "me"
+    if reason:
+        assert reason in refusal(text, KEY, rules)
     else:
-        assert "expired" in refusal(text, KEY, rules) or "not valid yet" in refusal(
-            text, KEY, rules
-        )
+        assert verify(text, KEY, rules).role == "me"
 
 
 def test_when_it_expires_is_told_with_the_skew() -> None:
@@ -278,8 +276,7 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 def test_any_changed_byte_is_refused(at: int, byte: int) -> None:
     text = bytearray(token("me").encode())
     at %= len(text)
-    if text[at] == byte:
-        return
+    assume(text[at] != byte)
     text[at] = byte
     with suppress(BrokerError):
         # The last characters of a part have bits that say nothing.

@@ -5,45 +5,16 @@ queue, retries) are tested where the client is; here their broker's half is, whe
 """
 
 import pytest
-from support.wire_client import (
-    Delivery,
-    Exclusive,
-    Failover,
-    KeyShared,
-    Shared,
-    WireConsumer,
-    but,
-    refused,
-)
-from support.world import FULL, World
+from support.holder import again, start
+from support.wire_client import Exclusive, Failover, KeyShared, Shared, but, refused
+from support.world import ENDS, FULL, World
 
-from magnetar.model import ServerError
+from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAckResponse
 from magnetar.protocol import pulsar_pb2 as pb
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-def start(
-    world: World, *entries: tuple[str, ...], type: int = Shared
-) -> tuple[WireConsumer, list[Delivery]]:
-    client = world.connect()
-    consumer = client.subscribe("t", "sub", type)
-    producer = client.producer("t")
-    for payloads in entries:
-        producer.send(*payloads)
-    consumer.flow(1000)
-    return consumer, consumer.deliveries()
-
-
-def again(world: World, type: int = Shared) -> list[str]:
-    return world.connect().subscribe("t", "sub", type).receive()
 
 
 def backlog(world: World) -> tuple[int, int]:
@@ -77,7 +48,8 @@ def test_21958_nothing_stays_behind_after_fast_acks_and_unloads(world: World) ->
     client = world.connect()
     producer = client.producer("t")
     client.subscribe("t", "sub", Shared).close()
-    ids = [producer.send(f"{i}", f"{i}b") for i in range(60)]
+    for i in range(60):
+        producer.send(f"{i}", f"{i}b")
     acked: set[tuple[int, int]] = set()
     for round in range(6):
         consumer = client.subscribe("t", "sub", Shared)
@@ -94,7 +66,6 @@ def test_21958_nothing_stays_behind_after_fast_acks_and_unloads(world: World) ->
             consumer.close()
         assert backlog(world) == (60 - len(acked), 120 - 2 * len(acked))
     assert len(acked) == 60
-    assert len(ids) == 60
     consumer = client.subscribe("t", "sub", Shared)
     assert consumer.receive() == []
     assert consumer.stats().unackedMessages == 0
@@ -123,17 +94,14 @@ def test_read_4_a_cumulative_receipt_comes_when_it_is_durable(world: World) -> N
 # ---- Parts of batches over the end of a broker -----------------------------------
 
 
-@pytest.mark.parametrize("how", ["unload", "restart", "crash"])
+@pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("type", TYPES)
 def test_14982_20585_26475_only_what_is_left_of_a_batch_returns(
     world: World, type: int, how: str
 ) -> None:
     consumer, (batch,) = start(world, ("A", "B", "C", "D"), type=type)
     consumer.acked(batch.index(0, 1))
-    if how == "unload":
-        world.unload("t")
-    else:
-        getattr(world, how)()
+    world.end(how)
     assert again(world, type) == ["C", "D"]
 
 
@@ -419,8 +387,7 @@ def test_25581_25589_25592_skip_expire_and_clear_lower_unacked(
     if how == "skip":
         world.done(subscription.skip(2))
     elif how == "expire":
-        world.done(subscription.expire(world.topic("t").position_at(0)))
-        world.done(subscription.skip(1))
+        world.done(subscription.expire(Position(*messages[1].place)))
     else:
         world.done(subscription.clear())
     left = 0 if how == "clear" else 3
@@ -499,9 +466,9 @@ def test_20099_delayed_messages_come_once_after_an_unload(world: World, type: in
     assert consumer.payloads() == []
 
 
-@pytest.mark.parametrize("end", ["restart", "crash", "unload"])
+@pytest.mark.parametrize("how", ENDS)
 def test_22709_key_shared_consumers_go_on_after_the_broker_came_back(
-    world: World, end: str
+    world: World, how: str
 ) -> None:
     client = world.connect()
     consumers = [client.subscribe("t", "sub", KeyShared) for _ in range(3)]
@@ -514,10 +481,7 @@ def test_22709_key_shared_consumers_go_on_after_the_broker_came_back(
         messages = consumer.deliveries()
         consumer.acked(*messages[:4])
         acked |= {message.payloads[0] for message in messages[:4]}
-    if end == "unload":
-        world.unload("t")
-    else:
-        getattr(world, end)()
+    world.end(how)
     client = world.connect()
     consumers = [client.subscribe("t", "sub", KeyShared) for _ in range(3)]
     got: list[str] = []

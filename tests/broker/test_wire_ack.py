@@ -4,8 +4,8 @@ The tests of receipts follow SEMANTICS 3.1 case by case.
 """
 
 import pytest
+from support.holder import again, start
 from support.wire_client import (
-    Delivery,
     Exclusive,
     Failover,
     KeyShared,
@@ -14,7 +14,7 @@ from support.wire_client import (
     but,
     refused,
 )
-from support.world import FULL, World
+from support.world import ENDS, FULL, World
 
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -26,44 +26,17 @@ SINGLE = (Exclusive, Failover)
 MANY = (Shared, KeyShared)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-def start(
-    world: World, *entries: tuple[str, ...], type: int = Shared, permits: int = 1000
-) -> tuple[WireConsumer, list[Delivery]]:
-    """A consumer that holds these entries."""
-    client = world.connect()
-    consumer = client.subscribe("t", "sub", type)
-    producer = client.producer("t")
-    for payloads in entries:
-        producer.send(*payloads)
-    consumer.flow(permits)
-    return consumer, consumer.deliveries()
-
-
-def again(world: World, type: int = Shared) -> list[str]:
-    """What a new consumer gets."""
-    return world.connect().subscribe("t", "sub", type).receive()
-
-
 def ends(world: World, how: str, consumer: WireConsumer) -> None:
     """One of the ways in which a consumer or a broker ends."""
     if how == "close":
         consumer.close()
     elif how == "drop":
         consumer.client.drop()
-    elif how == "unload":
-        world.unload("t")
-    elif how == "restart":
-        world.restart()
     else:
-        world.crash()
+        world.end(how)
 
 
-WAYS = ("close", "drop", "unload", "restart", "crash")
+WAYS = ("close", "drop", *ENDS)
 
 
 # ---- Receipts, SEMANTICS 3.1 -----------------------------------------------------
@@ -418,21 +391,6 @@ def test_a_thousand_holes_are_kept(world: World) -> None:
     consumer.acked(*ids[1::2])
     world.crash()
     assert again(world) == [f"{i}" for i in range(0, 2000, 2)]
-
-
-def test_a_snapshot_of_a_cursor_keeps_every_ack(world: World) -> None:
-    client = world.connect()
-    consumer = client.subscribe("t", "sub", Shared)
-    producer = client.producer("t")
-    ids = [producer.send("x", "y") for _ in range(300)]
-    for id in ids[1:]:
-        consumer.acked(but(id, 2, 0))
-    due: list[int] = []
-    for _ in range(20):
-        due += world.store.cursors_due()
-        world.advance(1000)
-    world.crash()
-    assert again(world) == ["x", "y"] + ["y"] * 299
 
 
 # ---- Redelivery ------------------------------------------------------------------

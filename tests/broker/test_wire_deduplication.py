@@ -2,18 +2,15 @@
 
 import pytest
 from support.wire_client import WireProducer
-from support.world import BROKEN, FULL, World
+from support.world import BROKEN, ENDS, FULL, World
 
+from magnetar.ack import AckDelta, encode_delta
 from magnetar.model import ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.cursor_log import DELTAS_MAX
 
 NOWHERE = MessageIdData(-1, -1)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def test_a_duplicate_is_receipted_but_not_stored_again() -> None:
@@ -28,14 +25,13 @@ def test_a_duplicate_is_receipted_but_not_stored_again() -> None:
     assert world.topic("t").incoming.messages == 2
 
 
-def test_without_deduplication_the_same_is_stored_twice() -> None:
-    world = World()
+def test_without_deduplication_the_same_is_stored_twice(world: World) -> None:
     producer = world.connect().producer("t", producer_name="p")
     assert producer.send("a", sequence_id=5) != producer.send("a", sequence_id=5)
 
 
-@pytest.mark.parametrize("end", ["restart", "crash", "unload"])
-def test_deduplication_is_exact_after(end: str) -> None:
+@pytest.mark.parametrize("how", ENDS)
+def test_deduplication_is_exact_after(how: str) -> None:
     world = World(deduplication=True, deduplication_snapshot_entries=3)
     client = world.connect()
     producer = client.producer("t", producer_name="p")
@@ -43,14 +39,10 @@ def test_deduplication_is_exact_after(end: str) -> None:
     for sequence_id in range(7):
         producer.send("a", sequence_id=sequence_id)
     other.send("x", "y", "z", sequence_id=0)
-    if end == "unload":
-        world.unload("t")
-    elif end == "crash":
+    if how == "crash":
         world.hold_disk()
         producer.publish("lost", sequence_id=7)
-        world.crash()
-    else:
-        world.restart()
+    world.end(how)
     client = world.connect()
     producer = client.producer("t", producer_name="p")
     assert producer.success.last_sequence_id == 6
@@ -113,8 +105,7 @@ def test_chunks_are_judged_by_the_last_one() -> None:
     assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 0
 
 
-def test_a_policy_switches_deduplication_on_and_off() -> None:
-    world = World()
+def test_a_policy_switches_deduplication_on_and_off(world: World) -> None:
     client = world.connect()
     producer = client.producer("t", producer_name="p")
     producer.send("a", sequence_id=0)
@@ -124,7 +115,7 @@ def test_a_policy_switches_deduplication_on_and_off() -> None:
     world.set_policy("deduplicationEnabled", False, topic="t")
     assert producer.send("b", sequence_id=1) != NOWHERE
     world.restart()
-    world.topic("t")
+    assert world.topic("t").deduplication is None
 
 
 def test_only_so_many_producers_are_remembered() -> None:
@@ -240,3 +231,51 @@ def test_what_deduplication_needs_is_not_trimmed() -> None:
     world.advance(5000)
     world.crash()
     assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 4
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_batch_of_which_some_were_published_is_refused_and_not_taken_for_a_duplicate(
+    stored: bool,
+) -> None:
+    world = World(deduplication=True)
+    client = world.connect()
+    consumer = client.subscribe("t")
+    producer = client.producer("t", producer_name="p")
+    if not stored:
+        world.hold_disk()
+    producer.publish(*"abcd", sequence_id=0)
+    producer.publish(*"cdef", sequence_id=2)
+    world.release_disk()
+    assert client.send_answers() == [(0, None), (2, ServerError.NotAllowedError)]
+    producer.send(*"ef", sequence_id=4)
+    assert consumer.receive() == list("abcdef")
+
+
+def test_what_deduplication_wrote_is_gathered_in_a_snapshot() -> None:
+    """Else every thousandth publish would leave something for ever."""
+    world = World(deduplication=True, deduplication_snapshot_entries=1)
+    producer = world.connect().producer("t", producer_name="p")
+    producer.send("a")
+    own = world.topic("t").deduplication
+    assert own is not None
+    delta = encode_delta(AckDelta(own.cursor.epoch, own.position, (), ()))
+    for _ in range(DELTAS_MAX):
+        world.store.append_delta(own.cursor_id, own.cursor.epoch, delta)
+    producer.send("b")
+    assert world.store.cursors_due() == [own.cursor_id]
+    world.advance(3000)
+    assert world.store.cursors_due() == []
+    world.crash()
+    assert world.connect().producer("t", producer_name="p").success.last_sequence_id == 1
+
+
+def test_a_policy_passes_over_a_topic_that_is_being_deleted(world: World) -> None:
+    client = world.connect()
+    client.producer("going")
+    client.producer("staying")
+    world.hold_disk()
+    gone = world.broker.delete_topic(TopicName.parse("going"), force=True, delete_schema=True)
+    world.set_policy("deduplicationEnabled", True)
+    world.release_disk()
+    world.done(gone)
+    assert world.topic("staying").deduplication is not None

@@ -1,32 +1,20 @@
-"""Who gets what: permits, turns, priorities, limits, chunks, and slow peers and disks."""
+"""Who gets what: permits, turns, priorities, limits, and slow peers and disks."""
 
 import pytest
-from support.wire_client import (
-    Delivery,
-    Exclusive,
-    Failover,
-    KeyShared,
-    Shared,
-    WireConsumer,
-    refused,
-)
+from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireConsumer, refused
 from support.world import World
 
-from magnetar.broker.dispatch.dispatcher import READ_RETRY_MS
+from magnetar.broker.dispatch.dispatcher import EVENT_BYTES_MAX, READ_RETRY_MS
 from magnetar.broker.dispatch.failover import pick_active
 from magnetar.errors import DiskError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandFlow, encode
 from magnetar.protocol import pulsar_pb2 as pb
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 MANY = (Shared, KeyShared)
 IO_ERROR = DiskError("read", "journal", "Input/output error")
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def permits(consumer: WireConsumer) -> int:
@@ -240,7 +228,6 @@ def test_a_consumer_with_too_many_unacked_is_blocked_until_half(type: int) -> No
     consumer.flow(100)
     assert consumer.payloads() == []
     consumer.acked(held[1])
-    assert not consumer.stats().blockedConsumerOnUnackedMsgs or len(held) == 4
     assert consumer.payloads() == ["4", "5"]
 
 
@@ -274,7 +261,7 @@ def test_a_blocked_consumer_does_not_block_the_others() -> None:
     assert second.payloads() == ["2", "3"]
 
 
-def test_giving_back_unblocks(world: World) -> None:
+def test_giving_back_unblocks() -> None:
     world = World(max_unacked_per_consumer=2)
     client = world.connect()
     consumer = client.subscribe("t", "sub", Shared)
@@ -466,7 +453,7 @@ def test_without_a_delay_the_change_is_at_once() -> None:
     assert best.receive() == ["a"]
 
 
-def test_a_partition_chooses_by_its_number(world: World) -> None:
+def test_a_partition_chooses_by_its_number() -> None:
     world = World(auto_create_partitions=4)
     client = world.connect()
     client.request(pb.CommandPartitionedTopicMetadata(topic="t"))
@@ -501,110 +488,12 @@ def test_closing_a_topic_forgets_the_change_of_the_active_consumer(world: World)
     client = world.connect()
     client.subscribe("t", "sub", Failover, priority_level=1)
     client.subscribe("t", "sub", Failover, priority_level=0)
+    dispatcher = world.subscription("t", "sub").dispatcher
+    assert dispatcher is not None
     world.unload("t")
+    generation = dispatcher.generation
     world.advance(5000)
-
-
-# ---- Chunks ----------------------------------------------------------------------
-
-
-def chunks(messages: list[Delivery]) -> list[tuple[str | None, int | None]]:
-    return [(message.metadata.uuid, message.chunk_id) for message in messages]
-
-
-def test_chunks_of_a_message_go_to_one_consumer_in_order() -> None:
-    world = World(dispatch_round_robin_entries=1)
-    client = world.connect()
-    consumers = [client.subscribe("t", "sub", Shared) for _ in range(2)]
-    for consumer in consumers:
-        consumer.flow(100)
-    one, two = client.producer("t"), client.producer("t")
-    for chunk_id in range(3):
-        one.send_chunk("u1", chunk_id, 3, "x")
-        two.send_chunk("u2", chunk_id, 3, "y")
-    got = [chunks(consumer.deliveries()) for consumer in consumers]
-    assert sorted(got) == [[("u1", i) for i in range(3)], [("u2", i) for i in range(3)]]
-
-
-def test_a_chunk_whose_consumer_has_no_room_waits_for_it(world: World) -> None:
-    client = world.connect()
-    first = client.subscribe("t", "sub", Shared)
-    first.flow(1)
-    producer = client.producer("t")
-    producer.send_chunk("u", 0, 3, "x")
-    second = client.subscribe("t", "sub", Shared)
-    second.flow(100)
-    producer.send_chunk("u", 1, 3, "y")
-    producer.send_chunk("u", 2, 3, "z")
-    producer.send("plain")
-    assert second.payloads() == ["plain"]
-    assert first.payloads() == ["x"]
-    first.flow(1)
-    assert first.payloads() == ["y"]
-    first.flow(1)
-    assert first.payloads() == ["z"]
-
-
-def test_chunks_of_a_consumer_that_left_go_to_another_from_the_start(world: World) -> None:
-    client = world.connect()
-    first = client.subscribe("t", "sub", Shared)
-    first.flow(2)
-    producer = client.producer("t")
-    producer.send_chunks("u", "x", "y", "z")
-    assert first.payloads() == ["x", "y"]
-    second = client.subscribe("t", "sub", Shared)
-    second.flow(100)
-    assert second.payloads() == []
-    first.close()
-    assert second.payloads() == ["x", "y", "z"]
-
-
-def test_more_chunks_than_permits_still_arrive(world: World) -> None:
-    client = world.connect()
-    consumer = client.subscribe("t", "sub", Shared)
-    client.producer("t").send_chunks("u", *"abcdefgh")
-    got: list[str] = []
-    for _ in range(8):
-        got += consumer.receive(1)
-    assert got == list("abcdefgh")
-
-
-def test_a_chunk_without_its_first_is_delivered_and_stalls_nobody(world: World) -> None:
-    client = world.connect()
-    consumer = client.subscribe("t", "sub", Shared)
-    producer = client.producer("t")
-    ids = producer.send_chunks("u", "x", "y", "z")
-    consumer.acked(ids[0])
-    producer.send("after")
-    assert consumer.receive() == ["y", "z", "after"]
-
-
-def test_an_acked_chunk_that_waited_lets_those_behind_it_on(world: World) -> None:
-    client = world.connect()
-    first = client.subscribe("t", "sub", Shared)
-    first.flow(1)
-    producer = client.producer("t")
-    ids = producer.send_chunks("u", "x", "y", "z")
-    second = client.subscribe("t", "sub", Shared)
-    second.flow(1)
-    first.acked(*ids)
-    producer.send_chunks("u", "x2", "y2")
-    first.flow(10)
-    assert first.payloads() + second.payloads() in (["x", "x2", "y2"], ["x", "y2", "x2"])
-
-
-def test_key_shared_chunks_follow_their_key(world: World) -> None:
-    client = world.connect()
-    consumers = [client.subscribe("t", "sub", KeyShared) for _ in range(2)]
-    for consumer in consumers:
-        consumer.flow(100)
-    producer = client.producer("t")
-    for number in range(6):
-        producer.send_chunks(f"u{number}", "x", "y", "z", partition_key=f"k{number}")
-    got = [chunks(consumer.deliveries()) for consumer in consumers]
-    for texts in got:
-        assert texts == [(uuid, i) for uuid, _ in texts[::3] for i in range(3)]
-    assert sum(len(texts) for texts in got) == 18
+    assert dispatcher.generation == generation
 
 
 # ---- Slow peers and slow disks ---------------------------------------------------
@@ -733,16 +622,20 @@ def test_a_read_that_fails_after_the_end_is_nobody_s() -> None:
     assert not world.host.warnings
 
 
-def test_much_is_handed_out_in_several_events(world: World) -> None:
+def test_much_is_handed_out_in_several_events() -> None:
+    world = World(dispatch_read_entries=1)
     client = world.connect()
     consumer = client.subscribe("t", "sub")
     producer = client.producer("t")
     for i in range(30):
         producer.send(f"{i}" + "x" * 50_000)
-    assert [text.rstrip("x") for text in consumer.receive()] == [f"{i}" for i in range(30)]
+    client.session.receive(encode(CommandFlow(consumer.id, 100)))
+    assert EVENT_BYTES_MAX <= client.session.outbox_bytes < EVENT_BYTES_MAX + 60_000
+    world.settle()
+    assert [text.rstrip("x") for text in consumer.payloads()] == [f"{i}" for i in range(30)]
 
 
-def test_entries_trimmed_while_they_wait_are_forgotten(world: World) -> None:
+def test_entries_trimmed_while_they_wait_are_forgotten() -> None:
     world = World(ledger_entries_max=1)
     client = world.connect()
     consumer = client.subscribe("t", "sub", Shared)
@@ -768,9 +661,28 @@ def test_an_ack_of_a_trimmed_message_is_fine() -> None:
         consumer.acked(MessageIdData(ids[-1].ledger_id + 100, 0))
 
 
-def test_a_consumer_of_an_old_client_works() -> None:
-    world = World()
+def test_a_consumer_of_an_old_client_works(world: World) -> None:
     client = world.connect(version=4)
     consumer = client.subscribe("t", "sub")
     client.producer("t").send("a", "b")
     assert consumer.receive() == ["a", "b"]
+
+
+@pytest.mark.parametrize("type", MANY)
+def test_no_more_is_read_again_at_once_than_is_read_at_first(type: int) -> None:
+    world = World(cache_bytes=0, dispatch_read_bytes=5000)
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", type)
+    producer = client.producer("t")
+    texts = [f"{i:01000}" for i in range(20)]
+    for text in texts:
+        producer.send(text, partition_key=text[-2:])
+    consumer.flow(100)
+    held = consumer.deliveries()
+    world.hold_reads()
+    consumer.redeliver(*held)
+    world.host.reads.popleft()()
+    world.settle()
+    assert consumer.payloads() == texts[:4]
+    world.release_reads()
+    assert consumer.payloads() == texts[4:]

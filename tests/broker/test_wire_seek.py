@@ -25,11 +25,6 @@ from magnetar.storage.retention import Retention
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def filled(world: World, type: int = Exclusive) -> tuple[WireConsumer, list[MessageIdData]]:
     """A consumer, and entries a, (b c d), e that are a second apart."""
     client = world.connect()
@@ -248,7 +243,7 @@ def test_who_waits_for_the_end_of_a_reset_is_told_when_the_topic_goes(world: Wor
         unless_refused(client.answer(request_id))
 
 
-def test_nothing_is_delivered_during_a_reset(world: World) -> None:
+def test_nothing_is_delivered_during_a_reset() -> None:
     world = World(cache_bytes=0)
     consumer, ids = filled(world)
     world.hold_reads()
@@ -300,8 +295,7 @@ def backlog(world: World) -> int:
     return world.subscription("t", "sub").cursor.unacked_entries()
 
 
-def test_skip_passes_over_what_is_acked() -> None:
-    world = World()
+def test_skip_passes_over_what_is_acked(world: World) -> None:
     client = world.connect()
     consumer = client.subscribe("t", "sub", Shared)
     producer = client.producer("t")

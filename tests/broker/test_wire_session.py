@@ -1,12 +1,14 @@
 """Connecting, staying connected, and the requests that concern no producer or consumer."""
 
 import pytest
-from support.wire_client import Earliest, Refused, Shared, WireClient, refused, unless_refused
+from support.wire_client import Earliest, Shared, WireClient, refused, unless_refused
 from support.world import FULL, World
 
 from magnetar.broker.session import PROBE_MS
+from magnetar.broker.topic_list import TopicFilter, TopicWatcher
+from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, ServerError, TopicName
-from magnetar.protocol import CommandSendReceipt, encode, topics_hash
+from magnetar.protocol import CommandSendReceipt, topics_hash
 from magnetar.protocol import pulsar_pb2 as pb
 
 P = "persistent://public/default/"
@@ -16,15 +18,15 @@ P = "persistent://public/default/"
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 0), (12, 12), (21, 21), (99, 21)])
-def test_connected_says_the_lower_protocol_version(asked: int, given: int) -> None:
-    client = World().connect(version=asked)
+def test_connected_says_the_lower_protocol_version(world: World, asked: int, given: int) -> None:
+    client = world.connect(version=asked)
     assert client.connected.protocol_version == given
     assert client.connected.max_message_size == 5 * 1024 * 1024
     assert client.connected.server_version == "Magnetar"
 
 
-def test_connected_says_what_the_broker_can_do() -> None:
-    flags = World().connect().connected.feature_flags
+def test_connected_says_what_the_broker_can_do(world: World) -> None:
+    flags = world.connect().connected.feature_flags
     assert flags.supports_topic_watchers
     assert flags.supports_topic_watcher_reconcile
     assert flags.supports_get_partitioned_metadata_without_auto_creation
@@ -41,8 +43,7 @@ def test_connected_says_what_the_broker_can_do() -> None:
         pb.CommandProducer(topic="t", producer_id=1, request_id=1),
     ],
 )
-def test_anything_before_connect_closes(command: object) -> None:
-    world = World()
+def test_anything_before_connect_closes(world: World, command: object) -> None:
     client = world.connect(greet=False)
     client.say(command)
     assert client.hung_up
@@ -52,26 +53,24 @@ def test_anything_before_connect_closes(command: object) -> None:
     assert "client-1" in warning
 
 
-def test_a_second_connect_closes() -> None:
-    world = World()
+def test_a_second_connect_closes(world: World) -> None:
     client = world.connect()
     client.say(pb.CommandConnect(client_version="again", protocol_version=21))
     assert client.hung_up
     assert not client.received
 
 
-def test_what_only_a_broker_says_closes() -> None:
-    for command in (pb.CommandSuccess(request_id=1), CommandSendReceipt(1, 1)):
-        world = World()
-        client = world.connect()
-        client.say(command)
-        assert client.hung_up
-        (warning,) = world.host.warnings
-        assert "a broker's to say" in warning
+@pytest.mark.parametrize("command", [pb.CommandSuccess(request_id=1), CommandSendReceipt(1, 1)])
+def test_what_only_a_broker_says_closes(world: World, command: object) -> None:
+    client = world.connect()
+    client.say(command)
+    assert client.hung_up
+    (warning,) = world.host.warnings
+    assert "a broker's to say" in warning
 
 
-def test_commands_of_the_future_are_ignored() -> None:
-    client = World().connect()
+def test_commands_of_the_future_are_ignored(world: World) -> None:
+    client = world.connect()
     # BaseCommand of type 70 with its sub-message, field 70.
     body = bytes([0x08, 70, 0xB2, 0x04, 0])
     size = len(body)
@@ -84,14 +83,13 @@ def test_commands_of_the_future_are_ignored() -> None:
 # ---- Keep-alive ------------------------------------------------------------------
 
 
-def test_a_ping_is_answered() -> None:
-    client = World().connect()
+def test_a_ping_is_answered(world: World) -> None:
+    client = world.connect()
     client.say(pb.CommandPing())
     client.one(pb.CommandPong)
 
 
-def test_a_peer_that_answers_pings_stays() -> None:
-    world = World()
+def test_a_peer_that_answers_pings_stays(world: World) -> None:
     client = world.connect()
     for _ in range(5):
         client.session.check_alive()
@@ -99,8 +97,7 @@ def test_a_peer_that_answers_pings_stays() -> None:
     assert not client.hung_up
 
 
-def test_any_command_counts_as_life() -> None:
-    world = World()
+def test_any_command_counts_as_life(world: World) -> None:
     client = world.connect()
     client.answers_pings = False
     for _ in range(5):
@@ -110,8 +107,7 @@ def test_any_command_counts_as_life() -> None:
     assert not client.hung_up
 
 
-def test_an_unanswered_ping_closes_at_the_next_tick() -> None:
-    world = World()
+def test_an_unanswered_ping_closes_at_the_next_tick(world: World) -> None:
     client = world.connect()
     client.answers_pings = False
     ends = []
@@ -122,16 +118,14 @@ def test_an_unanswered_ping_closes_at_the_next_tick() -> None:
     assert len(world.host.warnings) == 1
 
 
-def test_an_unfinished_handshake_closes_at_the_first_tick() -> None:
-    world = World()
+def test_an_unfinished_handshake_closes_at_the_first_tick(world: World) -> None:
     client = world.connect(greet=False)
     client.session.check_alive()
     assert client.hung_up
     assert "no CONNECT" in world.host.warnings[0]
 
 
-def test_a_closed_session_hears_nothing() -> None:
-    world = World()
+def test_a_closed_session_hears_nothing(world: World) -> None:
     client = world.connect()
     client.drop()
     client.say(pb.CommandPing())
@@ -142,16 +136,15 @@ def test_a_closed_session_hears_nothing() -> None:
     assert not world.host.warnings
 
 
-def test_a_probe_of_a_closed_session_fails_at_once() -> None:
-    client = World().connect()
+def test_a_probe_of_a_closed_session_fails_at_once(world: World) -> None:
+    client = world.connect()
     client.drop()
     answers: list[bool] = []
     client.session.probe(answers.append)
     assert answers == [False]
 
 
-def test_one_ping_serves_all_that_probe() -> None:
-    world = World()
+def test_one_ping_serves_all_that_probe(world: World) -> None:
     client = world.connect()
     client.answers_pings = False
     answers: list[bool] = []
@@ -168,8 +161,8 @@ def test_one_ping_serves_all_that_probe() -> None:
 # ---- Lookup ----------------------------------------------------------------------
 
 
-def test_lookup_names_this_broker() -> None:
-    answer = World().connect().request(pb.CommandLookupTopic(topic="t"))
+def test_lookup_names_this_broker(world: World) -> None:
+    answer = world.connect().request(pb.CommandLookupTopic(topic="t"))
     assert answer.response == 1
     assert answer.brokerServiceUrl == "pulsar://broker:6650"
     assert answer.authoritative
@@ -189,13 +182,12 @@ def test_lookup_names_this_broker() -> None:
         ),
     ],
 )
-def test_lookup_refuses(fields: dict[str, str], code: ServerError, text: str) -> None:
+def test_lookup_refuses(world: World, fields: dict[str, str], code: ServerError, text: str) -> None:
     with refused(code, text):
-        World().connect().request(pb.CommandLookupTopic(**fields))  # type: ignore[arg-type]
+        world.connect().request(pb.CommandLookupTopic(**fields))  # type: ignore[arg-type]
 
 
-def test_lookup_creates_nothing() -> None:
-    world = World()
+def test_lookup_creates_nothing(world: World) -> None:
     world.connect().request(pb.CommandLookupTopic(topic="t"))
     assert world.broker.names("public/default") == []
 
@@ -210,21 +202,21 @@ def partitions(client: WireClient, topic: str, *, create: bool = True) -> int:
     return answer.partitions
 
 
-def test_an_unknown_topic_has_no_partitions() -> None:
-    assert partitions(World().connect(), "t") == 0
+def test_an_unknown_topic_has_no_partitions(world: World) -> None:
+    assert partitions(world.connect(), "t") == 0
 
 
-def test_an_unknown_topic_is_not_found_where_it_may_not_be_created() -> None:
+def test_an_unknown_topic_is_not_found_where_it_may_not_be_created(world: World) -> None:
     with refused(ServerError.TopicNotFound):
-        partitions(World().connect(), "t", create=False)
+        partitions(world.connect(), "t", create=False)
+    with refused(ServerError.TopicNotFound):
+        partitions(world.connect(), "nobody/ns/t")
     with refused(ServerError.TopicNotFound):
         partitions(World(auto_create_topics=False).connect(), "t")
-    with refused(ServerError.TopicNotFound):
-        partitions(World().connect(), "nobody/ns/t")
 
 
-def test_a_topic_that_exists_is_found_without_creation() -> None:
-    client = World().connect()
+def test_a_topic_that_exists_is_found_without_creation(world: World) -> None:
+    client = world.connect()
     client.producer("t")
     assert partitions(client, "t", create=False) == 0
     assert partitions(client, "t-partition-3", create=False) == 0
@@ -275,8 +267,8 @@ def topics(client: WireClient, **fields: object) -> pb.CommandGetTopicsOfNamespa
 
 
 @pytest.fixture
-def listed() -> WireClient:
-    client = World().connect()
+def listed(world: World) -> WireClient:
+    client = world.connect()
     for topic in ("b", "a", "c-1", "non-persistent://public/default/n"):
         client.producer(topic)
     return client
@@ -301,9 +293,10 @@ PARTITIONS = [P + "t-a-partition-0", P + "t-a-partition-1", P + "t-b"]
 
 
 @pytest.mark.parametrize("domain", ["", "persistent://", "^persistent://"])
-def test_a_pattern_is_one_of_partitioned_topics_not_of_their_partitions(domain: str) -> None:
+def test_a_pattern_is_one_of_partitioned_topics_not_of_their_partitions(
+    world: World, domain: str
+) -> None:
     """As Apache's since its pull request 21885: partitions are listed if their topic matches."""
-    world = World()
     client = world.connect()
     world.broker.create_partitioned(TopicName.parse("t-a"), 2)
     world.settle()
@@ -316,8 +309,7 @@ def test_a_pattern_is_one_of_partitioned_topics_not_of_their_partitions(domain: 
     assert not topics(client, topics_pattern=P + "t-a-partition-.*").topics
 
 
-def test_a_watcher_hears_of_partitions_by_the_name_of_their_topic() -> None:
-    world = World()
+def test_a_watcher_hears_of_partitions_by_the_name_of_their_topic(world: World) -> None:
     client = world.connect()
     assert not watch(client, "public/default/t-[ab]").topic
     world.broker.create_partitioned(TopicName.parse("t-a"), 2)
@@ -345,18 +337,20 @@ def test_a_pattern_that_cannot_be_matched_here_is_left_to_the_client(listed: Wir
         assert len(answer.topics) == 3
 
 
-def test_topics_of_an_unknown_namespace_are_refused() -> None:
+def test_topics_of_an_unknown_namespace_are_refused(world: World) -> None:
     with refused(ServerError.TopicNotFound):
-        World().connect().request(pb.CommandGetTopicsOfNamespace(namespace="public/none"))
+        world.connect().request(pb.CommandGetTopicsOfNamespace(namespace="public/none"))
 
 
 # ---- Watchers --------------------------------------------------------------------
 
 
-def watch(client: WireClient, pattern: str, **fields: object) -> pb.CommandWatchTopicListSuccess:
+def watch(
+    client: WireClient, pattern: str, watcher_id: int = 7, **fields: object
+) -> pb.CommandWatchTopicListSuccess:
     answer = client.request(
         pb.CommandWatchTopicList(
-            watcher_id=7,
+            watcher_id=watcher_id,
             namespace="public/default",
             topics_pattern=pattern,
             **fields,  # type: ignore[arg-type]
@@ -366,8 +360,7 @@ def watch(client: WireClient, pattern: str, **fields: object) -> pb.CommandWatch
     return answer
 
 
-def test_a_watcher_hears_of_topics_that_come_and_go() -> None:
-    world = World()
+def test_a_watcher_hears_of_topics_that_come_and_go(world: World) -> None:
     client, other = world.connect(), world.connect()
     other.producer("a-1")
     found = watch(client, "public/default/a-.*")
@@ -384,8 +377,8 @@ def test_a_watcher_hears_of_topics_that_come_and_go() -> None:
     assert update.watcher_id == 7
 
 
-def test_a_watcher_with_an_equal_hash_gets_no_list() -> None:
-    client = World().connect()
+def test_a_watcher_with_an_equal_hash_gets_no_list(world: World) -> None:
+    client = world.connect()
     client.producer("a")
     first = watch(client, ".*")
     again = watch(client, ".*", topics_hash=first.topics_hash)
@@ -395,8 +388,7 @@ def test_a_watcher_with_an_equal_hash_gets_no_list() -> None:
     client.one(pb.CommandWatchTopicUpdate)
 
 
-def test_a_watcher_is_told_no_more_when_closed_or_gone() -> None:
-    world = World()
+def test_a_watcher_is_told_no_more_when_closed_or_gone(world: World) -> None:
     client, gone = world.connect(), world.connect()
     watch(client, ".*")
     watch(gone, ".*")
@@ -408,44 +400,28 @@ def test_a_watcher_is_told_no_more_when_closed_or_gone() -> None:
     assert world.broker.watchers == []
 
 
-def test_watchers_of_one_connection_are_limited() -> None:
+def test_watchers_of_one_connection_are_limited(world: World) -> None:
     """Each holds the names of a namespace, and every new topic is told to each."""
-    world = World()
     client = world.connect()
-    for id in range(5000):
-        client.session.receive(
-            encode(
-                pb.CommandWatchTopicList(
-                    request_id=id + 1,
-                    watcher_id=id,
-                    namespace="public/default",
-                    topics_pattern="public/default/.*",
-                )
-            )
-        )
-    assert len(world.broker.watchers) == world.settings.max_topic_watchers_per_connection
-    world.settle()
-    (refusal, *_) = client.take(pb.CommandError)
-    assert refusal.error == ServerError.TooManyRequests
+    limit = world.settings.max_topic_watchers_per_connection
+    for watcher_id in range(limit):
+        watch(client, ".*", watcher_id)
+    with refused(ServerError.TooManyRequests):
+        watch(client, ".*", limit)
+    assert len(world.broker.watchers) == limit
     # One that is there may be told anew, and one that is closed makes room.
-    watch = pb.CommandWatchTopicList(
-        watcher_id=0, namespace="public/default", topics_pattern="public/default/.*"
-    )
-    client.request(watch)
+    watch(client, ".*", 0)
     client.request(pb.CommandWatchTopicListClose(watcher_id=7))
-    watch.watcher_id = 6000
-    watch.request_id = 0
-    client.request(watch)
+    watch(client, ".*", limit)
 
 
 @pytest.mark.parametrize("pattern", ["(", "x" * 51])
-def test_a_bad_pattern_is_not_watched(pattern: str) -> None:
+def test_a_bad_pattern_is_not_watched(world: World, pattern: str) -> None:
     with refused(ServerError.NotAllowedError, "pattern"):
-        watch(World().connect(), pattern)
+        watch(world.connect(), pattern)
 
 
-def test_a_topic_that_could_not_be_stored_is_gone_for_watchers_too() -> None:
-    world = World()
+def test_a_topic_that_could_not_be_stored_is_gone_for_watchers_too(world: World) -> None:
     client = world.connect()
     watch(client, ".*")
     world.hold_disk()
@@ -479,8 +455,7 @@ def put_schema(client: WireClient, data: bytes) -> bytes:
     return answer.schema_version
 
 
-def test_schemas_are_stored_and_served_by_version() -> None:
-    world = World()
+def test_schemas_are_stored_and_served_by_version(world: World) -> None:
     client = world.connect()
     first = put_schema(client, AVRO_1)
     assert first == bytes(8)
@@ -497,16 +472,16 @@ def test_schemas_are_stored_and_served_by_version() -> None:
     assert [(item.key, item.value) for item in found.schema.properties] == [("k", "v")]
 
 
-def test_a_schema_that_is_not_there_is_not_found() -> None:
-    client = World().connect()
-    with pytest.raises(Refused):
+def test_a_schema_that_is_not_there_is_not_found(world: World) -> None:
+    client = world.connect()
+    with refused(ServerError.TopicNotFound, "has no such schema"):
         client.request(pb.CommandGetSchema(topic="t"))
     with refused(ServerError.InvalidTopicName):
         client.request(pb.CommandGetSchema(topic="a/b"))
 
 
-def test_an_incompatible_schema_is_refused_everywhere() -> None:
-    client = World().connect()
+def test_an_incompatible_schema_is_refused_everywhere(world: World) -> None:
+    client = world.connect()
     put_schema(client, AVRO_1)
     with refused(ServerError.IncompatibleSchema):
         put_schema(client, OTHER)
@@ -516,8 +491,8 @@ def test_an_incompatible_schema_is_refused_everywhere() -> None:
         client.subscribe("t", schema=avro(OTHER))
 
 
-def test_a_producer_is_told_the_version_of_its_schema() -> None:
-    client = World().connect()
+def test_a_producer_is_told_the_version_of_its_schema(world: World) -> None:
+    client = world.connect()
     assert client.producer("t", schema=avro(AVRO_1)).success.schema_version == bytes(8)
     bare = client.producer("t").success
     assert bare.HasField("schema_version")
@@ -547,8 +522,8 @@ def test_a_producer_without_a_schema_is_refused_where_one_is_enforced() -> None:
         pb.CommandEndTxnOnSubscription(),
     ],
 )
-def test_transactions_are_refused_with_a_clear_text(command: object) -> None:
-    client = World().connect()
+def test_transactions_are_refused_with_a_clear_text(world: World, command: object) -> None:
+    client = world.connect()
     request_id = client.ask(command)
     answer = client.answer(request_id)
     assert "Response" in type(answer).__name__
@@ -568,9 +543,8 @@ def test_a_namespace_has_no_more_topics_than_allowed() -> None:
         client.producer("c")
 
 
-def test_a_name_of_a_megabyte_is_refused() -> None:
+def test_a_name_of_a_megabyte_is_refused(world: World) -> None:
     """It would be in memory, in every list, in the log and in each line of the metrics."""
-    world = World()
     client = world.connect()
     long = "s" * (1 << 20)
     with refused(ServerError.NotAllowedError, "1048576 bytes"):
@@ -595,19 +569,16 @@ def test_kinds_of_topics_can_be_switched_off() -> None:
         World(non_persistent=False).connect().producer("non-persistent://public/default/t")
 
 
-def test_topics_that_may_not_be_created_are_not() -> None:
-    world = World(auto_create_topics=False)
-    client = world.connect()
+def test_topics_that_may_not_be_created_are_not(world: World) -> None:
+    with refused(ServerError.TopicNotFound):
+        world.connect().subscribe("t", force_topic_creation=False)
+    client = World(auto_create_topics=False).connect()
     for ask in (lambda: client.producer("t"), lambda: client.subscribe("t")):
         with refused(ServerError.TopicNotFound, "not found"):
             ask()
-    client = World().connect()
-    with refused(ServerError.TopicNotFound):
-        client.subscribe("t", force_topic_creation=False)
 
 
-def test_a_topic_is_there_after_a_restart_and_after_a_crash() -> None:
-    world = World()
+def test_a_topic_is_there_after_a_restart_and_after_a_crash(world: World) -> None:
     client = world.connect()
     client.subscribe("t", type=Shared, initialPosition=Earliest)
     client.producer("t").send("a")
@@ -616,3 +587,40 @@ def test_a_topic_is_there_after_a_restart_and_after_a_crash() -> None:
         client = world.connect()
         assert list(topics(client).topics) == [P + "t"]
         assert client.subscribe("t", type=Shared).receive() == ["a"]
+
+
+def test_a_partitioned_topic_that_would_be_too_many_is_not_begun() -> None:
+    world = World(max_topics_per_namespace=3)
+    world.connect().producer("a")
+    name = TopicName.parse("p")
+    with pytest.raises(BrokerError, match="3 are the most"):
+        world.broker.create_partitioned(name, 3)
+    assert world.broker.directory.partitioned == {}
+    assert world.broker.names("public/default") == [P + "a"]
+    world.broker.create_partitioned(name, 2)
+    with pytest.raises(BrokerError, match="3 are the most"):
+        world.broker.create_partitioned(name, 3)
+    assert world.broker.directory.partitioned == {P + "p": 2}
+
+
+def test_a_watcher_hears_of_topics_that_come_together_in_one_update(world: World) -> None:
+    """The hash of all names is made once, not for each of them."""
+    client = world.connect()
+    watch(client, ".*")
+    world.broker.create_partitioned(TopicName.parse("p"), 100)
+    world.settle()
+    update = client.one(pb.CommandWatchTopicUpdate)
+    names = [f"{P}p-partition-{i}" for i in range(100)]
+    assert list(update.new_topics) == names
+    assert not update.deleted_topics
+    assert update.topics_hash == topics_hash(names)
+
+
+def test_a_watcher_does_not_hear_of_what_came_and_went_meanwhile() -> None:
+    watcher = TopicWatcher("public/default", TopicFilter(".*", 0), [P + "a"])
+    assert watcher.take("public/default", P + "b", True)
+    assert not watcher.take("public/default", P + "b", False)
+    assert watcher.take("public/default", P + "a", False)
+    assert not watcher.take("public/default", P + "c", True)
+    assert watcher.news() == ([P + "c"], [P + "a"])
+    assert watcher.news() == ([], [])

@@ -28,11 +28,6 @@ from magnetar.protocol import pulsar_pb2 as pb
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 # ---- Types -----------------------------------------------------------------------
 
 
@@ -512,9 +507,9 @@ def test_a_subscription_that_is_deleted_twice_is_gone(world: World) -> None:
         for consumer in consumers
     ]
     world.release_disk()
-    answers = [client.answer(request) for request in requests]
-    assert isinstance(answers[0], pb.CommandSuccess)
-    assert answers[1] is not None
+    assert isinstance(client.answer(requests[0]), pb.CommandSuccess)
+    with refused(ServerError.SubscriptionNotFound, "deleted already"):
+        unless_refused(client.answer(requests[1]))
     assert not world.topic("t").subscriptions
     world.crash()
     assert not world.topic("t").subscriptions
@@ -531,20 +526,14 @@ def test_a_subscription_whose_deletion_is_on_its_way_is_not_loaded(world: World)
     request = client.ask(pb.CommandUnsubscribe(consumer_id=consumer.id))
     world.broker.unload(TopicName.parse("t"))
     world.write_once()
-    again = world.connect()
-    command = pb.CommandSubscribe(
-        topic="t", subscription="sub", subType=int(Shared), consumer_id=1, initialPosition=1
-    )
-    subscribed = again.ask(command)
+    again = WireConsumer(world.connect(), 1, "t")
+    subscribed = again.client.ask(again.command("sub", Shared, initialPosition=Earliest))
     world.release_disk()
-    assert client.answer(request) is not None
-    answer = again.answer(subscribed)
-    assert answer is not None
-    if isinstance(answer, pb.CommandSuccess):
-        second = WireConsumer(again, 1, "t")
-        world.connect().producer("t").send("b")
-        second.flow(10)
-        second.acked(*second.deliveries())
+    assert isinstance(client.answer(request), pb.CommandSuccess)
+    assert isinstance(again.client.answer(subscribed), pb.CommandSuccess)
+    # It is a new subscription, which knows nothing of the acks of before.
+    world.connect().producer("t").send("b")
+    assert again.receive() == ["a", "b"]
 
 
 def test_requests_of_a_consumer_that_is_not_there_are_refused(world: World) -> None:
@@ -623,13 +612,11 @@ def test_the_last_message_id_may_have_to_be_read_from_disk() -> None:
 def test_the_last_message_id_of_a_topic_whose_entries_are_gone(world: World) -> None:
     client = world.connect()
     consumer = client.subscribe("t", "sub")
-    consumer.acked(client.producer("t").send("a"))
+    consumer.acked(client.producer("t").send("a", "b"))
+    world.trim("t")
+    assert consumer.last_message_id() == MessageIdData(-1, -1)
     world.restart()
-    consumer = world.connect().subscribe("t", "sub")
-    world.advance(10_000)
-    last = consumer.last_message_id()
-    assert last.entry_id == -1 or last.batch_index == -1
-    assert consumer.receive() == []
+    assert world.connect().subscribe("t", "sub").last_message_id() == MessageIdData(-1, -1)
 
 
 def test_the_last_message_id_of_a_partition_names_it() -> None:
@@ -640,3 +627,46 @@ def test_the_last_message_id_of_a_partition_names_it() -> None:
     assert consumer.last_message_id().partition == 1
     client.producer("t-partition-1").send("a")
     assert consumer.last_message_id().partition == 1
+
+
+def test_a_consumer_that_leaves_is_not_told_to(world: World) -> None:
+    """By then its id may be another one's."""
+    client = world.connect()
+    consumer = client.subscribe("t")
+    id = client.producer("t").send("a")
+    world.hold_disk()
+    consumer.ack(id)
+    close = client.ask(pb.CommandCloseConsumer(consumer_id=consumer.id))
+    unloaded = world.broker.unload(TopicName.parse("t"))
+    world.release_disk()
+    world.done(unloaded)
+    assert isinstance(client.answer(close), pb.CommandSuccess)
+    assert not consumer.closed_by_broker()
+
+
+def test_unsubscribe_is_refused_while_another_is_about_to_join(world: World) -> None:
+    client, other = world.connect(), world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    id = client.producer("t").send("a")
+    world.hold_disk()
+    consumer.ack(id)
+    joins = other.ask(WireConsumer(other, 1, "t").command("sub", Shared))
+    with refused(ServerError.MetadataError, "1 other consumers"):
+        consumer.unsubscribe()
+    world.release_disk()
+    assert isinstance(other.answer(joins), pb.CommandSuccess)
+    assert "sub" in world.topic("t").subscriptions
+
+
+def test_consumers_that_come_at_once_are_no_more_than_allowed() -> None:
+    world = World(max_consumers_per_topic=2)
+    client = world.connect()
+    client.producer("t")
+    world.hold_disk()
+    commands = [WireConsumer(client, id, "t").command(f"sub-{id}", Shared) for id in range(4)]
+    asked = [client.ask(command) for command in commands]
+    world.release_disk()
+    answers = [client.answer(request_id) for request_id in asked]
+    refusals = [answer.error for answer in answers if isinstance(answer, pb.CommandError)]
+    assert refusals == [ServerError.ConsumerBusy] * 2
+    assert world.topic("t").consumer_count() == 2

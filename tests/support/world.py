@@ -20,7 +20,7 @@ begins with what the disk has. Clients of before are gone; `connect` again.
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from sqlite3 import ProgrammingError
 from typing import Any, Final
@@ -51,6 +51,12 @@ STEPS_MAX: Final = 200_000
 FULL: Final = DiskFullError("write to", "journal", "No space left on device")
 BROKEN: Final = DiskError("write to", "journal", "Input/output error")
 
+# After each of these a topic is loaded anew.
+ENDS: Final = ("unload", "restart", "crash")
+
+# Catalogs that another thread could not close; the next world does.
+ABANDONED: Final[list[Catalog]] = []
+
 
 class ManualTimer(Timer):
     def __init__(self, callback: Callable[[], None]) -> None:
@@ -69,9 +75,11 @@ class ManualHost(Host):
         self.timers: list[tuple[int, int, ManualTimer]] = []
         self.reads: deque[Callable[[], None]] = deque()
         self.reads_held = False
-        self.read_error: StorageError | None = None
+        self.read_error: Exception | None = None
         self.kicked = False
         self.warnings: list[str] = []
+        # Errors that nobody foresaw, if the test expects some.
+        self.faults: list[tuple[str, Exception]] | None = None
         self._disk = disk
         self._timers_made = 0
 
@@ -105,6 +113,11 @@ class ManualHost(Host):
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
+    def fault(self, text: str, error: Exception) -> None:
+        if self.faults is None:
+            raise error
+        self.faults.append((text, error))
+
     def due(self) -> Callable[[], None] | None:
         """A timer whose time has come."""
         while self.timers and self.timers[0][0] <= self.now:
@@ -126,6 +139,8 @@ class World:
         self.settings = BrokerSettings(
             **{"segment_bytes": MIB, "watermark_bytes": 0, "inactive_topic_ms": 10**9} | settings
         )
+        while ABANDONED:
+            ABANDONED.pop().close()
         self.disk = MemoryDisk()
         self.catalog = Catalog()
         weakref.finalize(self, close_catalog, self.catalog)
@@ -268,6 +283,15 @@ class World:
         """Ends at once; what was not written is lost."""
         self._again(settings)
 
+    def end(self, how: str) -> None:
+        """One of `ENDS`, for a broker or for its topic `t`."""
+        if how == "unload":
+            self.unload("t")
+        elif how == "restart":
+            self.restart()
+        else:
+            self.crash()
+
     def _again(self, settings: dict[str, Any]) -> None:
         if settings:
             known = {name: self.settings.value_of(name) for name in SETTINGS}
@@ -295,6 +319,15 @@ class World:
         name = TopicName.parse(topic)
         self.done(self.broker.delete_topic(name, force=force, delete_schema=True))
 
+    def trim(self, topic: str) -> None:
+        """Seals the last ledger, as time would, and deletes those that nobody needs."""
+        found = self.topic(topic)
+        self.store.seal_topic(found.id)
+        self.host.kick()
+        self.settle()
+        found.trim()
+        self.settle()
+
     def done(self, promise: Promise[None]) -> None:
         """The promise is kept by now."""
         self.settle()
@@ -320,8 +353,10 @@ class World:
 
 def close_catalog(catalog: Catalog) -> None:
     """Garbage is collected by whichever thread is at it, and sqlite wants the one that opened."""
-    with suppress(ProgrammingError):
+    try:
         catalog.close()
+    except ProgrammingError:
+        ABANDONED.append(catalog)
 
 
 def attempt(run: Callable[[MemoryDisk], None], disk: MemoryDisk) -> StorageError | None:

@@ -13,6 +13,7 @@ from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.commits import Commits
 from magnetar.broker.deduplication import load_deduplication
 from magnetar.broker.directory import Directory, TopicNote
+from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.host import Host
 from magnetar.broker.non_persistent import NonPersistentTopic
 from magnetar.broker.promise import Promise, broken, kept
@@ -203,15 +204,8 @@ class Broker:
         """A new persistent topic; durable when `store.ticket_last` is. Raises BrokerError."""
         self.directory.require_namespace(name.namespace)
         self.require_short("topic", str(name))
-        if not self.settings.persistent:
-            raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
         policies = self.directory.effective(name)
-        limit = policies.max_topics_per_namespace
-        if limit > 0 and len(self._by_namespace.get(name.namespace, {})) >= limit:
-            raise BrokerError(
-                ServerError.NotAllowedError,
-                f"{name.namespace} has {limit} topics, the most that it may have",
-            )
+        self._require_room(name, policies, 1)
         try:
             id = self.store.create_topic(str(name))
         except StorageError as error:
@@ -222,11 +216,23 @@ class Broker:
             self.directory.put_note(str(name), TopicNote(properties=properties))
         self._remember(str(name), id)
         self.topics[str(name)] = topic
-        self.commits.when(self.store.ticket_last, lambda error: self._created(topic, error))
+        topic.when(self.store.ticket_last, lambda error: self._created(topic, error))
         self._follow_policies(topic)
         self.host.kick()
         self._tell_watchers(name, created=True)
         return topic
+
+    def _require_room(self, name: TopicName, policies: EffectivePolicies, count: int) -> None:
+        """Raises BrokerError if there may not be so many more topics beside this one."""
+        if not self.settings.persistent:
+            raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
+        limit = policies.max_topics_per_namespace
+        there = len(self._by_namespace.get(name.namespace, {}))
+        if 0 < limit < there + count:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"{name.namespace} has {there} topics, and {limit} are the most that it may have",
+            )
 
     def _created(self, topic: Topic, error: Exception | None) -> None:
         if error is None:
@@ -277,12 +283,15 @@ class Broker:
                 ServerError.NotAllowedError, f"a topic may have {limit} partitions at most"
             )
         self.require_short("topic", str(name.with_partition(partitions - 1)))
-        self.directory.put_partitioned(str(name), partitions, properties)
+        missing: list[TopicName] = []
         if name.persistent:
-            for number in range(partitions):
-                partition = name.with_partition(number)
-                if not self.exists(partition):
-                    self.create_topic(partition)
+            wanted = [name.with_partition(number) for number in range(partitions)]
+            missing = [partition for partition in wanted if not self.exists(partition)]
+        if missing:
+            self._require_room(name, self.directory.effective(name), len(missing))
+        self.directory.put_partitioned(str(name), partitions, properties)
+        for partition in missing:
+            self.create_topic(partition)
 
     def save_topic(self, topic: Topic) -> None:
         """Keeps what the catalog has of a topic."""
@@ -300,7 +309,8 @@ class Broker:
     def policies_changed(self, namespace: str) -> None:
         """Policies of a namespace, or of a topic in it, are new."""
         for topic in list(self.topics.values()):
-            if topic.name.namespace == namespace:
+            # One that is closed is loaded with them, if it is.
+            if topic.name.namespace == namespace and not topic.closed:
                 topic.policies = self.directory.effective(topic.name)
                 self._follow_policies(topic)
 
@@ -328,8 +338,8 @@ class Broker:
             for consumer in list(subscription.consumers):
                 principal = consumer.peer.principal
                 if not self.access.on_topic(principal, CONSUME, topic.name, subscription.name):
-                    subscription.dismiss(consumer)
-            subscription.pump()
+                    subscription.leave(consumer)
+                    consumer.tell_closed()
 
     def _follow_policies(self, topic: Topic) -> None:
         """Does what policies say at once, not in its time."""
@@ -425,7 +435,7 @@ class Broker:
             settled(error)
             return
         self.host.kick()
-        self.commits.when(ticket, settled)
+        topic.when(ticket, settled)
 
     def _tell_watchers(self, name: TopicName, *, created: bool) -> None:
         for watcher in list(self.watchers):
@@ -437,10 +447,12 @@ class Broker:
         """The journal says what became of records."""
         if outcome.error is not None:
             self.host.warn(f"the journal failed: {outcome.error}")
-        try:
-            self.commits.take(outcome)
-        finally:
-            self.refresh()
+        for topic, fault in self.commits.take(outcome):
+            if topic is not None:
+                topic.give_up(fault)
+            else:
+                self.host.fault("something that waited for the journal failed", fault)
+        self.refresh()
 
     def refresh_later(self, topic: Topic) -> None:
         self._fresh.append(topic)
@@ -450,4 +462,7 @@ class Broker:
         fresh = self._fresh
         self._fresh = []
         for topic in fresh:
-            topic.refresh()
+            try:
+                topic.refresh()
+            except Exception as error:
+                topic.give_up(error)

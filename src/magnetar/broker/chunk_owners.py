@@ -14,12 +14,13 @@ A message whose last chunk never comes would stay bound for ever: only so many u
 kept, and the one that was assigned longest ago is forgotten first.
 
 Beside that, a chunk is *parked* while it waits in the replay queue, and as long as one is,
-later chunks of the message wait too, or they would overtake it. These counts have the same
-limit. Unparking what is not parked does nothing: chunks that a consumer gave back wait in
-the queue as well, and were never parked.
+later chunks of the message wait too, or they would overtake it. The messages that have
+parked chunks have the same limit. Unparking what is not parked does nothing.
 """
 
 from typing import Final, final
+
+from pyroaring import BitMap64
 
 __all__ = ["ChunkOwners"]
 
@@ -36,7 +37,8 @@ class ChunkOwners:
         self._uuids_max: Final = uuids_max
         # Both in order, the oldest first.
         self._owners: Final[dict[str, int]] = {}
-        self._parked: Final[dict[str, int]] = {}
+        # Entries that are parked are position keys (see `ack/delta.py`).
+        self._parked: Final[dict[str, BitMap64]] = {}
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -63,23 +65,28 @@ class ChunkOwners:
             del self._owners[uuid]
         return freed
 
-    def park(self, uuid: str) -> None:
-        """One more chunk of a message waits."""
-        self._parked[uuid] = self._parked.get(uuid, 0) + 1
-        if len(self._parked) > self._uuids_max:
-            del self._parked[next(iter(self._parked))]
+    def park(self, uuid: str, key: int) -> None:
+        """A chunk of a message waits."""
+        parked = self._parked.get(uuid)
+        if parked is None:
+            parked = BitMap64()
+            self._parked[uuid] = parked
+            if len(self._parked) > self._uuids_max:
+                del self._parked[next(iter(self._parked))]
+        parked.add(key)
 
-    def unpark(self, uuid: str) -> None:
-        """One chunk less of a message waits."""
-        count = self._parked.get(uuid, 0)
-        if count > 1:
-            self._parked[uuid] = count - 1
-        else:
-            self._parked.pop(uuid, 0)
+    def unpark(self, uuid: str, key: int) -> None:
+        """A chunk of a message waits no more."""
+        parked = self._parked.get(uuid)
+        if parked is not None:
+            parked.discard(key)
+            if not parked:
+                del self._parked[uuid]
 
-    def parked(self, uuid: str) -> bool:
-        """Whether any chunk of a message waits."""
-        return uuid in self._parked
+    def waits_before(self, uuid: str, key: int) -> bool:
+        """Whether a chunk of a message waits that comes before this one."""
+        parked = self._parked.get(uuid)
+        return parked is not None and parked.min() < key
 
     def clear(self) -> None:
         self._owners.clear()

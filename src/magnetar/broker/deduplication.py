@@ -2,7 +2,8 @@
 
 Of each producer name the topic knows the highest sequence id that was *pushed* to the
 journal and the highest that is *stored*. An id that is not above the stored one is a
-duplicate; one that is not above the pushed one may become one, which nobody can say yet.
+duplicate; one that is not above the pushed one may become one, which nobody can say yet. Of
+a batch all ids are on one side, or it is *overlapping*: it can be neither stored nor dropped.
 
 It survives a crash exactly: from time to time the numbers are written to a cursor of the
 broker's own, whose mark-delete says up to which entry they count. A load takes them from
@@ -23,13 +24,14 @@ from magnetar.storage.cursor_load import load_cursor
 if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
 
-__all__ = ["DUPLICATE", "FRESH", "NAME", "UNDECIDED", "Deduplication"]
+__all__ = ["DUPLICATE", "FRESH", "NAME", "OVERLAPPING", "UNDECIDED", "Deduplication"]
 
 NAME: Final = "pulsar.dedup"
 
 FRESH: Final = 0
 DUPLICATE: Final = 1
 UNDECIDED: Final = 2
+OVERLAPPING: Final = 3
 
 READ_ENTRIES: Final = 200
 READ_BYTES: Final = 1 << 22
@@ -41,8 +43,8 @@ class Deduplication:
 
     def __init__(self, topic: "Topic", cursor: Cursor, cursor_id: int) -> None:
         self._topic: Final = topic
-        self._cursor: Final = cursor
-        self._cursor_id: int = cursor_id
+        self.cursor: Final = cursor
+        self.cursor_id: int = cursor_id
         self._stored: dict[str, int] = {}
         self._pushed: dict[str, int] = {}
         self._since_snapshot: i64 = 0
@@ -58,13 +60,13 @@ class Deduplication:
         def settled(error: Exception | None) -> None:
             self._lost = error is not None
 
-        topic.commits.when(topic.store.ticket_last, settled)
+        topic.when(topic.store.ticket_last, settled)
         topic.host.kick()
 
     def _create_again(self) -> None:
         topic = self._topic
         try:
-            self._cursor_id = create_cursor(topic, self._cursor)
+            self.cursor_id = create_cursor(topic, self.cursor)
         except StorageError as error:
             topic.host.warn(f"deduplication of {topic.name}: {error}")
             return
@@ -74,7 +76,7 @@ class Deduplication:
     @property
     def position(self) -> Position:
         """Entries behind this one are needed for the next load."""
-        return self._cursor.mark_delete
+        return self.cursor.mark_delete
 
     def highest(self, producer: str) -> int:
         """The highest sequence id stored, or -1."""
@@ -84,8 +86,9 @@ class Deduplication:
         """What a publish of these sequence ids is."""
         if last <= self._stored.get(producer, -1):
             return DUPLICATE
-        if first <= self._pushed.get(producer, -1):
-            return UNDECIDED
+        pushed: i64 = self._pushed.get(producer, -1)
+        if first <= pushed:
+            return UNDECIDED if last <= pushed else OVERLAPPING
         return FRESH
 
     def judge(self, producer: str, first: i64, last: i64) -> int:
@@ -132,10 +135,10 @@ class Deduplication:
         topic = self._topic
         # The cursor knows no entry that its topic has not grown by yet.
         position = min(self._last, topic.ledgers.last())
-        delta = self._cursor.plan_expire(position)
+        delta = self.cursor.plan_expire(position)
         try:
-            topic.store.set_cursor_properties(self._cursor_id, pack_numbers(self._stored))
-            ticket = topic.store.append_delta(self._cursor_id, delta.epoch, encode_delta(delta))
+            topic.store.set_cursor_properties(self.cursor_id, pack_numbers(self._stored))
+            ticket = topic.store.append_delta(self.cursor_id, delta.epoch, encode_delta(delta))
         except StorageError as error:
             topic.host.warn(f"deduplication of {topic.name}: {error}")
             return
@@ -146,9 +149,9 @@ class Deduplication:
         def settled(error: Exception | None) -> None:
             self._writing = False
             if error is None:
-                self._cursor.apply(delta)
+                self.cursor.apply(delta)
 
-        topic.commits.when(ticket, settled)
+        topic.when(ticket, settled)
 
     def _limit(self) -> None:
         """Forgets the producers that stored nothing for longest, beyond the limit."""
@@ -162,7 +165,7 @@ class Deduplication:
         """It was switched off."""
         if self._lost:
             return
-        self._topic.store.delete_cursor(self._cursor_id)
+        self._topic.store.delete_cursor(self.cursor_id)
         self._topic.host.kick()
 
 

@@ -36,7 +36,7 @@ class Host:
         raise NotImplementedError
 
     def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
-        """Runs the plan on some thread, then calls back on this one."""
+        """Runs the plan on some thread, then calls back on this one, whatever came of it."""
         raise NotImplementedError
 
     def kick(self) -> None:
@@ -45,4 +45,8 @@ class Host:
 
     def warn(self, text: str) -> None:
         """Tells the operator something, once."""
+        raise NotImplementedError
+
+    def fault(self, text: str, error: Exception) -> None:
+        """Tells the operator of a bug: an error that nobody foresaw, with its traceback."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ answers leave in one write.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -17,6 +17,9 @@ from magnetar.broker.auth.roles import Principal
 from magnetar.broker.wire_error import wire_error
 from magnetar.protocol import Command, encode, encode_head
 from magnetar.protocol import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.producer import Producer
 
 __all__ = ["Peer", "Port", "unsigned"]
 
@@ -74,7 +77,7 @@ class Peer:
             self.paused = False
             self.port.resume()
 
-    def close_producer(self, producer_id: int) -> None:
+    def close_producer(self, producer: "Producer") -> None:
         """The broker closes a producer of this peer."""
 
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:

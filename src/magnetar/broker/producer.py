@@ -80,7 +80,7 @@ class Producer:
         """Closes it from this side; its client will come back."""
         if not self.closed:
             self.closed = True
-            self.peer.close_producer(self.id)
+            self.peer.close_producer(self)
 
     def break_off(self, reason: str) -> None:
         """A publish failed: what comes behind it fails too."""

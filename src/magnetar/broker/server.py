@@ -8,6 +8,7 @@ _LoopHost      time, timers and reads, on an event loop
 import asyncio
 import contextlib
 import logging
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -22,7 +23,7 @@ from magnetar.broker.peer import Port
 from magnetar.broker.session import Session
 from magnetar.broker.settings import BrokerSettings
 from magnetar.broker.tls import TlsFiles, certificate_role
-from magnetar.errors import SettingsError, StorageError
+from magnetar.errors import SettingsError
 from magnetar.model import ServerError
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
@@ -49,6 +50,11 @@ HANDSHAKE_SECONDS = 15.0
 # A token that is taken back counts for so long at most.
 REVOKED_SECONDS = 1.0
 WILDCARDS = ("", "0.0.0.0", "::")
+# asyncio's `writelines` never pauses its protocol in Python 3.12 before 3.12.9 and in 3.13 before
+# 3.13.2 (CVE-2024-12254), so that all would pile up that a peer does not read.
+WRITELINES_UNPAUSED: bool = (
+    0x030C0000 <= sys.hexversion < 0x030C09F0 or 0x030D0000 <= sys.hexversion < 0x030D02F0
+)
 
 
 def system_clock_ms() -> int:
@@ -112,9 +118,8 @@ class BrokerServer:
         self._links: dict[_Link, None] = {}
         self._by_ip: dict[str, int] = {}
         self._servers: list[asyncio.Server] = []
-        self._keep_alive: asyncio.TimerHandle | None = None
-        self._refresh: asyncio.TimerHandle | None = None
-        self._revoking: asyncio.TimerHandle | None = None
+        # What is done again and again.
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         # There if the settings name a certificate.
         self.tls: TlsFiles | None = None
         self._revoked: RevokedFile | None = None
@@ -178,11 +183,11 @@ class BrokerServer:
                 self.loop_host.writer.stop()
             self.store.close()
             raise
-        self._check_alive_later(loop)
+        self._every(self.settings.keep_alive_ms / 1000, self._check_alive)
         if self.tls is not None:
-            self._refresh_later(loop, self.tls)
-        if authentication is not None and self._revoked is not None:
-            self._revoke_later(loop, self._revoked, authentication)
+            self._every(max(1, self.settings.tls_refresh_seconds), self.tls.refresh)
+        if self._revoked is not None:
+            self._every(REVOKED_SECONDS, self._look_for_revoked)
 
     def _make_authentication(self) -> Authentication | None:
         """Who is let in; None if everybody is. Raises SettingsError."""
@@ -235,42 +240,33 @@ class BrokerServer:
             self._servers.append(server)
             self.tls_port = server.sockets[0].getsockname()[1]
 
-    def _refresh_later(self, loop: asyncio.AbstractEventLoop, tls: TlsFiles) -> None:
-        def refresh() -> None:
-            tls.refresh()
-            self._refresh_later(loop, tls)
+    def _every(self, seconds: float, work: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
 
-        self._refresh = loop.call_later(max(1, self.settings.tls_refresh_seconds), refresh)
+        def again() -> None:
+            # First, or work that fails once would never be done again.
+            self._timers[work] = loop.call_later(seconds, again)
+            work()
 
-    def _revoke_later(
-        self, loop: asyncio.AbstractEventLoop, file: RevokedFile, authentication: Authentication
-    ) -> None:
-        def look() -> None:
-            revoked = file.changed()
-            if revoked is not None:
-                authentication.revoked = revoked
-                for link in list(self._links):
-                    link.session.check_revoked()
-            self._revoke_later(loop, file, authentication)
+        self._timers[work] = loop.call_later(seconds, again)
 
-        self._revoking = loop.call_later(REVOKED_SECONDS, look)
+    def _check_alive(self) -> None:
+        for link in list(self._links):
+            link.session.check_alive()
 
-    def _check_alive_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        def check() -> None:
+    def _look_for_revoked(self) -> None:
+        assert self._revoked is not None
+        assert self.broker.authentication is not None
+        revoked = self._revoked.changed()
+        if revoked is not None:
+            self.broker.authentication.revoked = revoked
             for link in list(self._links):
-                link.session.check_alive()
-            self._check_alive_later(loop)
-
-        self._keep_alive = loop.call_later(self.settings.keep_alive_ms / 1000, check)
+                link.session.check_revoked()
 
     async def stop(self) -> None:
         """Closes connections, settles what is on its way, and seals the log."""
-        if self._keep_alive is not None:
-            self._keep_alive.cancel()
-        if self._refresh is not None:
-            self._refresh.cancel()
-        if self._revoking is not None:
-            self._revoking.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         for server in self._servers:
             server.close()
         self.broker.stop()
@@ -281,11 +277,13 @@ class BrokerServer:
         for link in list(self._links):
             link.abort()
         self.loop_host.closed = True
-        self._writer.stop()
-        self.store.close()
-        self._catalog.close()
-        if isinstance(self._reads, ThreadPoolExecutor):
-            self._reads.shutdown(wait=True)
+        try:
+            self._writer.stop()
+        finally:
+            self.store.close()
+            self._catalog.close()
+            if isinstance(self._reads, ThreadPoolExecutor):
+                self._reads.shutdown(wait=True)
 
     async def _settle(self) -> None:
         loop = asyncio.get_running_loop()
@@ -397,7 +395,10 @@ class _Link(asyncio.Protocol, Port):
         full = not session.ready
         frames = session.take_outbox()
         if frames and not self._transport.is_closing():
-            self._transport.writelines(frames)
+            if WRITELINES_UNPAUSED:
+                self._transport.write(b"".join(frames))
+            else:
+                self._transport.writelines(frames)
             waiting = self._transport.get_write_buffer_size()
             if waiting > self._server.settings.max_outbound_bytes_per_connection:
                 self._choked = True
@@ -479,8 +480,8 @@ class _LoopHost(Host):
     def _run(self, plan: ReadPlan) -> Exception | None:
         try:
             plan.run(self._disk)
-        except StorageError as error:
-            return error
+        except Exception as error:
+            return error  # whoever waits for it knows which ones are none of ours
         return None
 
     def kick(self) -> None:
@@ -495,3 +496,7 @@ class _LoopHost(Host):
 
     def warn(self, text: str) -> None:
         log.warning("%s", text)
+
+    def fault(self, text: str, error: Exception) -> None:
+        # As asyncio does for callbacks; a loop may be told to do more than log it.
+        self._loop.call_exception_handler({"message": text, "exception": error})

@@ -21,6 +21,7 @@ from magnetar.broker.auth.access import LOOK
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Timer
 from magnetar.broker.peer import Peer, Port, unsigned
+from magnetar.broker.producer import Producer
 from magnetar.broker.session_auth import SessionAuth, refuse_proxied
 from magnetar.broker.session_consumers import SessionConsumers
 from magnetar.broker.session_producers import SessionProducers
@@ -193,8 +194,8 @@ class Session(Peer):
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:
         self._producers.ready(producer_id, topic_epoch)
 
-    def close_producer(self, producer_id: int) -> None:
-        self._producers.close(producer_id)
+    def close_producer(self, producer: Producer) -> None:
+        self._producers.close(producer)
 
     # ---- Life ----------------------------------------------------------------
 

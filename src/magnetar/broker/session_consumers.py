@@ -215,9 +215,10 @@ class SessionConsumers:
         subscription = link.subscription
         assert subscription is not None
         topic = link.topic
-        others = [c for c in subscription.consumers if c is not link.consumer]
-        if others and not command.force:
-            reason = f"{subscription.title} has {len(others)} other consumers: close them first"
+        others = len([c for c in subscription.consumers if c is not link.consumer])
+        others += subscription.joining
+        if others > 0 and not command.force:
+            reason = f"{subscription.title} has {others} other consumers: close them first"
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
             return
         del self._links[signed(command.consumer_id)]

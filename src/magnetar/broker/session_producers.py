@@ -133,7 +133,7 @@ class SessionProducers:
             needs = created or not topic.stored
             known = topic.deduplication
             waits = needs or (known is not None and not known.is_settled(producer.name))
-            self._broker.commits.when(
+            topic.when(
                 self._broker.store.ticket_last if waits else -1,
                 lambda error: self._producer_admitted(
                     request_id, producer, topic, error if needs else None
@@ -188,11 +188,12 @@ class SessionProducers:
         if request_id is not None and producer is not None:
             self._send_producer_success(request_id, producer, topic_epoch)
 
-    def close(self, producer_id: int) -> None:
-        self._drop_producer(producer_id)
-        self._peer.send(
-            pb.CommandCloseProducer(producer_id=unsigned(producer_id), request_id=unsigned(-1))
-        )
+    def close(self, producer: Producer) -> None:
+        id = int(producer.id)
+        if self._producers.get(id) is not producer:
+            return  # its client closes it already, and may have another one of this id
+        self._drop_producer(id)
+        self._peer.send(pb.CommandCloseProducer(producer_id=unsigned(id), request_id=unsigned(-1)))
 
     def _drop_producer(self, id: int) -> None:
         self._producers.pop(id, None)
@@ -218,7 +219,7 @@ class SessionProducers:
             self._peer.succeed(request_id)
 
         last = self._broker.store.ticket_last if producer.pending > 0 else -1
-        self._broker.commits.when(last, settled)
+        topic.when(last, settled)
 
     def on_send(self, send: CommandSend) -> None:
         producer = self._producers.get(send.producer_id)

@@ -78,22 +78,29 @@ class SessionTopics:
             return
         watcher = TopicWatcher(command.namespace, pattern, topics)
 
-        def tell(namespace: str, topic: str, created: bool) -> None:
+        def take(namespace: str, topic: str, created: bool) -> None:
+            if watcher.take(namespace, topic, created):
+                self._broker.host.call_soon(tell)
+
+        def tell() -> None:
+            came, went = watcher.news()
             # What was allowed at first may not be any more.
-            allowed = self._broker.access.on_namespace(self._peer.principal, LOOK, namespace)
-            if watcher.take(namespace, topic, created) and allowed:
+            allowed = self._broker.access.on_namespace(
+                self._peer.principal, LOOK, watcher.namespace
+            )
+            if (came or went) and allowed and self._watchers.get(watcher_id) is take:
                 self._peer.send(
                     pb.CommandWatchTopicUpdate(
                         watcher_id=watcher_id,
-                        new_topics=[topic] if created else [],
-                        deleted_topics=[] if created else [topic],
+                        new_topics=came,
+                        deleted_topics=went,
                         topics_hash=watcher.hash(),
                     )
                 )
 
         self._stop_watching(watcher_id)
-        self._watchers[watcher_id] = tell
-        self._broker.watchers.append(tell)
+        self._watchers[watcher_id] = take
+        self._broker.watchers.append(take)
         hash = watcher.hash()
         same = bool(command.topics_hash) and command.topics_hash == hash
         self._peer.send(

@@ -24,8 +24,7 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
             "bytes of all publishes that wait for the disk; above it no publishing socket is read"
         ),
         "max_outbound_bytes_per_connection": (
-            "bytes that wait for a peer that does not read; above it nothing more is "
-            "dispatched to it"
+            "bytes that wait for a peer that does not read; above it that socket is not read either"
         ),
         "max_name_length": "bytes in the name of a new topic, subscription, producer or consumer",
         "max_topic_watchers_per_connection": (

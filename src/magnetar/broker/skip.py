@@ -313,5 +313,5 @@ def move_together(moves: list[Move]) -> Promise[None]:
     for move in moves:
         move.subscription.wait_for(ticket)
     topic.host.kick()
-    topic.commits.when(ticket, settled)
+    topic.when(ticket, settled)
     return promise

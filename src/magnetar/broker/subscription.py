@@ -67,6 +67,9 @@ class _Ack(Waiting):
         self._moves: Final = moves
         self._applied: bool = False
 
+    def topic(self) -> "Topic | None":
+        return self._subscription.topic
+
     def apply(self, error: Exception | None) -> None:
         self._applied = error is None and self._subscription.cursor.apply(self._delta)
 
@@ -108,7 +111,7 @@ class Subscription:
         # The last ticket that an ack of this subscription waits for.
         self._ack_ticket: int = -1
         # Subscribes that are on their way.
-        self._joining: int = 0
+        self.joining: int = 0
         self._out_before: Final = Traffic()
         self.expired: Final = Traffic()
         self.created_ms: Final = topic.host.now_ms()
@@ -137,7 +140,7 @@ class Subscription:
                 self.topic.drop(self)
                 self.close()
 
-        self.topic.commits.when(ticket, settled)
+        self.topic.when(ticket, settled)
 
     # ---- Limits and policies -------------------------------------------------
 
@@ -181,15 +184,15 @@ class Subscription:
     @property
     def busy(self) -> bool:
         """Whether somebody is connected, or about to be."""
-        return bool(self.consumers) or self._joining > 0
+        return bool(self.consumers) or self.joining > 0
 
     def join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> Promise[None]:
         """Adds a consumer once nothing stands in its way; BrokerError if something does."""
         promise: Promise[None] = Promise()
-        self._joining += 1
+        self.joining += 1
 
         def go_on() -> None:
-            self._joining -= 1
+            self.joining -= 1
             try:
                 self._join(consumer, type, options)
             except BrokerError as error:
@@ -203,6 +206,7 @@ class Subscription:
     def _join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> None:
         if self.closed or consumer.closed:
             raise BrokerError(ServerError.ServiceNotReady, f"{self.title} is closed: try again")
+        self.topic.require_room()
         limit = self.topic.policies.max_consumers_per_subscription
         if limit > 0 and len(self.consumers) >= limit:
             raise BrokerError(
@@ -303,7 +307,7 @@ class Subscription:
 
     def _when_quiet(self, callback: Callable[[], None]) -> None:
         """Calls back when all acks that came so far are settled."""
-        self.topic.commits.when(self._ack_ticket, lambda error: callback())
+        self.topic.when(self._ack_ticket, lambda error: callback())
 
     # ---- Acks ----------------------------------------------------------------
 
@@ -519,10 +523,12 @@ class Subscription:
 
     def dismiss(self, consumer: Consumer) -> None:
         """Closes a consumer from this side; its client will come back."""
+        leaves = consumer.closed
         consumer.closed = True
         consumer.held = True
         self._remove(consumer)
-        consumer.tell_closed()
+        if not leaves:
+            consumer.tell_closed()
 
     def _remove(self, consumer: Consumer) -> None:
         if self.dispatcher is not None and consumer in self.dispatcher.consumers:
@@ -539,7 +545,7 @@ class Subscription:
             settled(error)
             return
         self._ack_ticket = ticket
-        self.topic.commits.when(ticket, settled)
+        self.topic.when(ticket, settled)
 
     # ---- The end -------------------------------------------------------------
 

@@ -10,6 +10,7 @@ An entry is queued in the store and becomes part of the topic when it is durable
 receipt goes out, and subscriptions hear of it. Nothing is delivered before.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
@@ -19,7 +20,13 @@ from magnetar.broker.admission import Admission
 from magnetar.broker.commits import Commits, Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
-from magnetar.broker.deduplication import DUPLICATE, UNDECIDED, Deduplication
+from magnetar.broker.deduplication import (
+    DUPLICATE,
+    FRESH,
+    OVERLAPPING,
+    UNDECIDED,
+    Deduplication,
+)
 from magnetar.broker.dispatch.selector import StickySelector
 from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.host import Host
@@ -79,6 +86,9 @@ class _Publish(Waiting):
         self._size: Final[i64] = size
         # Not so for a chunk that others follow: its sequence id is theirs too.
         self._whole: Final = whole
+
+    def topic(self) -> "Topic | None":
+        return self._topic
 
     def settle(self, error: Exception | None) -> None:
         producer = self._producer
@@ -156,12 +166,9 @@ class Topic:
             return
         entry = split_entry(send.entry)
         if not entry.intact():
-            self._after_pending(
-                producer,
-                send,
-                ServerError.ChecksumError,
-                "the entry arrived damaged: its checksum does not match, send it again",
-            )
+            reason = "the entry arrived damaged: its checksum does not match, send it again"
+            producer.break_off(reason)  # or those behind it would be stored before it
+            self._after_pending(producer, send, ServerError.ChecksumError, reason)
             return
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
@@ -227,9 +234,7 @@ class Topic:
         if producer.pending == 0:
             producer.refuse(sequence_id, code, why)
             return
-        self.commits.when(
-            self.store.ticket_last, lambda error: producer.refuse(sequence_id, code, why)
-        )
+        self.when(self.store.ticket_last, lambda error: producer.refuse(sequence_id, code, why))
 
     def _refuse_entry(
         self, producer: Producer, send: CommandSend, facts: EntryFacts, now_ms: int
@@ -262,14 +267,21 @@ class Topic:
                 producer.duplicate(send.sequence_id, send.highest_sequence_id)
             else:
                 sequence_id, highest = send.sequence_id, send.highest_sequence_id
-                self.commits.when(
+                self.when(
                     self.store.ticket_last,
                     lambda error: producer.duplicate(sequence_id, highest),
                 )
         elif verdict == UNDECIDED:
             reason = "an entry with this sequence id is on its way: connect again and resend"
             self._after_pending(producer, send, PERSISTENCE, reason)
-        return verdict in (DUPLICATE, UNDECIDED)
+        elif verdict == OVERLAPPING:
+            pushed = self.deduplication.pushed(producer.name)
+            reason = (
+                f"a batch of the sequence ids {first} to {last}, and those up to {pushed} were "
+                "published already: send the others by themselves"
+            )
+            self._after_pending(producer, send, ServerError.NotAllowedError, reason)
+        return verdict != FRESH
 
     def publish_failed(self, producer: Producer, reason: str) -> None:
         """What is behind the entry that failed must fail too."""
@@ -302,6 +314,10 @@ class Topic:
             subscription.pump()
         if not self.subscriptions:
             self.acks_moved()
+
+    def when(self, ticket: int, callback: Callable[[Exception | None], None]) -> None:
+        """Calls back when a ticket that is about this topic is settled; see `Commits.when`."""
+        self.commits.when(ticket, callback, self)
 
     def require_open(self) -> None:
         """Raises BrokerError if it was unloaded or deleted."""
@@ -359,12 +375,7 @@ class Topic:
         ):
             # Before anything is created for a consumer that will be refused.
             StickySelector().add_ranges(0, request.key_shared.ranges)
-        limit = self.policies.max_consumers
-        if limit > 0 and self.consumer_count() >= limit:
-            raise BrokerError(
-                ServerError.ConsumerBusy,
-                f"{self.name} has {limit} consumers, the most that it may have",
-            )
+        self.require_room()
         known = request.subscription in self.subscriptions
         if not known:
             self.broker.require_short("subscription", request.subscription)
@@ -373,6 +384,15 @@ class Topic:
                 ServerError.SubscriptionNotFound,
                 f"{self.name} has no subscription {request.subscription!r}, and it may not be "
                 "created by subscribing: create it first",
+            )
+
+    def require_room(self) -> None:
+        """Raises BrokerError if there may be no more consumers."""
+        limit = self.policies.max_consumers
+        if limit > 0 and self.consumer_count() >= limit:
+            raise BrokerError(
+                ServerError.ConsumerBusy,
+                f"{self.name} has {limit} consumers, the most that it may have",
             )
 
     def _create_for(self, request: SubscribeRequest) -> Subscription:
@@ -470,7 +490,7 @@ class Topic:
                 self.acks_moved()
                 promise.keep(None)
 
-        self.commits.when(ticket, settled)
+        self.when(ticket, settled)
         return promise
 
     def _bring_back(self, gone: Subscription) -> None:
@@ -585,7 +605,7 @@ class Topic:
         if not trimmed:
             return
         self.host.kick()
-        self.commits.when(
+        self.when(
             self.store.ticket_last, lambda error: self._trimmed(trimmed) if error is None else None
         )
 
@@ -622,9 +642,22 @@ class Topic:
             subscription.close()
         if self.deduplication is not None and not self.deleted:
             self.deduplication.snapshot()
-        self.commits.when(self.store.ticket_last, lambda error: promise.keep(None))
+        self.when(self.store.ticket_last, lambda error: promise.keep(None))
         self.host.kick()
         return promise
+
+    def give_up(self, error: Exception) -> None:
+        """Something happened here that nobody foresaw: what is in memory is not to be trusted.
+
+        The topic is unloaded, and loaded from what is durable when clients come back.
+        """
+        self.host.fault(f"unloading {self.name}", error)
+        self.host.call_soon(self._unload)
+
+    def _unload(self) -> None:
+        if not self.closed:
+            self.deduplication = None  # nor is this: it would be written at the end
+            self.broker.unload(self.name)
 
     @property
     def idle(self) -> bool:

@@ -47,15 +47,21 @@ class TopicFilter:
 
 @final
 class TopicWatcher:
-    """A client that wants to be told when topics that match come and go."""
+    """A client that wants to be told when topics that match come and go.
+
+    What came and went since it was told last is its *news*. They are told together, for each
+    time the hash of all names is made.
+    """
 
     def __init__(self, namespace: str, pattern: TopicFilter, topics: list[str]) -> None:
         self.namespace: Final = namespace
         self._pattern: Final = pattern
         self._topics: Final = set(topics)
+        # By topic: whether it came.
+        self._news: Final[dict[str, bool]] = {}
 
     def take(self, namespace: str, topic: str, created: bool) -> bool:
-        """Whether the client is to be told of this."""
+        """A topic came or went. True if this is the first of the news."""
         if namespace != self.namespace or not self._pattern.matches(topic):
             return False
         if created == (topic in self._topics):
@@ -64,7 +70,17 @@ class TopicWatcher:
             self._topics.add(topic)
         else:
             self._topics.discard(topic)
-        return True
+        first = not self._news
+        if self._news.pop(topic, None) is None:
+            self._news[topic] = created
+        return first
+
+    def news(self) -> tuple[list[str], list[str]]:
+        """The topics that came and those that went, which are told now."""
+        came = [topic for topic, created in self._news.items() if created]
+        went = [topic for topic, created in self._news.items() if not created]
+        self._news.clear()
+        return came, went
 
     def hash(self) -> str:
         return topics_hash(sorted(self._topics))

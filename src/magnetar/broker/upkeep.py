@@ -13,8 +13,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
-from magnetar.ack import snapshot_slices
+from magnetar.ack import Cursor, snapshot_slices
 from magnetar.broker.counters import RATE_INTERVAL_MS
+from magnetar.broker.deduplication import NAME as DEDUPLICATION
 from magnetar.broker.host import Host
 from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
 from magnetar.broker.topic import Topic
@@ -85,12 +86,19 @@ class Upkeep:
         self._maintain_store()
 
     def _in_turns(self, names: list[str], work: Callable[[str], None]) -> None:
-        """Does something for each of these topics: a few now, and others have their turn."""
+        """Does something for each of these topics: a few now, and others have their turn.
+
+        A bug that one of them meets takes nothing from the others.
+        """
         names.reverse()
 
         def step() -> None:
             for _ in range(min(TURN_TOPICS, len(names))):
-                work(names.pop())
+                name = names.pop()
+                try:
+                    work(name)
+                except Exception as error:
+                    self._host.fault(f"{name} was not looked after", error)
             if names and not self._stopped:
                 self._host.call_soon(step)
 
@@ -118,6 +126,8 @@ class Upkeep:
         return topic.slowest()
 
     def _snapshot_cursors(self) -> None:
+        if self._store.read_only_reason:
+            return
         for cursor_id in self._store.cursors_due():
             if cursor_id in self._snapshots:
                 continue  # on a slow disk it takes longer than until we look again
@@ -128,11 +138,13 @@ class Upkeep:
                 continue
             for subscription in topic.subscriptions.values():
                 if subscription.cursor_id == cursor_id:
-                    self._snapshot(cursor_id, topic, subscription.name)
+                    self._snapshot(cursor_id, topic, subscription.name, subscription.cursor)
+            own = topic.deduplication
+            if own is not None and own.cursor_id == cursor_id:
+                self._snapshot(cursor_id, topic, DEDUPLICATION, own.cursor)
 
-    def _snapshot(self, cursor_id: int, topic: Topic, name: str) -> None:
+    def _snapshot(self, cursor_id: int, topic: Topic, name: str, cursor: Cursor) -> None:
         """Writes a snapshot slice by slice, with others' turns in between."""
-        cursor = topic.subscriptions[name].cursor
         writer = self._store.begin_snapshot(cursor_id)
         slices = snapshot_slices(cursor)
         waiting: list[bytes] = []
@@ -142,8 +154,8 @@ class Upkeep:
             self._snapshots.discard(cursor_id)
 
         def step() -> None:
-            part = next(slices, None)
             try:
+                part = next(slices, None)
                 if waiting:
                     writer.add(waiting.pop(), last=part is None)
                     self._host.kick()
@@ -151,11 +163,15 @@ class Upkeep:
                 self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
                 self._snapshots.discard(cursor_id)
                 return
+            except Exception as error:
+                topic.give_up(error)
+                self._snapshots.discard(cursor_id)
+                return
             if part is not None:
                 waiting.append(part)
                 self._host.call_soon(step)
             else:
-                self._broker.commits.when(self._store.ticket_last, written)
+                topic.when(self._store.ticket_last, written)
 
         step()
 

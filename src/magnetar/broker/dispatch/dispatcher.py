@@ -12,6 +12,9 @@ read, nobody to read for, or enough was done for one event.
 
 Nothing is changed by planning. An entry leaves the place that it waits in when it is
 delivered, so a read that is thrown away loses nothing.
+
+A read that the disk refuses is tried again. What nobody foresaw ends the dispatcher, and its
+topic is given up.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -118,6 +121,16 @@ class Dispatcher:
 
     def pump(self) -> None:
         """Hands out what can be handed out now."""
+        try:
+            self._pump()
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self.close()
+        self.subscription.topic.give_up(error)
+
+    def _pump(self) -> None:
         while not self.reading and not self._closed and not self.subscription.fenced:
             if self._event_bytes >= EVENT_BYTES_MAX:
                 self.pump_later()
@@ -164,18 +177,21 @@ class Dispatcher:
         generation = self.generation
 
         def done(error: Exception | None) -> None:
-            self._have_read(plan, generation, error)
+            try:
+                self._have_read(plan, generation, error)
+            except Exception as fault:
+                self._give_up(fault)
 
         self.host.read(plan, done)
 
     def _have_read(self, plan: ReadPlan, generation: int, error: Exception | None) -> None:
         self.reading = False
-        if not isinstance(error, StorageError):
-            assert error is None, error
         self.store.finish_read(plan)
         if self._closed:
             return
         if error is not None:
+            if not isinstance(error, StorageError):
+                raise error
             self.host.warn(f"{self.subscription.title}: {error}; trying again")
             self.host.call_later(READ_RETRY_MS, self.pump)
             return

@@ -8,7 +8,8 @@ A key's slot has an owner, whom the selector names. An entry may be sent to the 
 
 Then the entries of a slot are with one consumer and were sent in order. An entry that may
 not be sent, or whose owner has no room, waits in replay; others are read past it, up to a
-limit. A subscription that allows delivery out of order has neither rule.
+limit. A subscription that allows delivery out of order has neither rule, but for chunks the
+second: out of order nobody could put them together.
 
 A consumer that has got some chunks of a message and not its last is the owner of the slot
 until it has, whoever the selector names: nobody else could put the message together, and so
@@ -17,7 +18,8 @@ slot until it has acked them, given them back, or left.
 
 Slots that wait are kept by their owner (`_ready`), unless they drain: a slot is put there
 when its first entry comes to wait, and when its last holder lets go of it. So a consumer
-with room finds its work without looking at everybody else's.
+with room finds its work without looking at everybody else's. When owners change all slots
+are looked at again, once for all changes of an event: a connection may have many consumers.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -53,6 +55,8 @@ class KeySharedDispatcher(SharedDispatcher):
         self._waiting: Final = KeyReplay()
         # By consumer: the slots that wait for it and may be sent. A dict, for its order.
         self._ready: Final[dict[int, dict[int, None]]] = {}
+        # Whether owners changed since.
+        self._moved: bool = False
         self._by_key: Final[dict[int, Consumer]] = {}
         # Slots with messages of which some chunks are out: whose they are, and the messages.
         self._chunk_owner: Final[dict[int, int]] = {}
@@ -78,8 +82,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def _join(self, consumer: Consumer) -> None:
         self._by_key[consumer.key] = consumer
         self._ready[consumer.key] = {}
-        if self.consumers:
-            self._reindex()
+        self._moved = True
         super().add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -90,12 +93,12 @@ class KeySharedDispatcher(SharedDispatcher):
         del self._by_key[consumer.key]
         del self._ready[consumer.key]
         self.selector.remove(consumer.key)
+        self._moved = True
         super().remove(consumer)
-        self._reindex()
-        self.changed()
 
     def _reindex(self) -> None:
         """Owners changed: every slot that waits is looked at again."""
+        self._moved = False
         for slots in self._ready.values():
             slots.clear()
         for slot in self._waiting.slots():
@@ -169,6 +172,8 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         """Of each consumer with room, the first entries of slots that wait for it."""
+        if self._moved:
+            self._reindex()
         keys: list[int] = []
         for consumer in self.consumers:
             room: i64 = min(consumer.permits, entries_max)
@@ -195,7 +200,7 @@ class KeySharedDispatcher(SharedDispatcher):
         source: int,
     ) -> bool:
         slot = self.selector.slot(facts.sticky_key())
-        consumer = self._taker(slot, key)
+        consumer = self._taker(slot, key, chunk=facts.chunk_id >= 0)
         if consumer is None:
             if source != REPLAY:
                 self._wait(key, slot)
@@ -236,7 +241,7 @@ class KeySharedDispatcher(SharedDispatcher):
             return None
         return self._by_key[owner]
 
-    def _taker(self, slot: int, key: int) -> Consumer | None:
+    def _taker(self, slot: int, key: int, *, chunk: bool) -> Consumer | None:
         """Who may be sent the entry now."""
         owner = self._owner(slot)
         if owner == NOBODY:
@@ -244,9 +249,9 @@ class KeySharedDispatcher(SharedDispatcher):
         consumer = self._by_key[owner]
         if not consumer.available:
             return None
-        if self.out_of_order:
+        if self.out_of_order and not chunk:
             return consumer
-        if self.held.blocked(slot, owner):
+        if self._drains(slot, owner):
             return None
         if self._waiting.has_slot(slot) and self._waiting.first_of(slot, 1)[0] < key:
             return None

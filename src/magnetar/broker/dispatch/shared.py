@@ -14,8 +14,8 @@ and go to one of these:
 
 An entry is in one place at a time, except that one which is delayed, due or in replay may
 come again as new after a rewind; `owners` and the cursor decide then, so it is delivered
-once. Chunks of one message go to one consumer, in order: a chunk whose consumer has no
-room waits in replay, and all chunks behind it wait too.
+once. Chunks of one message go to one consumer, in order: as long as one waits in replay,
+since its consumer has no room or gave it back, all chunks behind it wait too.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -59,8 +59,8 @@ class SharedDispatcher(Dispatcher):
         self._due: Final = Replay()
         self._replay: Final = Replay()
         self._chunks: Final = ChunkOwners()
-        # Chunks that wait in replay because their consumer had no room, by entry.
-        self._parked: Final[dict[int, str]] = {}
+        # Of chunks that a consumer has or that wait in replay: the message, by entry.
+        self._uuids: Final[dict[int, str]] = {}
         self._alarm: Timer | None = None
         self._alarm_ms: int = 0
         self._source: int = NEW
@@ -69,6 +69,8 @@ class SharedDispatcher(Dispatcher):
         self._full: bool = False
         # Up to here replay was offered to everybody since the last change; nobody took it.
         self._offered: int = 0
+        # Whether there was a change since the last plan was made.
+        self._changed: bool = False
         self.rewind()
 
     @property
@@ -97,16 +99,17 @@ class SharedDispatcher(Dispatcher):
             self._give_back(key, slot, consumer)
         if not self.consumers:
             self.rewind()
-        self.changed()
+        self._have_changed()
+        self.pump_later()  # others may leave with it
 
     def changed(self) -> None:
-        if self._offered > 0:
-            self._offered = 0
-            if self.reading and self._source == REPLAY:
-                # It was planned behind entries that are to be offered first now.
-                self.generation += 1
-        self._judge()
+        self._have_changed()
         self.pump()
+
+    def _have_changed(self) -> None:
+        self._offered = 0
+        self._changed = True
+        self._judge()
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         for key in keys or sorted(consumer.pending):
@@ -123,6 +126,8 @@ class SharedDispatcher(Dispatcher):
 
     def _wait(self, key: int, slot: int) -> None:
         self._replay.add(key)
+        if self._uuids and (uuid := self._uuids.get(key)) is not None:
+            self._chunks.park(uuid, key)
 
     # ---- Acks ----------------------------------------------------------------
 
@@ -155,15 +160,13 @@ class SharedDispatcher(Dispatcher):
         self.delayed.discard(key)
         self._due.discard(key)
         self._leave_replay(key)
+        if self._uuids:
+            self._uuids.pop(key, None)
 
     def _leave_replay(self, key: int) -> None:
         self._replay.discard(key)
-        self._unpark(key)
-
-    def _unpark(self, key: int) -> None:
-        uuid = self._parked.pop(key, None)
-        if uuid is not None:
-            self._chunks.unpark(uuid)
+        if self._uuids and (uuid := self._uuids.get(key)) is not None:
+            self._chunks.unpark(uuid, key)
 
     def passed(self) -> None:
         cursor = self.cursor
@@ -178,8 +181,8 @@ class SharedDispatcher(Dispatcher):
 
     def _discard_through(self, floor: int) -> None:
         self._replay.discard_through(floor)
-        for key in [key for key in self._parked if key <= floor]:
-            self._unpark(key)
+        for key in [key for key in self._uuids if key <= floor]:
+            self._chunks.unpark(self._uuids.pop(key), key)
 
     # ---- Limits --------------------------------------------------------------
 
@@ -214,8 +217,9 @@ class SharedDispatcher(Dispatcher):
     def rewind(self) -> None:
         super().rewind()
         self._replay.clear()
-        for key in list(self._parked):
-            self._unpark(key)
+        for key, uuid in self._uuids.items():
+            self._chunks.unpark(uuid, key)
+        self._uuids.clear()
 
     def reset(self) -> None:
         """The cursor was put somewhere else: all that was known of deliveries is void."""
@@ -245,6 +249,7 @@ class SharedDispatcher(Dispatcher):
         room = self._room()
         if room <= 0 or self._full:
             return None
+        self._changed = False
         settings = self.subscription.topic.settings
         entries: i64 = min(room, settings.dispatch_read_entries)
         if len(self._due) > 0:
@@ -269,14 +274,16 @@ class SharedDispatcher(Dispatcher):
         return len(self._replay) < self.subscription.look_ahead(len(self.consumers))
 
     def _plan_keys(self, keys: list[int], source: int) -> ReadPlan | None:
-        """A plan for those of them that are still there."""
-        plan = self.store.plan_entries([key_position(key) for key in keys])
+        """A plan for the first of them, which are in order; those that are gone are forgotten."""
+        bytes_max = self.subscription.topic.settings.dispatch_read_bytes
+        plan = self.store.plan_entries([key_position(key) for key in keys], bytes_max)
         if len(plan.entries) < len(keys):
-            there = {position_key(e.ledger_id, e.entry_id) for e in plan.entries}
-            for key in keys:
-                if key not in there:
-                    self._forget(key)
-            if not plan.entries:
+            there = [position_key(e.ledger_id, e.entry_id) for e in plan.entries]
+            for gone in set(keys).difference(there):
+                # What comes behind the last is for another plan.
+                if not there or gone < there[-1]:
+                    self._forget(gone)
+            if not there:
                 return None
         self._source = source
         return plan
@@ -305,7 +312,8 @@ class SharedDispatcher(Dispatcher):
             facts = entry_facts(split_entry(data))
             if self._delay(key, facts, now_ms):
                 continue
-            if not self._offer(entry, key, facts, remaining, now_ms, source) and source == REPLAY:
+            taken = self._offer(entry, key, facts, remaining, now_ms, source)
+            if not taken and source == REPLAY and not self._changed:
                 self._offered = key + 1
         return True
 
@@ -329,13 +337,12 @@ class SharedDispatcher(Dispatcher):
         source: int,
     ) -> bool:
         """Gives the entry to a consumer, or lets it wait."""
-        consumer = self._choose(facts, source)
+        if facts.chunk_id >= 0:
+            self._uuids[key] = facts.uuid
+        consumer = self._choose(facts, key)
         if consumer is None:
             if source != REPLAY:
-                self._replay.add(key)
-                if facts.chunk_id >= 0 and key not in self._parked:
-                    self._parked[key] = facts.uuid
-                    self._chunks.park(facts.uuid)
+                self._wait(key, 0)
             return False
         if source == REPLAY or len(self._replay) > 0:
             # One that was due early, and then given back, waits there and comes as new.
@@ -369,9 +376,9 @@ class SharedDispatcher(Dispatcher):
 
     # ---- Who is next ---------------------------------------------------------
 
-    def _choose(self, facts: EntryFacts, source: int) -> Consumer | None:
+    def _choose(self, facts: EntryFacts, key: int) -> Consumer | None:
         if facts.chunk_id >= 0:
-            if source != REPLAY and self._chunks.parked(facts.uuid):
+            if self._chunks.waits_before(facts.uuid, key):
                 return None
             owner = self._chunks.owner(facts.uuid)
             if owner >= 0:

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.failover import pick_active
+from magnetar.broker.dispatch.failover import pick_active, ring_distance
 from magnetar.broker.host import Timer
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
@@ -33,6 +33,8 @@ class SingleDispatcher(Dispatcher):
         super().__init__(subscription)
         self.failover: Final = failover
         self.active: Consumer | None = None
+        # Of each consumer, by its key; what a partition is served by is not asked of a ring.
+        self._distances: Final[dict[int, int]] = {}
         self._switch: Timer | None = None
         self.rewind()
 
@@ -48,6 +50,9 @@ class SingleDispatcher(Dispatcher):
                 "subscribe as Failover, Shared or Key_Shared",
             )
         self.consumers.append(consumer)
+        if self.failover and self.partition < 0:
+            topic = str(self.subscription.topic.name)
+            self._distances[consumer.key] = ring_distance(consumer.name, topic)
         self._choose()
         if self.failover and consumer is not self.active:
             consumer.tell_active(False)
@@ -56,6 +61,7 @@ class SingleDispatcher(Dispatcher):
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
+        self._distances.pop(consumer.key, None)
         if consumer is self.active:
             self.active = None
             self.rewind()
@@ -101,6 +107,7 @@ class SingleDispatcher(Dispatcher):
             [(c.priority, c.name, c.key) for c in self.consumers],
             self.partition,
             str(self.subscription.topic.name),
+            self._distances,
         )
         for consumer in self.consumers:
             if consumer.key == chosen:
