@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import pytest
 from support.proxy import Proxy
+from support.waiting import wait_until
 
 from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
@@ -215,7 +216,7 @@ def leaves_no_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     # The fixtures of the test may be closed after this one: a client closes itself.
     if not {"client", "magnetar_client"} & set(request.fixturenames):
-        blocking_until(lambda: len(client_threads()) <= len(before), lambda: str(client_threads()))
+        wait_until(lambda: len(client_threads()) <= len(before), lambda: str(client_threads()))
 
 
 async def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -224,13 +225,6 @@ async def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
     while not condition():
         assert time.monotonic() < deadline, what()
         await asyncio.sleep(0.005)
-
-
-def blocking_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.005)
 
 
 def on_topic(engine: Engine, topic: str) -> tuple[int, int]:

@@ -31,6 +31,9 @@ TOPIC = "persistent://public/default/orders"
 LEDGER = 7
 SINGLE = [ConsumerType.Exclusive, ConsumerType.Failover]
 SHARED = [ConsumerType.Shared, ConsumerType.KeyShared]
+# What chance chooses from: sizes of entries, and who has his turn.
+ENTRY_SIZES = [0, 0, 1, 2, 3, 9]
+STEPS = ["handle", "deliver", "receive"]
 
 
 def batch_entry(payloads: list[bytes], compression: int = 0) -> bytes:
@@ -175,14 +178,18 @@ class ModelBroker:
             self.epoch,
         )
 
-    def left(self) -> set[tuple[int, int]]:
-        """What is unacked."""
+    def everything(self) -> set[tuple[int, int]]:
+        """What was published."""
         return {
             (entry_id, index if size else -1)
             for entry_id, size in enumerate(self.sizes)
             for index in range(max(size, 1))
-            if self.unacked[entry_id] >> index & 1
         }
+
+    def left(self) -> set[tuple[int, int]]:
+        """What is unacked."""
+        places = self.everything()
+        return {p for p in places if self.unacked[p[0]] >> max(p[1], 0) & 1}
 
 
 class Rig:

@@ -11,7 +11,6 @@ from client.conftest import (
     WAIT_MS,
     WAIT_S,
     Engine,
-    blocking_until,
     datas,
     new_batcher,
     nothing_comes,
@@ -22,6 +21,7 @@ from client.conftest import (
     until,
 )
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 from magnetar.broker.server import BrokerServer
 from magnetar.client import aio
@@ -344,7 +344,7 @@ def test_what_fails_for_good_is_told_on_the_callbacks_thread(
     consumer.acknowledge(beyond(message))
     consumer.acknowledge(message)
     assert consumer.receive(WAIT_MS).data() == b"told"
-    blocking_until(lambda: len(told) > 0, lambda: str(consumer.stats()))
+    wait_until(lambda: len(told) > 0, lambda: str(consumer.stats()))
     assert told == [([beyond(message)], "magnetar-callbacks")]
     consumer.close(WAIT_S)
 
@@ -394,7 +394,7 @@ def test_issues_22352_22353_threads_that_ack_one_batch_lose_no_index(
         engine.unload(topic)
     for thread in threads:
         thread.join()
-    blocking_until(lambda: confirmed(consumer), lambda: str(consumer.stats()))
+    wait_until(lambda: confirmed(consumer), lambda: str(consumer.stats()))
     assert engine.stats(topic)["subscriptions"]["sub"]["msgBacklog"] == 0
     with pytest.raises(Timeout):
         consumer.receive(100)

@@ -15,16 +15,10 @@ from collections import deque
 from random import Random
 
 import pytest
-from client.consumer_model import ModelBroker, Rig, place
+from client.consumer_model import ENTRY_SIZES, STEPS, ModelBroker, Rig, place
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from magnetar.client.message import Message
 from magnetar.model import ConsumerType, MessageId, ServerError
@@ -74,7 +68,6 @@ class Life:
     def __init__(
         self, consumer_type: ConsumerType, sizes: list[int], max_retries: int, **options: object
     ) -> None:
-        self.single = consumer_type in (ConsumerType.Exclusive, ConsumerType.Failover)
         self.rig = Rig(
             consumer_type,
             auto_retry_acknowledgement=True,
@@ -91,13 +84,6 @@ class Life:
         self.reported: set[Place] = set()
         self.calls = 0
         self.rig.connect()
-
-    def everything(self) -> set[Place]:
-        return {
-            (entry_id, index if size else -1)
-            for entry_id, size in enumerate(self.broker.sizes)
-            for index in range(max(size, 1))
-        }
 
     # ---- The application -----------------------------------------------------
 
@@ -123,12 +109,12 @@ class Life:
         self._now_acked({place(message) for message in some})
 
     def acknowledge_cumulatively(self, pick: int) -> None:
-        if not self.held or not self.single:
+        if not self.held or not self.broker.single:
             return
         message = self.held[pick % len(self.held)]
         self.calls += 1
         self.rig.core.acknowledge_cumulative(message, self.rig.done)
-        self._now_acked({p for p in self.everything() if p <= place(message)})
+        self._now_acked({p for p in self.broker.everything() if p <= place(message)})
         self.held = [other for other in self.held if place(other) > place(message)]
 
     def _now_acked(self, places: set[Place]) -> None:
@@ -188,7 +174,7 @@ class Life:
                 last = max(places)
                 if last[1] < 0:
                     last = (last[0], 1 << 30)
-                places = {p for p in self.everything() if p <= last}
+                places = {p for p in self.broker.everything() if p <= last}
             self.reported |= places & self.acked
             self.acked -= places
 
@@ -212,13 +198,13 @@ class Life:
             assert self.rig.results == [None] * self.calls
         # On this very connection everything else has come, or comes now.
         here = {place(message) for message in [*self.held, *self.rig.take_all()]}
-        assert here | self.acked | self.reported == self.everything()
+        assert here | self.acked | self.reported == self.broker.everything()
         self.rig.check_permits()
         self.rig.reconnect()
         taken = self.rig.take_all()
         places = {place(message) for message in taken}
         assert not places & self.acked
-        assert places | self.acked | self.reported == self.everything()
+        assert places | self.acked | self.reported == self.broker.everything()
         for message in taken:
             core.acknowledge_message(message)
         core.flush()
@@ -231,9 +217,7 @@ class Life:
         self.rig.check_permits()
 
 
-ENTRY_SIZES = [0, 0, 1, 2, 3, 9]
 SIZES = st.lists(st.sampled_from(ENTRY_SIZES), min_size=1, max_size=5)
-STEPS = ["handle", "deliver", "receive"]
 PICK = st.integers(0, 30)
 TIMES_MS = [1, 100, 250, 2000, 31_000]
 
@@ -301,7 +285,7 @@ class RetryMachine(RuleBasedStateMachine):
     def acknowledge(self, pick: int, count: int, by_id: bool) -> None:
         self.life.acknowledge(pick, count, by_id)
 
-    @precondition(lambda self: self.life.single)
+    @precondition(lambda self: self.life.broker.single)
     @rule(pick=PICK)
     def acknowledge_cumulatively(self, pick: int) -> None:
         self.life.acknowledge_cumulatively(pick)

@@ -1,10 +1,30 @@
 """One call of `batch_receive`: when it has enough, and how long it may wait."""
 
+import asyncio
+from typing import Any
+
+import pytest
+from client.conftest import (
+    WAIT_MS,
+    Engine,
+    datas,
+    make_engine,
+    nothing_comes,
+    path_of,
+    payloads,
+    receive,
+    send_all,
+    until,
+)
 from client.consumer_model import TOPIC
 
+from magnetar.broker.settings import BrokerSettings
+from magnetar.client import aio
 from magnetar.client.batch_receive import BatchReceive
+from magnetar.client.blocking import Client
 from magnetar.client.message import Delivery, Message
 from magnetar.client.policy import ConsumerBatchReceivePolicy
+from magnetar.errors import AlreadyClosed, TopicNotFound
 from magnetar.protocol import MessageMetadata
 
 
@@ -37,3 +57,97 @@ def test_its_time_begins_with_the_call() -> None:
     assert (batch.open, batch.left_ms()) == (True, 75)
     now_s += 1.0
     assert (batch.open, batch.left_ms()) == (False, 0)
+
+
+# ---- Over a broker -----------------------------------------------------------
+
+WANTS_TEN = ConsumerBatchReceivePolicy(10, -1, -1)
+
+
+async def test_what_a_call_that_is_stopped_has_taken_is_for_the_next(
+    engine: Engine, topic: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s")
+        await send_all(await client.create_producer(topic), payloads(4))
+        (first,) = await receive(consumer, 1)
+        call = asyncio.ensure_future(consumer.batch_receive(WANTS_TEN))
+        await until(lambda: consumer.stats().messages_taken == 4, lambda: str(consumer.stats()))
+        other = asyncio.ensure_future(consumer.receive(WAIT_MS))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        got = [first, await other, *await receive(consumer, 2)]
+        assert datas(got) == payloads(4)
+
+
+@pytest.mark.parametrize("how", ["seek", "redeliver"])
+async def test_what_was_taken_is_dropped_where_it_comes_again(
+    engine: Engine, topic: str, how: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s", start_message_id_inclusive=True)
+        ids = await send_all(await client.create_producer(topic), payloads(4))
+        call = asyncio.ensure_future(consumer.batch_receive(WANTS_TEN))
+        await until(lambda: consumer.stats().messages_taken == 4, lambda: str(consumer.stats()))
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        if how == "seek":
+            await consumer.seek(ids[0])
+        else:
+            consumer.redeliver_unacknowledged_messages()
+        assert datas(await receive(consumer, 4)) == payloads(4)
+        await nothing_comes(consumer)
+
+
+async def test_a_call_returns_what_it_has_if_no_more_can_come(topic: str) -> None:
+    with make_engine(BrokerSettings(auto_create_topics=False), kind="ours") as engine:
+        topics = [f"{topic}-a", f"{topic}-b"]
+        for name in topics:
+            await asyncio.to_thread(engine.rest, "PUT", path_of(name))
+        async with aio.Client(engine.url) as client:
+            consumer = await client.subscribe(topics, "s")
+            await send_all(await client.create_producer(topics[0]), payloads(3))
+            call = asyncio.ensure_future(consumer.batch_receive(WANTS_TEN))
+            await until(lambda: consumer.stats().messages_taken == 3, lambda: str(consumer.stats()))
+            forced: dict[str, Any] = {"params": {"force": "true"}}
+            await asyncio.to_thread(engine.rest, "DELETE", path_of(topics[1]), **forced)
+            assert datas(await call) == payloads(3)
+            with pytest.raises(TopicNotFound):
+                await consumer.batch_receive(WANTS_TEN)
+
+
+async def test_a_call_ends_with_its_consumer(engine: Engine, topic: str) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s")
+        await send_all(await client.create_producer(topic), payloads(3))
+        call = asyncio.ensure_future(consumer.batch_receive(WANTS_TEN))
+        await until(lambda: consumer.stats().messages_taken == 3, lambda: str(consumer.stats()))
+        await consumer.close()
+        with pytest.raises(AlreadyClosed):
+            await call
+        with pytest.raises(AlreadyClosed):
+            await consumer.receive(WAIT_MS)
+
+
+def test_what_a_blocking_call_has_taken_when_it_is_interrupted_is_for_the_next(
+    client: Client, topic: str
+) -> None:
+    consumer = client.subscribe(topic, "s", batch_receive_policy=WANTS_TEN)
+    producer = client.create_producer(topic)
+    ids = [producer.send(content) for content in payloads(3)]
+    assert len(ids) == 3
+    taken: list[Message] = []
+    receive_one = consumer.receive
+
+    def receive_two(timeout_millis: int | None = None) -> Message:
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        taken.append(receive_one(timeout_millis))
+        return taken[-1]
+
+    consumer.receive = receive_two  # type: ignore[method-assign]  # as ^C comes in between
+    with pytest.raises(KeyboardInterrupt):
+        consumer.batch_receive()
+    assert [receive_one(WAIT_MS).data() for _ in range(3)] == payloads(3)

@@ -11,11 +11,11 @@ from client.conftest import (
     WAIT_MS,
     WAIT_S,
     Engine,
-    blocking_until,
     client_threads,
     datas,
     payloads,
 )
+from support.waiting import wait_until
 
 from magnetar import (
     AlreadyClosed,
@@ -30,6 +30,7 @@ from magnetar import (
     TopicNotFound,
 )
 from magnetar.client.blocking import Client, Consumer, Producer
+from magnetar.schema import BytesSchema
 
 Earliest = InitialPosition.Earliest
 
@@ -146,7 +147,7 @@ def test_a_listener_can_be_paused_and_closed_by_itself(client: Client, topic: st
     consumer = client.subscribe(topic, "s", message_listener=take)
     producer = client.create_producer(topic)
     producer.send(b"one")
-    blocking_until(lambda: got == [b"one"], lambda: str(got))
+    wait_until(lambda: got == [b"one"], lambda: str(got))
     consumer.pause_message_listener()
     producer.send(b"two")
     time.sleep(QUIET_MS / 1000)
@@ -269,7 +270,7 @@ def test_batch_receive_takes_nothing_while_another_thread_works_on_the_consumer(
         topic, "s", batch_receive_policy=ConsumerBatchReceivePolicy(2, -1, -1)
     )
     publish(client.create_producer(topic), payloads(2))
-    blocking_until(lambda: consumer.stats().queue_length == 2, lambda: str(consumer.stats()))
+    wait_until(lambda: consumer.stats().queue_length == 2, lambda: str(consumer.stats()))
     got: list[Any] = []
     taking = threading.Thread(target=lambda: got.extend(consumer.batch_receive()))
     with client._lock:
@@ -325,9 +326,52 @@ def test_a_table_view_follows_its_topic(client: Client, topic: str) -> None:
         assert sorted(seen) == [("a", b"3"), ("b", b"2")]
         producer.send(b"4", partition_key="c")
         producer.send(None, partition_key="b")
-        blocking_until(lambda: view.get("b") is None, lambda: str(seen))
+        wait_until(lambda: view.get("b") is None, lambda: str(seen))
         assert (len(view), view.get("c")) == (2, b"4")
     assert ("c", b"4") in seen
+
+
+class Numbers(BytesSchema):
+    """A schema of the application's own, which raises what it likes."""
+
+    def decode(self, data: bytes) -> Any:
+        return int(data)
+
+
+def test_a_table_view_has_the_others_if_a_value_cannot_be_decoded(
+    client: Client, topic: str
+) -> None:
+    producer = client.create_producer(topic)
+    for content, key in ((b"1", "a"), (b"one", "b")):
+        producer.send(content, partition_key=key)
+    with client.create_table_view(topic, schema=Numbers()) as view:
+        assert (len(view), view.get("a")) == (2, 1)
+        with pytest.raises(ValueError, match="one"):
+            view.get("b")
+        producer.send(b"two", partition_key="a")
+        producer.send(b"2", partition_key="b")
+        wait_until(lambda: "'b': 2" in str(view), lambda: str(view))
+        assert view.get("b") == 2
+        with pytest.raises(ValueError, match="two"):
+            view.get("a")
+
+
+def test_a_listener_of_a_table_view_that_fails_hurts_no_other(
+    client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", problems.append)
+    seen: list[tuple[str, Any]] = []
+
+    def fail(key: str, value: Any) -> None:
+        raise ValueError(key)
+
+    with client.create_table_view(topic) as view:
+        view.for_each_and_listen(fail)
+        view.for_each_and_listen(lambda key, value: seen.append((key, value)))
+        client.create_producer(topic).send(b"1", partition_key="a")
+        wait_until(lambda: seen == [("a", b"1")], lambda: str(seen))
+    assert [problem.exc_type for problem in problems] == [ValueError]
 
 
 # ---- Closing -----------------------------------------------------------------
@@ -348,7 +392,7 @@ def waiting(engine: Engine, topic: str) -> Iterator[tuple[Client, list[Any], thr
 
     thread = threading.Thread(target=wait)
     thread.start()
-    blocking_until(lambda: consumer._waiting == 1, lambda: "nobody waits")
+    wait_until(lambda: consumer._waiting == 1, lambda: "nobody waits")
     yield client, found, thread
     client.close()
 
@@ -396,7 +440,7 @@ def test_a_client_may_be_closed_by_a_callback(engine: Engine, topic: str) -> Non
 
     client.create_producer(topic).send_async(b"x", answered)
     assert done.wait(WAIT_S)
-    blocking_until(lambda: client_threads() == [], lambda: str(client_threads()))
+    wait_until(lambda: client_threads() == [], lambda: str(client_threads()))
 
 
 def test_shutdown_fails_what_is_on_its_way(engine: Engine, topic: str) -> None:
@@ -410,6 +454,16 @@ def test_shutdown_fails_what_is_on_its_way(engine: Engine, topic: str) -> None:
     assert results == [Result.AlreadyClosed]
 
 
+def test_shutdown_is_no_error_to_be_logged(
+    engine: Engine, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(engine.url)
+    client.create_producer(topic)
+    client.subscribe(topic, "s")
+    client.shutdown()
+    assert caplog.text == ""
+
+
 def test_what_a_broker_refuses_is_raised(client: Client) -> None:
     with pytest.raises(TopicNotFound):
         client.create_producer("persistent://nobody/nothing/topic")
@@ -421,3 +475,60 @@ def test_the_old_switch_for_batch_index_acks_warns_once(client: Client, topic: s
     with pytest.warns(UserWarning, match="batch_index_ack_enabled has no effect"):
         client.subscribe(topic, "s", batch_index_ack_enabled=True)
     client.subscribe(topic, "t", batch_index_ack_enabled=False)
+
+
+# ---- The lock ----------------------------------------------------------------
+
+
+class Guarded:
+    """A core that notes which of its methods are called without the client's lock."""
+
+    def __init__(self, client: Client, core: Any, calls: set[str]) -> None:
+        self._client = client
+        self._core = core
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._core, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if not self._client._lock._is_owned():  # type: ignore[attr-defined]
+                self._calls.add(name)
+            return found(*arguments, **options)
+
+        return call
+
+
+def test_a_consumers_core_is_worked_on_with_the_lock(
+    client: Client, engine: Engine, topic: str
+) -> None:
+    without: set[str] = set()
+    producer = client.create_producer(topic, batching_enabled=True)
+    consumer = client.subscribe(
+        topic,
+        "s",
+        ConsumerType.Shared,
+        unacked_messages_timeout_ms=1000,
+        negative_ack_redelivery_delay_ms=10,
+        ack_receipt_enabled=True,
+        start_message_id_inclusive=True,
+    )
+    (part,) = consumer._consumer.parts.values()
+    part.core = Guarded(client, part.core, without)  # type: ignore[assignment]
+    publish(producer, payloads(10))
+    ids = []
+    for message in receive(consumer, 10):
+        ids.append(message.message_id())
+        consumer.negative_acknowledge(message)
+    consumer.acknowledge(receive(consumer, 10))
+    engine.unload(topic)
+    publish(producer, payloads(10))
+    consumer.acknowledge(receive(consumer, 10))
+    consumer.seek(ids[0])
+    consumer.acknowledge(receive(consumer, 20))
+    consumer.redeliver_unacknowledged_messages()
+    consumer.close()
+    producer.close()
+    assert without == set()

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from client.conftest import Engine, nobody_is_left, through_proxy
 from support.broker_process import BrokerProcess
 
 import magnetar
 from magnetar.client.bulk import BulkClient
+from magnetar.client.engine.entries import EngineEntries
 from magnetar.client.entry_range import RawEntry
-from magnetar.errors import AlreadyClosed, TopicNotFound
+from magnetar.errors import AlreadyClosed, Timeout, TopicNotFound
 from magnetar.testing.embedded import EmbeddedBroker
 
 TOPIC = "persistent://public/default/bulk"
@@ -69,3 +71,14 @@ def test_topics_are_found_and_missed(magnetar_broker: EmbeddedBroker, topic: str
     with pytest.raises(TopicNotFound):
         client.entries(missing, (-1, -1), None)
     client.close()
+
+
+async def test_a_reader_that_is_not_answered_leaves_nobody_at_the_broker(
+    engine: Engine, topic: str
+) -> None:
+    async with through_proxy(engine, operation_timeout_seconds=1) as (proxy, client):
+        await (await client.create_producer(topic)).close()
+        proxy.passes = lambda command: not command.HasField("success")
+        with pytest.raises(Timeout, match="no answer to CommandSubscribe"):
+            await EngineEntries(client._engine, topic, (-1, -1), None).start()
+        await nobody_is_left(engine, topic)

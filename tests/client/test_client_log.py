@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from client.conftest import (
     Engine,
-    blocking_until,
     payloads,
     send_all,
     through_proxy,
     until,
 )
+from support.waiting import wait_until
 
 import magnetar
 from magnetar import (
@@ -166,7 +166,7 @@ def test_the_end_of_a_listener_is_told_to_the_logger_given(default: list[str]) -
     listeners = Listeners(1, lines.logger)
     try:
         listeners.add(Broken(), lambda message: None)
-        blocking_until(lambda: bool(lines.texts), lambda: "nothing was told")
+        wait_until(lambda: bool(lines.texts), lambda: "nothing was told")
     finally:
         listeners.stop()
     assert lines.texts == ["a listener ends: nothing will come"]

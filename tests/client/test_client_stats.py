@@ -12,6 +12,7 @@ from magnetar.client import aio
 from magnetar.client.engine.stats import ConsumerStats, consumer_stats, producer_stats
 from magnetar.client.engine.totals import NOW, added, past, taken_from
 from magnetar.errors import ConsumerBusy
+from magnetar.model import MessageId
 
 
 async def test_a_client_counts_what_is_open_and_what_was(engine: Engine, topic: str) -> None:
@@ -105,3 +106,14 @@ def test_sums_and_differences_are_field_by_field() -> None:
     assert past(one).queue_length == 0
     assert past(one).messages_acked == one.messages_acked
     assert past(producer_stats([])) == producer_stats([])
+
+
+async def test_readers_that_come_and_go_are_counted_as_one(engine: Engine, topic: str) -> None:
+    async with aio.Client(engine.url) as client:
+        await send_all(await client.create_producer(topic), payloads(1))
+        for _ in range(5):
+            async with await client.create_reader(topic, MessageId.earliest) as reader:
+                await reader.read_next(5000)
+        totals = client._engine.totals
+        assert [taken.messages_taken for taken in totals.consumers().values()] == [5]
+        assert [one.closed for one in totals.consumer_sessions.values()] == [5]

@@ -31,6 +31,7 @@ async def test_sockets_of_failed_connections_are_closed_with_the_client(
         await reader.read(1)
         writer.write(answer)
         await writer.drain()
+        assert isinstance(writer.transport, asyncio.Transport)
         writer.transport.pause_reading()
         await ended.wait()
         writer.transport.abort()

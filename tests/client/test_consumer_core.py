@@ -655,3 +655,21 @@ def test_a_reader_resumes_behind_what_it_took() -> None:
     durable = Rig(start_message_id=start)
     assert durable.core.start_message_id() == MessageIdData(LEDGER, 0, -1, 1, batch_size=3)
     assert durable.core.topic == TOPIC
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_what_a_reader_takes_while_it_subscribes_does_not_come_again(size: int) -> None:
+    rig = Rig(ConsumerType.Exclusive, durable=False, start_message_id=MessageId.earliest)
+    rig.broker.publish(*[size] * 6)
+    rig.connect()
+    rig.pump()
+    first = [rig.core.take() for _ in range(2)]
+    rig.disconnect()
+    begin = rig.core.subscribe_from()
+    assert begin is not None
+    late = [rig.core.take() for _ in range(5)]
+    rig.connect()
+    rig.broker.read_next = begin.entry_id
+    got = [place(message) for message in [*first, *late, *rig.take_all()] if message]
+    indexes = range(size) if size else [-1]
+    assert got == [(entry_id, index) for entry_id in range(6) for index in indexes]

@@ -7,7 +7,7 @@ are exact at every step.
 from random import Random
 
 import pytest
-from client.consumer_model import LEDGER, Rig, place
+from client.consumer_model import ENTRY_SIZES, LEDGER, STEPS, Rig, place
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -87,15 +87,8 @@ class World:
             return
         message = self.held[pick % len(self.held)]
         self.rig.core.acknowledge_cumulative(message)
-        self.acked |= {p for p in self.everything() if p <= place(message)}
+        self.acked |= {p for p in self.rig.broker.everything() if p <= place(message)}
         self.held = [other for other in self.held if place(other) > place(message)]
-
-    def everything(self) -> set[tuple[int, int]]:
-        return {
-            (entry_id, index if size else -1)
-            for entry_id, size in enumerate(self.rig.broker.sizes)
-            for index in range(max(size, 1))
-        }
 
     def refuse(self, pick: int, by_id: bool) -> None:
         if self.held:
@@ -139,7 +132,7 @@ class World:
         taken = self.rig.take_all()
         places = {place(message) for message in taken}
         assert not places & self.acked
-        assert places | self.ever_acked == self.everything()
+        assert places | self.ever_acked == self.rig.broker.everything()
         for message in taken:
             self.rig.core.acknowledge_message(message)
         self.rig.core.flush()
@@ -149,9 +142,7 @@ class World:
         self.rig.check_permits()
 
 
-ENTRY_SIZES = [0, 0, 1, 2, 3, 9]
 SIZES = st.lists(st.sampled_from(ENTRY_SIZES), min_size=1, max_size=5)
-STEPS = ["handle", "deliver", "receive"]
 KINDS = ["message", "id", "bytes"]
 PICK = st.integers(0, 30)
 TIMES_MS = [1, 100, 250, 2000]

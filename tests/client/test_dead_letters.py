@@ -18,6 +18,7 @@ from client.conftest import (
 )
 
 from magnetar import (
+    AlreadyClosed,
     ConsumerDeadLetterPolicy,
     ConsumerType,
     InitialPosition,
@@ -26,6 +27,7 @@ from magnetar import (
 )
 from magnetar.client import aio
 from magnetar.client.blocking import Client
+from magnetar.client.engine.producer import EngineProducer
 
 pytestmark = pytest.mark.both_engines
 
@@ -216,3 +218,21 @@ def test_retry_letters_through_the_blocking_door(client: Client, topic: str) -> 
     again = consumer.receive(5000)
     assert (again.data(), again.properties()["RECONSUMETIMES"]) == (b"hard", "1")
     consumer.acknowledge(again)
+
+
+async def test_a_consumer_that_is_closed_leaves_no_producer_of_letters(
+    engine: Engine, topic: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        await send_all(await client.create_producer(topic), payloads(1))
+        for turns in range(0, 40, 2):
+            consumer = await client.subscribe(topic, f"s-{turns}", retry_enabled=True, **OPTIONS)
+            (message,) = await receive(consumer, 1)
+            letter = asyncio.ensure_future(consumer.reconsume_later(message, timedelta(0)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await consumer.close()
+            (result,) = await asyncio.gather(letter, return_exceptions=True)
+            assert result is None or isinstance(result, AlreadyClosed), repr(result)
+            left = [one for one in client._engine._open if isinstance(one, EngineProducer)]
+            assert [one.topic for one in left] == [topic], turns

@@ -9,8 +9,9 @@ from typing import Any
 
 import pulsar
 import pytest
-from client.conftest import QUIET_MS, WAIT_MS, Engine, blocking_until
+from client.conftest import QUIET_MS, WAIT_MS, Engine
 from support.tokens import ec_key, private_pem, public_bytes, rsa_key
+from support.waiting import wait_until
 
 import magnetar
 from magnetar import (
@@ -171,7 +172,7 @@ def test_without_the_key_a_message_stays_until_it_is_there(
         message = consumer.receive(WAIT_MS)
         assert message.data() == content
         consumer.acknowledge(message)
-    blocking_until(lambda: backlog(engine, topic) == 0, lambda: str(engine.stats(topic)))
+    wait_until(lambda: backlog(engine, topic) == 0, lambda: str(engine.stats(topic)))
 
 
 def backlog(engine: Engine, topic: str) -> int:
@@ -195,7 +196,7 @@ def test_the_ack_timeout_brings_it_again(client: Client, topic: str, keys: Keys)
         crypto_key_reader=CryptoKeyReader(None, private),
     )
     sent = send_all(magnetar, client, topic, "chunked-compressed", keys.reader())
-    blocking_until(lambda: len(asked) >= 2, lambda: str(asked))
+    wait_until(lambda: len(asked) >= 2, lambda: str(asked))
     late.append(Path(keys.private).read_bytes())
     assert consumer.receive(WAIT_MS).data() == sent[0]
 
@@ -215,7 +216,7 @@ def test_what_cannot_be_decrypted_can_be_thrown_away(
     message = consumer.receive(WAIT_MS)
     assert message.data() == b"in the clear"
     consumer.acknowledge(message)
-    blocking_until(lambda: backlog(engine, topic) == 0, lambda: str(engine.stats(topic)))
+    wait_until(lambda: backlog(engine, topic) == 0, lambda: str(engine.stats(topic)))
 
 
 def test_readers_and_table_views_decrypt(client: Client, topic: str, keys: Keys) -> None:
@@ -235,7 +236,7 @@ def test_readers_and_table_views_decrypt(client: Client, topic: str, keys: Keys)
     view = client.create_table_view(topic, crypto_key_reader=keys.reader())
     assert (view.get("a"), view.get("b")) == (b"one", b"two")
     producer.send(b"three", partition_key="a")
-    blocking_until(lambda: view.get("a") == b"three", lambda: str(view))
+    wait_until(lambda: view.get("a") == b"three", lambda: str(view))
     view.close()
 
 
@@ -286,7 +287,7 @@ def test_letters_are_never_published_in_the_clear_nor_without_their_keys(
         assert (message.data() in sent) == decrypts
         consumer.negative_acknowledge(message)
     says = "give public_key_path" if decrypts else "so it stays where it is"
-    blocking_until(lambda: says in caplog.text, lambda: caplog.text)
+    wait_until(lambda: says in caplog.text, lambda: caplog.text)
     consumer.close()
     with pytest.raises(Timeout):
         dead.receive(QUIET_MS)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from client.conftest import (
     Engine,
-    blocking_until,
     datas,
     make_engine,
     payloads,
@@ -17,6 +16,7 @@ from client.conftest import (
     until,
 )
 from support.proxy import Proxy
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.client import aio
@@ -152,7 +152,7 @@ def test_a_program_may_say_where_its_cluster_is(engine: Engine, topic: str) -> N
             producer = client.create_producer(topic)
             producer.send(b"here")
             provider.update(ServiceInfo(other.url))
-            blocking_until(
+            wait_until(
                 lambda: client.get_service_info().service_url == other.url, lambda: "still there"
             )
             producer.send(b"there")

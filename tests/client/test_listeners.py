@@ -4,10 +4,14 @@ import threading
 import time
 from typing import Any
 
-from client.conftest import QUIET_MS, WAIT_S, blocking_until, payloads
+import pytest
+from client.conftest import QUIET_MS, WAIT_S, make_engine, path_of, payloads
+from support.waiting import wait_until
 
+from magnetar.broker.settings import BrokerSettings
 from magnetar.client.blocking import Client, Consumer, Reader
 from magnetar.client.message import Message
+from magnetar.errors import AlreadyClosed, BrokerMetadataError
 from magnetar.model import ConsumerType, MessageId
 from magnetar.testing.embedded import EmbeddedBroker
 
@@ -31,7 +35,7 @@ class Calls:
         self.threads.add(threading.current_thread())
 
     def wait(self, contents: list[bytes]) -> None:
-        blocking_until(lambda: self.got == contents, lambda: str(self.got))
+        wait_until(lambda: self.got == contents, lambda: str(self.got))
 
 
 def listen_to(client: Client, topics: list[str]) -> list[Calls]:
@@ -89,9 +93,7 @@ def test_permits_go_back_after_the_call(magnetar_broker: EmbeddedBroker, topic: 
             assert (stats.available_permits, stats.unreturned_permits) == (0, 1)
             assert stats.queue_length == 0
             let_go.release()
-        blocking_until(
-            lambda: consumer.stats().available_permits == 1, lambda: str(consumer.stats())
-        )
+        wait_until(lambda: consumer.stats().available_permits == 1, lambda: str(consumer.stats()))
 
 
 def test_without_a_queue_a_listener_has_one_message_at_a_time(
@@ -116,9 +118,7 @@ def test_without_a_queue_a_listener_has_one_message_at_a_time(
         publish(client, topic, payloads(3, 1))
         other.wait(payloads(3, 1))
         let_go.release()
-        blocking_until(
-            lambda: consumer.stats().available_permits == 1, lambda: str(consumer.stats())
-        )
+        wait_until(lambda: consumer.stats().available_permits == 1, lambda: str(consumer.stats()))
 
 
 def test_a_pause_ends_what_a_turn_has_left(magnetar_client: Client, topic: str) -> None:
@@ -132,11 +132,11 @@ def test_a_pause_ends_what_a_turn_has_left(magnetar_client: Client, topic: str) 
     publish(magnetar_client, topic, [b"before"])
     consumer = magnetar_client.subscribe(topic, "s", message_listener=listen)
     publish(magnetar_client, topic, payloads(10))
-    blocking_until(lambda: len(got) == 3, lambda: str(got))
+    wait_until(lambda: len(got) == 3, lambda: str(got))
     time.sleep(QUIET_MS / 1000)
     assert got == payloads(3)
     consumer.resume_message_listener()
-    blocking_until(lambda: len(got) == 10, lambda: str(got))
+    wait_until(lambda: len(got) == 10, lambda: str(got))
 
 
 def test_closing_waits_for_the_call_and_no_other_comes(
@@ -188,8 +188,8 @@ def test_a_reader_with_a_listener_leaves_its_messages_behind(
 
     publish(magnetar_client, topic, payloads(5))
     reader = magnetar_client.create_reader(topic, MessageId.earliest, reader_listener=listen)
-    blocking_until(lambda: got == payloads(5), lambda: str(got))
-    blocking_until(
+    wait_until(lambda: got == payloads(5), lambda: str(got))
+    wait_until(
         lambda: not reader.has_message_available(), lambda: "messages that were read are left"
     )
 
@@ -208,6 +208,77 @@ def test_a_table_view_does_not_wait_for_listeners(magnetar_client: Client, topic
             producer.send(b"1", partition_key="a")
             assert entered.wait(WAIT_S)
             producer.send(b"2", partition_key="a")
-            blocking_until(lambda: view.get("a") == b"2", lambda: str(view))
+            wait_until(lambda: view.get("a") == b"2", lambda: str(view))
     finally:
         let_go.set()
+
+
+def test_a_reader_may_be_closed_by_its_listener(magnetar_client: Client, topic: str) -> None:
+    got: list[bytes] = []
+    closed = threading.Event()
+
+    def listen(reader: Reader, message: Message) -> None:
+        got.append(message.data())
+        reader.close()
+        closed.set()
+
+    publish(magnetar_client, topic, payloads(3))
+    magnetar_client.create_reader(topic, MessageId.earliest, reader_listener=listen)
+    assert closed.wait(WAIT_S)
+    # A problem of the listener's thread would fail the test.
+    time.sleep(QUIET_MS / 1000)
+    assert got == payloads(1)
+
+
+def test_shutdown_does_not_wait_for_listeners_that_wait_for_the_client(
+    magnetar_broker: EmbeddedBroker, topic: str
+) -> None:
+    entered = threading.Event()
+    found: list[Exception] = []
+    client = Client(magnetar_broker.url)
+    other = client.subscribe(f"{topic}-other", "s")
+
+    def listen(consumer: Consumer, message: Message) -> None:
+        entered.set()
+        try:
+            other.receive()
+        except AlreadyClosed as error:
+            found.append(error)
+
+    client.subscribe(topic, "s", message_listener=listen)
+    publish(client, topic, payloads(1))
+    assert entered.wait(WAIT_S)
+    ends = threading.Thread(target=client.shutdown, daemon=True)
+    ends.start()
+    ends.join(WAIT_S)
+    assert not ends.is_alive()
+    assert len(found) == 1
+
+
+def test_a_listener_goes_on_if_its_consumer_may_not_unsubscribe(
+    magnetar_client: Client, topic: str
+) -> None:
+    calls = Calls()
+    consumer = magnetar_client.subscribe(topic, "s", ConsumerType.Shared, message_listener=calls)
+    other = magnetar_client.subscribe(topic, "s", ConsumerType.Shared)
+    with pytest.raises(BrokerMetadataError, match="other consumers"):
+        consumer.unsubscribe()
+    other.close()
+    publish(magnetar_client, topic, payloads(3))
+    calls.wait(payloads(3))
+    consumer.unsubscribe()
+
+
+def test_a_listener_goes_on_with_the_topics_that_are_left(topic: str) -> None:
+    with make_engine(BrokerSettings(auto_create_topics=False), kind="ours") as engine:
+        topics = [f"{topic}-a", f"{topic}-b"]
+        for name in topics:
+            engine.rest("PUT", path_of(name))
+        with Client(engine.url) as client:
+            calls = Calls()
+            consumer = client.subscribe(topics, "s", message_listener=calls)
+            engine.rest("DELETE", path_of(topics[1]), params={"force": "true"})
+            gone = consumer._consumer.parts[topics[1]]
+            wait_until(lambda: gone.failure is not None, lambda: "it is still there")
+            publish(client, topics[0], payloads(3))
+            calls.wait(payloads(3))

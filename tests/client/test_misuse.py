@@ -159,6 +159,14 @@ async def test_bad_acks(engine: Engine, topic: str) -> None:
             await consumer.acknowledge(MessageId(3, 1, 1, -1))
 
 
+async def test_bad_seeks(engine: Engine, topic: str) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s")
+        for bad in ("yesterday", 1.5, -1, None):
+            with pytest.raises(UsageError, match="a time in ms"):
+                await consumer.seek(bad)  # type: ignore[arg-type]
+
+
 async def test_what_is_closed_says_so(engine: Engine, topic: str) -> None:
     client = aio.Client(engine.url)
     producer = await client.create_producer(topic)
@@ -186,6 +194,8 @@ async def test_what_is_closed_says_so(engine: Engine, topic: str) -> None:
             await call()
     with pytest.raises(AlreadyClosed):
         producer.send(b"x")
+    with pytest.raises(AlreadyClosed):
+        await producer.flush()
     with pytest.raises(AlreadyClosed):
         consumer.negative_acknowledge(message)
     await client.close()

@@ -1,6 +1,7 @@
 """Topics of several partitions, and several topics: routing, receiving, acks, growth."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from client.conftest import (
     send_all,
     until,
 )
+from support.proxy import Proxy
 
 from magnetar import (
+    AlreadyClosed,
     BatchIndexError,
     ConsumerType,
     InitialPosition,
@@ -25,6 +28,7 @@ from magnetar import (
     UsageError,
 )
 from magnetar.client import aio
+from magnetar.protocol import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.both_engines
 
@@ -244,3 +248,40 @@ async def test_each_topic_has_its_turn(engine: Engine, topic: str) -> None:
         await until(lambda: consumer.stats().queue_length == 20, lambda: str(consumer.stats()))
         got = [m.topic_name() for m in await receive(consumer, 20)]
         assert got == got[:2] * 10
+
+
+async def test_an_empty_key_is_none(engine: Engine, partitioned: str) -> None:
+    async with aio.Client(engine.url) as client:
+        reader = await client.create_reader(partitioned, MessageId.latest)
+        assert set(await sent_to(client, partitioned, partition_key="")) == {0, 1, 2}
+        message = await reader.read_next(5000)
+        assert message.delivery.metadata.partition_key is None
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_client_may_be_closed_as_the_last_partition_answers(
+    engine: Engine, partitioned: str, turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing complains, and nobody looks for more partitions (see conftest)."""
+    async with Proxy(engine.url) as proxy:
+        client = aio.Client(proxy.url)
+        answers = 0
+        closing: list[asyncio.Task[None]] = []
+
+        async def close() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await client.close()
+
+        def passes(command: pb.BaseCommand) -> bool:
+            nonlocal answers
+            answers += command.HasField("success")
+            if answers == 3 and not closing:
+                closing.append(asyncio.ensure_future(close()))
+            return True
+
+        proxy.passes = passes
+        with contextlib.suppress(AlreadyClosed):
+            await client.subscribe(partitioned, "s")
+        await closing[0]
+    assert "closed" not in caplog.text

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from client.conftest import Engine, datas, payloads, receive, send_all, until
 
-from magnetar import InvalidConfiguration, RegexSubscriptionMode
+from magnetar import InitialPosition, InvalidConfiguration, RegexSubscriptionMode
 from magnetar.client import aio
 from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
+
+Earliest = InitialPosition.Earliest
 
 
 def topics_of(consumer: aio.Consumer) -> list[str]:
@@ -59,6 +61,23 @@ async def test_a_topic_that_is_gone_is_left(engine: Engine, topic: str) -> None:
         await asyncio.to_thread(engine.rest, "DELETE", path, params={"force": "true"})
         await look_again(consumer)
         assert topics_of(consumer) == [f"{topic}-a"]
+        assert consumer.topic() == f"{topic}-.*"
+
+
+async def test_a_topic_that_is_gone_may_come_again(engine: Engine, topic: str) -> None:
+    async with aio.Client(engine.url) as client:
+        await send_one(client, f"{topic}-a", b"x")
+        consumer = await client.subscribe(re.compile(f"{topic}-.*"), "s", initial_position=Earliest)
+        await consumer.acknowledge(await receive(consumer, 1))
+        await look_again(consumer)
+        (part,) = consumer._consumer.parts.values()
+        path = f"{topic}-a".replace("://", "/")
+        await asyncio.to_thread(engine.rest, "DELETE", path, params={"force": "true"})
+        await until(lambda: part.failure is not None, lambda: "it is still there")
+        # Back before anybody looked, so the list of topics is as it was.
+        await send_one(client, f"{topic}-a", b"again")
+        await look_again(consumer)
+        assert datas(await receive(consumer, 1)) == [b"again"]
 
 
 async def test_a_pattern_may_match_nothing_yet(engine: Engine, topic: str) -> None:

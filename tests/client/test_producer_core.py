@@ -1,5 +1,7 @@
 """The producer's core against a broker that is a list."""
 
+from typing import Any
+
 import pytest
 from client.producer_model import LEDGER, TOPIC, Fixture, connected, receipt
 
@@ -646,3 +648,22 @@ def test_callback_may_close_the_producer() -> None:
     fixture.answer_all()
     assert fixture.done[b"same batch"][0] is None
     assert isinstance(fixture.done[b"open"][0], AlreadyClosed)
+
+
+@pytest.mark.parametrize("batching", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"properties": {"a": "\ud800"}},
+        {"properties": {"\ud800": "a"}},
+        {"partition_key": "\ud800"},
+        {"replication_clusters": ["\ud800"]},
+    ],
+)
+def test_texts_that_cannot_be_written_are_refused_and_leave_nothing_behind(
+    fields: dict[str, Any], batching: bool
+) -> None:
+    for fixture in (connected(batching_enabled=batching), Fixture(batching_enabled=batching)):
+        with pytest.raises(UsageError, match="cannot be written"):
+            fixture.send(b"bad", **fields)
+        assert (fixture.core.pending_messages, fixture.core.messages_sent) == (0, 0)

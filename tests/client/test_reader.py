@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from client.conftest import (
     Engine,
-    blocking_until,
     datas,
     new_batcher,
     payloads,
     send_all,
     until,
 )
+from support.waiting import wait_until
 
 from magnetar import AlreadyClosed, MessageId, Timeout
 from magnetar.client import aio
@@ -148,7 +148,7 @@ def test_the_blocking_reader_and_its_listener(client: Client, topic: str) -> Non
     listening = client.create_reader(
         topic, MessageId.earliest, reader_listener=lambda r, message: got.append(message.data())
     )
-    blocking_until(lambda: got == payloads(5), lambda: str(got))
+    wait_until(lambda: got == payloads(5), lambda: str(got))
     listening.close()
 
 
@@ -173,3 +173,36 @@ def permits_of(engine: Engine, topic: str) -> list[int]:
         for subscription in engine.stats(topic)["subscriptions"].values()
         for consumer in subscription["consumers"]
     ]
+
+
+async def test_partitions_may_join_while_a_reader_asks_what_is_left(
+    engine: Engine, topic: str
+) -> None:
+    engine.make_partitions(topic, 2)
+    async with aio.Client(engine.url) as client:
+        reader = await client.create_reader(topic, MessageId.earliest)
+        await asyncio.to_thread(engine.grow_partitions, topic, 8)
+        looks = asyncio.ensure_future(reader._engine._find())
+        while not looks.done():
+            assert not await reader.has_message_available()
+        await looks
+        assert len(reader._engine.parts) == 8
+
+
+@batched_or_not
+async def test_an_inclusive_reader_may_begin_with_the_last_message(
+    engine: Engine, topic: str, batched: bool
+) -> None:
+    async with aio.Client(engine.url) as client:
+        start: dict[str, Any] = {
+            "start_message_id": MessageId.latest,
+            "start_message_id_inclusive": True,
+        }
+        empty = await client.create_reader(topic, **start)
+        assert not await empty.has_message_available()
+        await publish(client, topic, batched)
+        assert datas([await empty.read_next(5000)]) == payloads(1)
+        reader = await client.create_reader(topic, **start)
+        assert await rest_of(reader) == payloads(1, 9)
+        await reader.seek(MessageId.latest)
+        assert await rest_of(reader) == payloads(1, 9)

@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from client.conftest import (
+    WAIT_MS,
     Engine,
     datas,
     new_batcher,
@@ -24,11 +25,14 @@ from client.conftest import (
 )
 from support.broker_process import BrokerProcess
 from support.proxy import Proxy
+from support.tokens import Issuer
 
 from magnetar import (
+    Authentication,
     AuthenticationToken,
     ConnectError,
     ConsumerType,
+    ErrorGettingAuthenticationData,
     InitialPosition,
     MessageId,
     NotConnected,
@@ -368,32 +372,20 @@ async def test_a_peer_that_says_nothing_is_given_up(topic: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1, signed by itself, and its key."""
-    directory = tmp_path_factory.mktemp("tls")
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-keyout", str(key), "-out", str(certificate), "-days", "2"]
-    command += ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no openssl to make a certificate with")
-    return certificate, key
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
+    return Issuer(tmp_path_factory.mktemp("tls"))
 
 
-def served_with(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+def served_by(issuer: Issuer) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(*issuer.issue("broker"))
     return context
 
 
-async def test_tls_and_a_token_reach_the_wire(
-    engine: Engine, topic: str, certificate: tuple[Path, Path]
-) -> None:
-    async with Proxy(engine.url, served_with(certificate)) as proxy:
+async def test_tls_and_a_token_reach_the_wire(engine: Engine, topic: str, issuer: Issuer) -> None:
+    async with Proxy(engine.url, served_by(issuer)) as proxy:
         options: list[dict[str, Any]] = [
-            {"tls_trust_certs_file_path": str(certificate[0]), "tls_validate_hostname": True},
+            {"tls_trust_certs_file_path": str(issuer.certificate), "tls_validate_hostname": True},
             {"tls_allow_insecure_connection": True},
         ]
         for number, option in enumerate(options):
@@ -410,10 +402,10 @@ async def test_tls_and_a_token_reach_the_wire(
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(
-    engine: Engine, topic: str, certificate: tuple[Path, Path]
+    engine: Engine, topic: str, issuer: Issuer
 ) -> None:
     async with (
-        Proxy(engine.url, served_with(certificate)) as proxy,
+        Proxy(engine.url, served_by(issuer)) as proxy,
         aio.Client(proxy.url, operation_timeout_seconds=1) as client,
     ):
         with pytest.raises(ConnectError, match=r"(?i)certificate verify failed"):
@@ -421,9 +413,9 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 
 async def test_who_wants_tls_is_not_led_to_where_there_is_none(
-    engine: Engine, topic: str, certificate: tuple[Path, Path]
+    engine: Engine, topic: str, issuer: Issuer
 ) -> None:
-    async with Proxy(engine.url, served_with(certificate)) as proxy:
+    async with Proxy(engine.url, served_by(issuer)) as proxy:
         url, proxy.url = proxy.url, ""  # lookups now lead nowhere that has TLS
         async with aio.Client(url, tls_allow_insecure_connection=True) as client:
             with pytest.raises(NotConnected, match="no address with TLS"):
@@ -439,3 +431,68 @@ async def test_files_that_cannot_be_read_are_told_at_once() -> None:
             tls_certificate_file_path="/nowhere",
             tls_private_key_file_path="/nowhere",
         )
+
+
+async def test_after_a_seek_a_terminated_topic_has_messages_again(
+    engine: Engine, topic: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        ids = await send_all(await client.create_producer(topic), payloads(3))
+        consumer = await client.subscribe(
+            topic, "s", initial_position=Earliest, start_message_id_inclusive=True
+        )
+        await asyncio.to_thread(engine.rest, "POST", f"{topic.replace('://', '/')}/terminate")
+        for first in (0, 1):
+            await consumer.acknowledge(await receive(consumer, 3 - first))
+            with pytest.raises(TopicTerminated):
+                await consumer.receive(5000)
+            await consumer.seek(ids[1])
+
+
+async def test_when_all_topics_of_a_pattern_are_terminated_another_may_come(
+    engine: Engine, topic: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        await send_all(await client.create_producer(f"{topic}-a"), payloads(1))
+        consumer = await client.subscribe(re.compile(f"{topic}-.*"), "s", initial_position=Earliest)
+        path = f"{topic}-a/terminate".replace("://", "/")
+        await asyncio.to_thread(engine.rest, "POST", path)
+        await consumer.acknowledge(await receive(consumer, 1))
+        (part,) = consumer._consumer.parts.values()
+        await until(lambda: part.ended, lambda: "it is not told of the end")
+        waits = asyncio.ensure_future(consumer.receive(WAIT_MS))
+        await send_all(await client.create_producer(f"{topic}-b"), payloads(1, 1))
+        await consumer._consumer._find()  # as when the discovery period is over
+        assert (await waits).data() == payloads(1, 1)[0]
+
+
+class MoodyAuthentication(Authentication):
+    """A kind of the application's own, which fails now and then."""
+
+    method = "moody"
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def data(self) -> bytes:
+        if self.failures:
+            self.failures -= 1
+            raise KeyError("no secret now")
+        return b"secret"
+
+
+async def test_an_authentication_of_ones_own_may_fail_for_a_while(
+    engine: Engine, topic: str
+) -> None:
+    moody = MoodyAuthentication()
+    async with aio.Client(engine.url, authentication=moody, **QUICK) as client:
+        consumer = await client.subscribe(topic, "s")
+        producer = await client.create_producer(topic)
+        moody.failures = 3
+        await asyncio.to_thread(engine.cut)
+        await send_all(producer, payloads(1))
+        assert datas(await receive(consumer, 1)) == payloads(1)
+    moody.failures = 1000
+    async with aio.Client(engine.url, authentication=moody, **QUICK) as client:
+        with pytest.raises(ErrorGettingAuthenticationData, match="no secret now"):
+            await client.subscribe(topic, "s")

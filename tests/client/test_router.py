@@ -57,7 +57,7 @@ def test_hashes_have_their_known_values() -> None:
     assert hash_of_key(HashingScheme.Murmur3_32Hash, "key-1") == 0x98B115A0 & 0x7FFFFFFF
 
 
-@given(st.text(max_size=40), st.sampled_from(HashingScheme), st.integers(1, 1000))
+@given(st.text(min_size=1, max_size=40), st.sampled_from(HashingScheme), st.integers(1, 1000))
 def test_key_always_goes_to_one_partition(key: str, scheme: HashingScheme, partitions: int) -> None:
     message = Outgoing(b"", partition_key=key)
     chosen = {

@@ -1,13 +1,15 @@
 """Schemas over a broker: values in, values out, and what does not fit."""
 
+import asyncio
 from typing import Any
 
 import pytest
-from client.conftest import Engine, receive
+from client.conftest import WAIT_MS, Engine, receive, through_proxy, until
 
-from magnetar import IncompatibleSchema, MessageId, SchemaTypeError
+from magnetar import IncompatibleSchema, MessageId, SchemaDecodeError, SchemaTypeError
 from magnetar.client import aio
 from magnetar.client.blocking import Client
+from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.schema import (
     AvroSchema,
     BytesSchema,
@@ -123,3 +125,43 @@ def test_the_blocking_door_asks_for_older_schemas(client: Client, topic: str) ->
     reader = client.create_reader(topic, MessageId.earliest, schema=AvroSchema(LongPoint))
     assert reader.read_next(5000).value() == LongPoint(x=1, y=2, z=7)
     assert reader.read_next(5000).value() == LongPoint(x=3, y=4, z=5)
+
+
+async def test_a_receive_that_is_stopped_while_it_asks_for_a_schema_loses_nothing(
+    engine: Engine, topic: str
+) -> None:
+    async with through_proxy(engine) as (proxy, client):
+        consumer = await client.subscribe(topic, "s", schema=AvroSchema(Point))
+        producer = await client.create_producer(topic, schema=AvroSchema(Point))
+        await producer.send(Point(x=1, y=2))
+        answers: list[pb.BaseCommand] = []
+
+        def passes(command: pb.BaseCommand) -> bool:
+            if command.HasField("getSchemaResponse"):
+                answers.append(command)
+                return len(answers) > 1
+            return True
+
+        proxy.passes = passes
+        call = asyncio.ensure_future(consumer.receive(WAIT_MS))
+        await until(lambda: len(answers) > 0, lambda: "it did not ask")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        (message,) = await receive(consumer, 1)
+        assert message.value() == Point(x=1, y=2)
+
+
+async def test_a_message_whose_schema_cannot_be_had_is_received_all_the_same(
+    engine: Engine, topic: str
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s")
+        producer = await client.create_producer(topic, schema=JsonSchema(Point))
+        await producer.send(Point(x=1, y=2))
+        # As if somebody had deleted the schema that it was written with.
+        consumer._avro = AvroSchema(Point)
+        (message,) = await receive(consumer, 1)
+        with pytest.raises(SchemaDecodeError, match="is Json, not Avro"):
+            consumer._avro.decode_message(message)
+        await consumer.acknowledge(message)

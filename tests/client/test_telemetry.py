@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client.conftest import Engine, blocking_until, new_batcher, payloads, receive, send_all, until
+from client.conftest import Engine, new_batcher, payloads, receive, send_all, until
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from support.waiting import wait_until
 
 from magnetar.client import aio
 from magnetar.client.blocking import Client
@@ -232,7 +233,7 @@ def test_the_blocking_door_is_counted_too(engine: Engine, topic: str, meters: Me
             topic, "s", message_listener=lambda consumer, message: got.append(message.data())
         )
         client.create_producer(topic).send(b"x")
-        blocking_until(lambda: got == [b"x"], lambda: str(got))
+        wait_until(lambda: got == [b"x"], lambda: str(got))
         assert meters.read("producer.message.send.count", topic=topic) == 1
         assert meters.read("consumer.message.received.count", topic=topic) == 1
         assert client.stats().producers.messages_stored == 1

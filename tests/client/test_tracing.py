@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from client.conftest import Engine, blocking_until, receive
+from client.conftest import Engine, receive
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from support.waiting import wait_until
 
 from magnetar.client import aio
 from magnetar.client.blocking import Client
@@ -162,12 +163,12 @@ def test_the_blocking_door_traces_too(engine: Engine, topic: str, spans: Spans) 
             producer.send_async(b"second", lambda result, id: results.append(result))
             producer.send_async(b"third", None)
             producer.flush()
-            blocking_until(
+            wait_until(
                 lambda: len(spans.named(f"process {topic}")) == 3, lambda: "not all were processed"
             )
-            blocking_until(lambda: results == [Result.Ok], lambda: str(results))
+            wait_until(lambda: results == [Result.Ok], lambda: str(results))
         assert reader.read_next(5000).data() == b"first"
-        blocking_until(lambda: len(spans.named(f"send {topic}")) == 3, lambda: "a span is open")
+        wait_until(lambda: len(spans.named(f"send {topic}")) == 3, lambda: "a span is open")
     sends, processes = spans.named(f"send {topic}"), spans.named(f"process {topic}")
     assert {one.context.trace_id for one in sends} == set(inside)
     assert {one.context.trace_id for one in processes} == set(inside)

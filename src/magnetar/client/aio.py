@@ -38,7 +38,7 @@ from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_info import SchemaInfo
 from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
-from magnetar.errors import AlreadyClosed, Timeout
+from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
 from magnetar.model import MessageId, TopicName
 from magnetar.wire.integer import INT64_MAX
 
@@ -292,16 +292,25 @@ class Consumer(_Closing):
         if self._tracing is not None:
             self._tracing.received(message, self.subscription_name(), began_ns)
         if self._avro is not None:
-            await self._learn(self._avro, message)
+            try:
+                await self._learn(self._avro, message)
+            except BaseException:
+                self._consumer.put_back([message])
+                raise
         return message
 
     async def _learn(self, schema: AvroSchema, message: Message) -> None:
-        """Gets the schema that a message was written with, for `value` cannot wait."""
+        """Gets the schema that a message was written with, for `value` cannot wait.
+
+        If it cannot be had the message is received all the same, and `value` says why.
+        """
         topic, version = message.topic_name(), message.int_schema_version()
         if not schema.knows(topic, version):
-            schema.add_writer_schema(
-                topic, version, await self._consumer.schema_info(topic, version)
-            )
+            try:
+                info = await self._consumer.schema_info(topic, version)
+                schema.add_writer_schema(topic, version, info)
+            except MagnetarError as error:
+                schema.add_problem(topic, version, error)
 
     async def _wait(self, timeout_millis: int | None) -> Message:
         if timeout_millis is None:
@@ -318,11 +327,18 @@ class Consumer(_Closing):
         """Some messages: as many as the policy wants, or those that came in its time."""
         policy = policy or self._consumer.options.batch_receive_policy
         batch = BatchReceive(policy, asyncio.get_running_loop().time)
-        while batch.open:
-            try:
+        try:
+            while batch.open:
                 batch.add(await self.receive(batch.left_ms()))
-            except Timeout:
-                break
+        except Timeout:
+            pass
+        except MagnetarError:
+            # What it has is for the application, unless that could not ack it any more.
+            if not batch.messages or self._consumer.closed:
+                raise
+        except BaseException:
+            self._consumer.put_back(batch.messages)
+            raise
         return batch.messages
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -398,7 +414,7 @@ class Consumer(_Closing):
         await self._consumer.close(timeout)
 
     def topic(self) -> str:
-        return ",".join(self._consumer.topics)
+        return self._consumer.topic
 
     def subscription_name(self) -> str:
         return self._consumer.options.subscription_name
@@ -465,13 +481,28 @@ async def reconsume(
 
 async def has_message(consumer: EngineConsumer) -> bool:
     """Whether there is a message behind the last one that was read."""
-    for part in consumer.parts.values():
+    if consumer.has_returned:
+        return True
+    # A list, since partitions may join meanwhile.
+    for part in list(consumer.parts.values()):
         if part.core.queue_length() > 0:
             return True
         last, mark_delete = await part.last_message_id()
-        if last.entry_id() >= 0 and _is_behind(part, last, mark_delete):
+        if last.entry_id() < 0:
+            continue
+        if _begins_with(part, last, mark_delete):
+            await part.seek(last, None)
+        if _is_behind(part, last, mark_delete):
             return True
     return False
+
+
+def _begins_with(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
+    """Whether reading is to begin with the last message, and none was published since."""
+    start = part.core.start_message_id()
+    if start is None or start.ledger_id != INT64_MAX or part.core.has_taken:
+        return False
+    return part.options.start_message_id_inclusive and not _is_behind(part, last, mark_delete)
 
 
 def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from magnetar.client.record import Record, plain_fields
 from magnetar.client.schema import Schema, SchemaMessage, schema_of
 from magnetar.client.schema_info import SchemaInfo
-from magnetar.errors import SchemaDecodeError, SchemaTypeError, UsageError
+from magnetar.errors import MagnetarError, SchemaDecodeError, SchemaTypeError, UsageError
 from magnetar.model.enums import SchemaType
 
 __all__ = ["AvroSchema"]
@@ -43,6 +43,8 @@ class AvroSchema(Schema):
         self._fastavro = _fastavro()
         self._schema: Any = self._parsed(definition)
         self._writer_schemas: dict[tuple[str, int], Any] = {}
+        # Why those could not be had that were asked for.
+        self._problems: dict[tuple[str, int], MagnetarError] = {}
 
     def encode(self, obj: Any) -> bytes:
         buffer = io.BytesIO()
@@ -72,15 +74,25 @@ class AvroSchema(Schema):
             raise SchemaDecodeError(
                 str(self), f"version {version} of {topic} is {info.schema_type().name}, not Avro"
             )
-        definition = json.loads(info.data())
+        try:
+            definition = json.loads(info.data())
+        except ValueError as error:
+            raise SchemaDecodeError(str(self), f"version {version} of {topic}: {error}") from error
         # Avro compares the names of records, which classes that fit otherwise need not share.
         if isinstance(definition, dict) and isinstance(self._schema, dict):
             definition["name"] = self._schema["name"]
         self._writer_schemas[topic, version] = self._parsed(definition)
+        self._problems.pop((topic, version), None)
+
+    def add_problem(self, topic: str, version: int, problem: MagnetarError) -> None:
+        """A version could not be had: messages of it raise this, until it can."""
+        self._problems[topic, version] = problem
 
     def _writer_schema(self, topic: str, version: int) -> Any:
         if not self.knows(topic, version):
             if self._client is None:
+                if (topic, version) in self._problems:
+                    raise self._problems[topic, version]
                 return self._schema
             self.add_writer_schema(topic, version, self._client.get_schema_info(topic, version))
         return self._writer_schemas[topic, version]

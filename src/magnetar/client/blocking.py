@@ -310,21 +310,24 @@ class Client(Closing):
 
     def close(self) -> None:
         """Closes producers and consumers, and waits until that is done."""
-        self._end(self._engine.close)
+        self._end(self._engine.close, at_once=False)
 
     def shutdown(self) -> None:
         """Drops everything at once; what is on its way fails."""
-        self._end(self._engine.shutdown)
+        self._end(self._engine.shutdown, at_once=True)
 
-    def _end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _end(self, close: Callable[[], Coroutine[Any, Any, None]], *, at_once: bool) -> None:
         self._loop.refuse_here()
         if self._closed:
             return
         self._closed = True
-        self._listeners.stop()
         try:
+            if not at_once:
+                self._listeners.stop()
             self._call(close())
         finally:
+            # At once, listeners that wait for the client are told first that it is closed.
+            self._listeners.stop()
             self._loop.stop()
             self._callbacks.stop()
 

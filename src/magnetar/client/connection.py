@@ -104,7 +104,7 @@ class ClientConnection(asyncio.Protocol):
         self.server_version: str = ""
         self.closed: bool = False
         self.writable: bool = True
-        self._auth_data: Callable[[], bytes] | None = None
+        self._auth_data: Callable[[], bytes] = bytes
         self._client_version = ""
         # For other threads than the loop's, if there are any.
         self._threaded = False
@@ -136,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
         """
         loop = asyncio.get_running_loop()
         connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts, log, sockets)
-        connection._auth_data = auth_data
+        connection._auth_data = auth_data or bytes
         connection._client_version = client_version
         connection._threaded = threaded
         try:
@@ -148,22 +148,7 @@ class ClientConnection(asyncio.Protocol):
                     ssl=tls,
                     server_hostname=host if tls is not None else None,
                 )
-                connect = pb.CommandConnect(
-                    client_version=client_version,
-                    protocol_version=PROTOCOL_VERSION,
-                    feature_flags=pb.FeatureFlags(
-                        supports_auth_refresh=True,
-                        supports_broker_entry_metadata=True,
-                        supports_partial_producer=True,
-                        supports_get_partitioned_metadata_without_auto_creation=True,
-                    ),
-                )
-                if auth_method:
-                    connect.auth_method_name = auth_method
-                    connect.auth_data = auth_data() if auth_data is not None else b""
-                if proxy_to:
-                    connect.proxy_to_broker_url = proxy_to
-                connection.write([encode(connect)])
+                connection.write([encode(connection._introduction(auth_method, proxy_to))])
                 hello = await connection._connected
         except TimeoutError:
             connection._give_up()
@@ -182,6 +167,24 @@ class ClientConnection(asyncio.Protocol):
             raise
         connection._begin(hello)
         return connection
+
+    def _introduction(self, auth_method: str, proxy_to: str) -> pb.CommandConnect:
+        command = pb.CommandConnect(
+            client_version=self._client_version,
+            protocol_version=PROTOCOL_VERSION,
+            feature_flags=pb.FeatureFlags(
+                supports_auth_refresh=True,
+                supports_broker_entry_metadata=True,
+                supports_partial_producer=True,
+                supports_get_partitioned_metadata_without_auto_creation=True,
+            ),
+        )
+        if auth_method:
+            command.auth_method_name = auth_method
+            command.auth_data = self._auth_data()
+        if proxy_to:
+            command.proxy_to_broker_url = proxy_to
+        return command
 
     def _give_up(self) -> None:
         """There was no handshake, so there is nothing to finish either."""
@@ -260,6 +263,27 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(found, answer), found
         return found
 
+    async def subscribe(
+        self,
+        command: pb.CommandSubscribe,
+        handler: ConsumerHandler,
+        undo: Callable[[], pb.CommandCloseConsumer],
+    ) -> None:
+        """Has the broker make a consumer, of which the handler hears.
+
+        If it gives no answer it may make it nonetheless; `undo` says how that is undone.
+        """
+        self._consumers[command.consumer_id] = handler
+        try:
+            await self.request(command, pb.CommandSuccess)
+        except BaseException as error:
+            self.remove_consumer(command.consumer_id)
+            if isinstance(error, asyncio.CancelledError):
+                self.abandon(command.request_id, undo())
+            elif isinstance(error, Timeout):
+                self.send([undo()])  # the next attempt has the same id
+            raise
+
     def abandon(self, request_id: int, undo: Pb) -> None:
         """Nobody waits for a request any more: undoes what it asks for.
 
@@ -276,9 +300,6 @@ class ClientConnection(asyncio.Protocol):
 
     def remove_producer(self, id: int) -> None:
         self._producers.pop(id, None)
-
-    def add_consumer(self, id: int, handler: ConsumerHandler) -> None:
-        self._consumers[id] = handler
 
     def remove_consumer(self, id: int) -> None:
         self._consumers.pop(id, None)
@@ -414,7 +435,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _answer_challenge(self, command: pb.CommandAuthChallenge) -> None:
         try:
-            data = self._auth_data() if self._auth_data is not None else b""
+            data = self._auth_data()
         except MagnetarError as error:
             self.fail(f"the broker asked again who we are: {error}")
             return

@@ -28,9 +28,10 @@ Settle: TypeAlias = Callable[[list[Done | None], Exception | None, list[MessageI
 class Outgoing:
     """One message to publish.
 
-    `event_timestamp` 0 is none. `deliver_at` is in ms since 1970; a message that has one, or
-    `replication_clusters`, is published alone. A `sequence_id` of None is given by the
-    producer. `plain` says that there is nothing but the payload, which most messages are.
+    An empty key is none, and so is `event_timestamp` 0. `deliver_at` is in ms since 1970; a
+    message that has one, or `replication_clusters`, is published alone. A `sequence_id` of None
+    is given by the producer. `plain` says that there is nothing but the payload, which most
+    messages are.
     """
 
     def __init__(
@@ -50,8 +51,8 @@ class Outgoing:
         self.payload: bytes = payload
         self.done: Done | None = done
         self.properties: dict[str, str] | None = properties
-        self.partition_key: str | None = partition_key
-        self.ordering_key: bytes | None = ordering_key
+        self.partition_key: str | None = partition_key or None
+        self.ordering_key: bytes | None = ordering_key or None
         self.event_timestamp: i64 = event_timestamp
         self.deliver_at: int | None = deliver_at
         self.sequence_id: int | None = sequence_id
@@ -61,8 +62,8 @@ class Outgoing:
         self.taken_ms: i64 = 0
         self.plain: bool = (
             properties is None
-            and partition_key is None
-            and ordering_key is None
+            and not partition_key
+            and not ordering_key
             and event_timestamp == 0
             and deliver_at is None
             and sequence_id is None
@@ -88,6 +89,8 @@ class Outgoing:
             for key, value in cast("dict[object, object]", self.properties).items():
                 _check_text("properties", key)
                 _check_text("properties", value)
+        if self.partition_key is not None:
+            _check_text("partition_key", self.partition_key)
         if self.replication_clusters is not None:
             for cluster in cast("list[object]", self.replication_clusters):
                 _check_text("replication_clusters", cluster)
@@ -102,3 +105,8 @@ def _check_text(field: str, value: object) -> None:
         raise UsageError(
             f"{field}: expected texts, not {type(value).__name__} ({value!r:.40}): convert it"
         )
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{field}: {value!r:.40} cannot be written: {error}") from error

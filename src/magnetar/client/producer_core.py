@@ -224,7 +224,7 @@ class ProducerCore:
         else:
             try:
                 self._accept(message, self._now_ms())
-            except MessageTooLargeError:
+            except Exception:
                 self._take(-1, -len(message.payload))
                 raise
         return True

@@ -19,6 +19,7 @@ from magnetar.client.incoming import Incoming, Start
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.receive_queue import ReceiveQueue
+from magnetar.model.enums import ConsumerType
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.wire.integer import INT64_MAX
@@ -43,6 +44,10 @@ class StartPosition:
         self._spans: Final = spans
         self._queue: Final = queue
         self._durable: Final[bool] = options.durable
+        self._ordered: Final[bool] = options.consumer_type in (
+            ConsumerType.Exclusive,
+            ConsumerType.Failover,
+        )
         # Where a subscription begins that does not exist yet.
         self._first_id: MessageId | None = options.start_message_id
         # Not of a durable subscription.
@@ -67,6 +72,8 @@ class StartPosition:
         """
         start = self._incoming.start
         if self.last_taken is None:
+            self._resume_key = -1
+            self._resume_through = -1
             return self.start_message_id() if start is None else _id_data(start.id)
         key = self.last_taken.delivery.key
         first = self._spans.first_pending(key, self._queue.chunks())
@@ -84,7 +91,9 @@ class StartPosition:
         self._incoming.only_from_start = False
         if self.last_taken is not None:
             self._begin_at(self.last_taken.message_id(), False)
-            self._incoming.only_from_start = self._resume_key >= 0
+            # What was taken since SUBSCRIBE was sent comes again, and what is before it.
+            late = self._ordered and self.last_taken.delivery.key > self._resume_through
+            self._incoming.only_from_start = self._resume_key >= 0 or late
         self._incoming.reconnected()
 
     def sought(self, id: MessageId | None, inclusive: bool, ready: bool) -> None:

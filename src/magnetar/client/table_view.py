@@ -8,6 +8,7 @@ from magnetar.client.closing import Closing
 from magnetar.client.crypto_key_reader import CryptoKeyReader
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
+from magnetar.client.threads.settlement import complain
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
@@ -53,21 +54,29 @@ class TableView(Closing):
             if message.has_null_value() or not message.data():
                 self._data.pop(key, None)
                 return
-            value = message.value()
+            try:
+                value = message.value()
+            except Exception as error:  # a schema may be the application's own
+                self._data[key] = _Undecodable(error)
+                return
             self._data[key] = value
             listeners = list(self._listeners)
         for listener in listeners:
-            listener(key, value)
+            try:
+                listener(key, value)
+            except Exception:
+                complain()
 
     def get(self, key: str) -> Any | None:
+        """The value of a key, None if there is none. Raises why it cannot be decoded."""
         with self._lock:
-            return self._data.get(key)
+            return _decoded(self._data.get(key))
 
     def for_each(self, callback: Callable[[str, Any], None]) -> None:
         with self._lock:
             items = list(self._data.items())
         for key, value in items:
-            callback(key, value)
+            callback(key, _decoded(value))
 
     def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
         with self._lock:
@@ -87,3 +96,19 @@ class TableView(Closing):
 
     def close(self) -> None:
         self._reader.close()
+
+
+class _Undecodable:
+    """Stands for a value that cannot be decoded."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"<{self.error}>"
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, _Undecodable):
+        raise value.error
+    return value

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from magnetar.errors import (
     OperationNotSupported,
     TopicNotFound,
     TopicTerminated,
+    UsageError,
 )
 from magnetar.model import MessageId, TopicName
 
@@ -73,6 +75,8 @@ class EngineConsumer:
         self.parts: dict[str, PartitionConsumer] = {}
         self._order: list[PartitionConsumer] = []
         self._turn = 0
+        # Taken by calls that were stopped before they could return them.
+        self._returned: deque[Message] = deque()
         self._waiters: list[asyncio.Future[None]] = []
         # How many calls wait for a message.
         self._waiting = 0
@@ -96,11 +100,16 @@ class EngineConsumer:
 
     async def start(self) -> None:
         """Raises what a broker refuses with."""
-        await self._find()
+        try:
+            await self._find()
+        finally:
+            if self.closed:
+                # Before it had any of them: with the client.
+                await asyncio.gather(*(part.close() for part in self._order))
         many = self._pattern is not None or any(
             TopicName.parse(name).partition >= 0 for name in self.parts
         )
-        if many:
+        if many and not self.closed:
             self._discovery = asyncio.get_running_loop().create_task(self._discover())
 
     async def _find(self) -> None:
@@ -117,8 +126,10 @@ class EngineConsumer:
     async def _list(self, pattern: "re.Pattern[str]") -> TopicList:
         whole = whole_pattern(pattern.pattern)
         mode = int(self.options.regex_subscription_mode)
+        # A topic that was deleted may be there again, and the list is as it was.
+        known = "" if any(_gone(part) for part in self.parts.values()) else self._hash
         return await self._engine.retrying(
-            lambda: self._engine.lookup.topics(namespace_of(whole), mode, whole, self._hash)
+            lambda: self._engine.lookup.topics(namespace_of(whole), mode, whole, known)
         )
 
     async def _subscribe_to(self, topics: list[str]) -> None:
@@ -208,6 +219,8 @@ class EngineConsumer:
 
         The permit of one that is held stays with it until it is given back.
         """
+        if self._returned:
+            return self._returned.popleft()
         order = self._order
         if len(order) == 1:
             message = order[0].core.take(held)
@@ -225,6 +238,23 @@ class EngineConsumer:
                     part.rearm()
                 return message
         return None
+
+    def put_back(self, messages: list[Message]) -> None:
+        """Nobody got these after they were taken: they are the next. With the lock."""
+        if messages and not self.closed:
+            self._returned.extendleft(reversed(messages))
+            self._awake()
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether there is a message that was put back."""
+        return len(self._returned) > 0
+
+    def _drop_returned(self, parts: list[PartitionConsumer]) -> None:
+        """What these have delivered comes again, or is not wanted any more."""
+        topics = {part.topic for part in parts}
+        kept = [one for one in self._returned if one.topic_name() not in topics]
+        self._returned = deque(kept)
 
     def give_back(self, message: Message) -> None:
         """A message that was held is done with. With the lock."""
@@ -274,13 +304,34 @@ class EngineConsumer:
             raise AlreadyClosed("the consumer is closed")
 
     def check(self) -> None:
-        """Raises if no message will come any more."""
+        """Raises if one of the topics, or all together, will have no message any more."""
+        failures = self._failures()
+        if failures:
+            raise failures[0]
+        self._check_end()
+
+    def check_all(self) -> None:
+        """Raises if none of the topics will have a message any more."""
+        failures = self._failures()
+        if failures and len(failures) == len(self._order):
+            raise failures[0]
+        self._check_end()
+
+    def _failures(self) -> list[Exception]:
+        """Why topics will have no message. Raises AlreadyClosed."""
         self.check_open()
-        for part in self._order:
-            if part.failure is not None and not (self._pattern is not None and _gone(part)):
-                raise part.failure
-        if self._order and all(
-            part.ended and part.core.queue_length() == 0 for part in self._order
+        return [
+            part.failure
+            for part in self._order
+            if part.failure is not None and not (self._pattern is not None and _gone(part))
+        ]
+
+    def _check_end(self) -> None:
+        # Of a pattern there may be another topic any time.
+        if (
+            self._pattern is None
+            and self._order
+            and all(part.ended and part.core.queue_length() == 0 for part in self._order)
         ):
             raise TopicTerminated("the topic is terminated, and everything in it was received")
 
@@ -382,6 +433,7 @@ class EngineConsumer:
             self.acknowledge([message.message_id()], done)
 
     def redeliver(self) -> None:
+        self._returned.clear()
         for part in self._order:
             part.core.redeliver_all()
 
@@ -392,10 +444,16 @@ class EngineConsumer:
 
     async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
         self.check_open()
+        if id is None and (not isinstance(time_ms, int) or time_ms < 0):
+            raise UsageError(f"seek to {time_ms!r:.40}: give a message id, or a time in ms")
+        parts = self._order
         if id is not None and id.entry_id() >= 0 and id != MessageId.latest:
-            await self.part_of(id).seek(id, None)
-            return
-        await asyncio.gather(*(part.seek(id, time_ms) for part in self._order))
+            parts = [self.part_of(id)]
+            await parts[0].seek(id, None)
+        else:
+            await asyncio.gather(*(part.seek(id, time_ms) for part in parts))
+        with self._engine.lock:
+            self._drop_returned(parts)
 
     async def last_message_ids(self) -> list[tuple[MessageId, MessageId | None]]:
         self.check_open()
@@ -418,6 +476,7 @@ class EngineConsumer:
         await asyncio.shield(self._closing)
 
     async def _close(self, timeout_s: float | None) -> None:
+        self._returned.clear()
         self._awake()
         if self._discovery is not None:
             self._discovery.cancel()
@@ -431,6 +490,11 @@ class EngineConsumer:
         await asyncio.gather(*(part.close() for part in self._order))
         await self._letters.close()
         self._engine.forget(self)
+
+    @property
+    def topic(self) -> str:
+        """The topics, or the pattern."""
+        return ",".join(self.topics) if self._pattern is None else self._pattern.pattern
 
     @property
     def title(self) -> str:

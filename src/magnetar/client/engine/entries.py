@@ -58,15 +58,7 @@ class EngineEntries(Reconnecting):
 
     async def attach(self) -> ClientConnection:
         connection = await self._engine.lookup.broker_of(self.topic)
-        connection.add_consumer(self._id, self)
-        command = self._subscribe()
-        try:
-            await connection.request(command, pb.CommandSuccess)
-        except BaseException as error:
-            connection.remove_consumer(self._id)
-            if isinstance(error, asyncio.CancelledError):
-                connection.abandon(command.request_id, self._close_command())
-            raise
+        await connection.subscribe(self._subscribe(), self, self._close_command)
         if connection.closed or self.was_closed:
             raise self._engine.connection_lost(connection)
         if self._reads:

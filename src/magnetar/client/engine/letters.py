@@ -12,7 +12,7 @@ from magnetar.client.message import Message
 from magnetar.client.options import ProducerOptions
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import Schema
-from magnetar.errors import CryptoError
+from magnetar.errors import AlreadyClosed, CryptoError
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Letters:
         self._crypto_key_reader = crypto_key_reader
         self._producers: dict[tuple[str, ...], EngineProducer] = {}
         self._opening = asyncio.Lock()
+        self._closed = False
 
     async def publish(
         self,
@@ -83,10 +84,14 @@ class Letters:
                 )
                 producer = EngineProducer(self._engine, topic, options, self._schema)
                 await self._engine.open(producer)
+                if self._closed:
+                    await producer.close()
+                    raise AlreadyClosed("the consumer was closed before its letter was published")
                 self._producers[(topic, *readers)] = producer
             return producer
 
     async def close(self) -> None:
+        self._closed = True
         producers, self._producers = list(self._producers.values()), {}
         await asyncio.gather(*(producer.close() for producer in producers))
 

@@ -102,18 +102,7 @@ class PartitionConsumer(Reconnecting):
         await self._sought.wait()
         if self.expects_close and not connection.is_magnetar:
             await asyncio.sleep(SETTLE_SECONDS)
-        connection.add_consumer(self._id, self)
-        command = self._subscribe()
-        try:
-            await connection.request(command, pb.CommandSuccess)
-        except BaseException as error:
-            connection.remove_consumer(self._id)
-            # The broker may make it nonetheless, and it must not stay there.
-            if isinstance(error, asyncio.CancelledError):
-                connection.abandon(command.request_id, self._close_command())
-            elif isinstance(error, Timeout):
-                connection.send([self._close_command()])  # the next attempt has the same id
-            raise
+        await connection.subscribe(self._subscribe(), self, self._close_command)
         if connection.closed or self.was_closed:
             raise self._engine.connection_lost(connection)
         self.connection = connection
@@ -142,7 +131,8 @@ class PartitionConsumer(Reconnecting):
             consumer_epoch=self.core.epoch,
             force_topic_creation=self._may_create,
         )
-        start = self.core.subscribe_from()
+        with self._engine.lock:
+            start = self.core.subscribe_from()
         if start is not None:
             command.start_message_id.CopyFrom(message_id_to_pb(start))
         if self._schema_pb is not None:
@@ -160,6 +150,7 @@ class PartitionConsumer(Reconnecting):
         return command
 
     def detached(self) -> None:
+        self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
 
@@ -202,7 +193,8 @@ class PartitionConsumer(Reconnecting):
 
     def rearm(self) -> None:
         """Something was asked of the core: its next moment may be sooner."""
-        at_ms = self.core.next_ms()
+        with self._engine.lock:
+            at_ms = self.core.next_ms()
         if not self._alarm.rings_by(at_ms):
             self._engine.on_loop(self._alarm.set, at_ms)
 
@@ -276,6 +268,7 @@ class PartitionConsumer(Reconnecting):
             with self._engine.lock:
                 self.core.sought(id, self.options.start_message_id_inclusive)
             self.sought_by_time = id is None
+            self.ended = False
             self._sought.set()
             if self.connection is connection and not connection.closed:
                 # A broker that resets without closing us: nothing to wait for.

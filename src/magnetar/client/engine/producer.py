@@ -363,7 +363,7 @@ class EngineProducer:
     def send(self, message: Outgoing) -> None:
         """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
         if self.closed:
-            raise AlreadyClosed(f"the producer of {self.topic} is closed")
+            self._check_open()
         parts = self._parts
         if self._router is None:
             # As `PartitionProducer.send`, for what is done most.
@@ -377,6 +377,10 @@ class EngineProducer:
             part.send(message)
             if self._lazy and part not in self._started:
                 self._start_late(part)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise AlreadyClosed(f"the producer of {self.topic} is closed")
 
     async def send_when_room(self, message: Outgoing) -> None:
         """As `send`, but waits while the queue is full."""
@@ -401,7 +405,8 @@ class EngineProducer:
             part.core.flush()
 
     async def flush(self) -> None:
-        """Returns when everything sent so far is stored, or has failed."""
+        """Returns when everything sent so far is stored, or has failed. Raises AlreadyClosed."""
+        self._check_open()
         await flush(self._parts)
 
     async def close(self) -> None:

@@ -152,7 +152,7 @@ class Reconnecting:
         self.failure = error
         if self._first is not None and not self._first.done():
             self._first.set_exception(error)
-        else:
+        elif not isinstance(error, AlreadyClosed):  # that was asked for
             self._log.error("%s: %s", self.what, error)
         self._back.set()
         self.gave_up(error)

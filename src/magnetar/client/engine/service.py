@@ -11,7 +11,7 @@ from magnetar.client.authentication import Authentication
 from magnetar.client.options import ClientOptions
 from magnetar.client.service_info import ServiceInfo
 from magnetar.client.service_url import ServiceUrl, parse_service_url
-from magnetar.errors import SettingsError
+from magnetar.errors import ErrorGettingAuthenticationData, MagnetarError, SettingsError
 
 __all__ = ["Service"]
 
@@ -45,7 +45,14 @@ class Service:
     def auth_data(self) -> bytes:
         """Asked for each time: tokens may be new ones."""
         auth = self.info.authentication
-        return b"" if auth is None else auth.data()
+        if auth is None:
+            return b""
+        try:
+            return auth.data()
+        except MagnetarError:
+            raise
+        except Exception as error:  # of a kind that is the application's own
+            raise ErrorGettingAuthenticationData(f"{auth!r} failed: {error!r}") from error
 
     def http_headers(self) -> dict[str, str]:
         """How lookups over HTTP say who asks."""
@@ -53,8 +60,8 @@ class Service:
         if auth is None or auth.method not in ("token", "basic"):
             return {}
         if auth.method == "token":
-            return {"Authorization": f"Bearer {auth.data().decode()}"}
-        return {"Authorization": f"Basic {base64.b64encode(auth.data()).decode()}"}
+            return {"Authorization": f"Bearer {self.auth_data().decode()}"}
+        return {"Authorization": f"Basic {base64.b64encode(self.auth_data()).decode()}"}
 
     def _make_tls(self, info: ServiceInfo) -> ssl.SSLContext:
         options = self._options

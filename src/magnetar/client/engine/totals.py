@@ -15,6 +15,7 @@ from magnetar.client.engine.stats import (
     consumer_stats,
     producer_stats,
 )
+from magnetar.client.options import ConsumerOptions
 from magnetar.model import TopicName
 
 if TYPE_CHECKING:
@@ -235,8 +236,13 @@ def _absorb_sessions(into: dict[K, Sessions], other: dict[K, Sessions]) -> None:
 
 
 def _key(consumer: "EngineConsumer") -> tuple[str, str]:
-    return consumer.title, consumer.options.subscription_name
+    return consumer.title, _subscription(consumer.options)
 
 
 def _part_key(part: "PartitionConsumer") -> tuple[str, str]:
-    return str(TopicName.parse(part.topic).partitioned), part.options.subscription_name
+    return str(TopicName.parse(part.topic).partitioned), _subscription(part.options)
+
+
+def _subscription(options: ConsumerOptions) -> str:
+    """Readers count together: each has a subscription of its own, whose name nobody chose."""
+    return options.subscription_name if options.durable else "reader"

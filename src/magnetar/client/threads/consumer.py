@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ from magnetar.client.engine.stats import ConsumerStats
 from magnetar.client.errors import Result
 from magnetar.client.message import Message
 from magnetar.client.threads.listener import Listener
-from magnetar.errors import Timeout
+from magnetar.client.threads.outcome import Outcome
+from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
@@ -93,11 +94,19 @@ class Consumer(Closing):
         """Some messages, as the batch receive policy says."""
         self._client._loop.refuse_here()
         batch = BatchReceive(self._consumer.options.batch_receive_policy, time.monotonic)
-        while batch.open:
-            try:
+        try:
+            while batch.open:
                 batch.add(self.receive(batch.left_ms()))
-            except Timeout:
-                break
+        except Timeout:
+            pass
+        except MagnetarError:
+            # What it has is for the application, unless that could not ack it any more.
+            if not batch.messages or self._consumer.closed:
+                raise
+        except BaseException:
+            with self._lock:
+                self._consumer.put_back(batch.messages)
+            raise
         return batch.messages
 
     def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
@@ -125,19 +134,12 @@ class Consumer(Closing):
                 self._consumer.acknowledge_cumulative(id, None)
 
     def _ack_and_wait(self, ack: Callable[[Callable[[Exception | None], None]], None]) -> None:
-        kept: Future[None] = Future()
-
-        def settle(error: Exception | None) -> None:
-            if error is not None:
-                kept.set_exception(error)
-            else:
-                kept.set_result(None)
-
+        kept: Outcome[None] = Outcome()
         self._client._loop.refuse_here()
         with self._lock:
             self._consumer.check_open()
-            ack(settle)
-        kept.result()
+            ack(lambda error: kept.settle(error, None))
+        kept.wait()
 
     def negative_acknowledge(self, message: "Message | MessageId") -> None:
         """Asks for it again, after a while."""
@@ -180,7 +182,12 @@ class Consumer(Closing):
 
     def unsubscribe(self) -> None:
         self._stop_listening()
-        self._client._call(self._consumer.unsubscribe())
+        try:
+            self._client._call(self._consumer.unsubscribe())
+        except BaseException:
+            if self._listener is not None and not self._consumer.closed:
+                self._client._listeners.restore(self._listener)
+            raise
 
     def close(self, timeout: float | None = None) -> None:
         """Closes it. Acks that are not confirmed yet are waited for, `timeout` seconds long.
@@ -192,7 +199,7 @@ class Consumer(Closing):
         self._client._call(self._consumer.close(timeout))
 
     def topic(self) -> str:
-        return ",".join(self._consumer.topics)
+        return self._consumer.topic
 
     def subscription_name(self) -> str:
         return self._consumer.options.subscription_name
@@ -212,7 +219,7 @@ class Consumer(Closing):
     def take_held(self) -> Message | None:
         """The next message, whose permit stays with it until it is given back."""
         with self._lock:
-            self._consumer.check()
+            self._consumer.check_all()
             message = self._consumer.take(held=True)
             asks = message is None
             if asks != self._asks:
@@ -277,7 +284,8 @@ class Reader(Closing):
             try:
                 call(self, message)
             finally:
-                with self._client._lock:
+                # The function may have closed the reader.
+                with self._client._lock, suppress(AlreadyClosed):
                     self._engine.acknowledge_cumulative(message.message_id(), None)
 
         self._consumer._listen(called, alone=alone)

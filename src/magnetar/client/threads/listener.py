@@ -117,6 +117,11 @@ class Listener:
         if self._alone:
             self._thread.stop()
 
+    def go_on(self) -> None:
+        """It was stopped for nothing. Not for one that is alone."""
+        self._stopped = False
+        self.wake()
+
 
 class Listeners:
     """The listeners of a client, shared out among its threads."""
@@ -150,6 +155,12 @@ class Listeners:
         listener.stop()
         with self._lock:
             self._listeners.pop(listener, None)
+
+    def restore(self, listener: Listener) -> None:
+        """It was removed, and goes on after all."""
+        with self._lock:
+            self._listeners[listener] = None
+        listener.go_on()
 
     def stop(self) -> None:
         """Stops all of them; their threads end."""

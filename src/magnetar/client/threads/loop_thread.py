@@ -3,10 +3,10 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from magnetar.errors import AlreadyClosed, OperationNotSupported
+from magnetar.client.threads.outcome import Outcome
+from magnetar.errors import AlreadyClosed, MagnetarError, OperationNotSupported
 
 __all__ = ["LoopThread", "new_event_loop"]
 
@@ -54,23 +54,31 @@ class LoopThread:
             )
 
     def call(self, work: "Coroutine[Any, Any, T]") -> T:
-        """Runs a coroutine there and waits for it here."""
+        """Runs a coroutine there and waits for it here; whoever is interrupted cancels it."""
+        run = _Run(work)
         try:
             self.refuse_here()
             with self._lock:
                 if self._stopping:
                     raise AlreadyClosed("the client is closed: make another")
-                future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except BaseException:
+                self._loop.call_soon_threadsafe(run.start)
+        except MagnetarError:
             work.close()
             raise
-        try:
-            return future.result()
-        except CancelledError:
-            raise AlreadyClosed("the client was closed meanwhile") from None
         except BaseException:
-            future.cancel()
+            self._drop(run)
             raise
+        try:
+            return run.outcome.wait()
+        except BaseException:
+            self._drop(run)
+            raise
+
+    def _drop(self, run: "_Run[Any]") -> None:
+        try:
+            self._loop.call_soon_threadsafe(run.drop)
+        except RuntimeError:  # the loop is closed
+            run.drop()
 
     def stop(self) -> None:
         with self._lock:
@@ -78,3 +86,31 @@ class LoopThread:
                 self._stopping = True
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+
+class _Run(Generic[T]):
+    """A coroutine on the loop that another thread waits for. Its methods are the loop's."""
+
+    def __init__(self, work: "Coroutine[Any, Any, T]") -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self.outcome: Outcome[T] = Outcome()
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._done)
+
+    def drop(self) -> None:
+        """Nobody waits any more; it may be done, or not even begun."""
+        if self._task is None:
+            self._work.close()
+        else:
+            self._task.cancel()
+
+    def _done(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.outcome.settle(AlreadyClosed("the client was closed meanwhile"), None)
+        elif (error := task.exception()) is not None:
+            self.outcome.settle(error, None)
+        else:
+            self.outcome.settle(None, task.result())

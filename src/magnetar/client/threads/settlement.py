@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from magnetar.client.errors import Result, result_of
+from magnetar.client.threads.outcome import Outcome
 from magnetar.model import MessageId
 
 __all__ = ["Callbacks", "Sending", "Settlement", "complain"]
@@ -64,28 +65,10 @@ def complain() -> None:
     threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-class Sending:
-    """A call of `send` that waits, on another thread than the one that settles it."""
+class Sending(Outcome[MessageId]):
+    """A call of `send` that waits."""
 
-    __slots__ = ("_error", "_id", "_settled")
-
-    def __init__(self) -> None:
-        self._settled = threading.Lock()
-        self._settled.acquire()
-        self._error: Exception | None = None
-        self._id: MessageId | None = None
-
-    def settle(self, error: Exception | None, id: MessageId | None) -> None:
-        self._error = error
-        self._id = id
-        self._settled.release()
-
-    def wait(self) -> MessageId:
-        self._settled.acquire()
-        if self._error is not None:
-            raise self._error
-        assert self._id is not None
-        return self._id
+    __slots__ = ()
 
 
 class Settlement:
