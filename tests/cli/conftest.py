@@ -1,13 +1,16 @@
-"""Real data directories, made by the real store, for commands to look at."""
+"""Commands run in this process, and real data directories for them to look at."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.broker_cli import BrokerCli, run_command
 from storage.workload import Clock, small_options
 
 from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
+from magnetar.cli import serve
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import FileDisk, Store, open_store
@@ -18,6 +21,7 @@ ORDERS = "persistent://public/default/orders"
 QUIET = "persistent://public/default/quiet"
 
 Run = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +41,49 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return ran.code, ran.out, ran.err
 
     return run
+
+
+# ---- `magnetar serve` --------------------------------------------------------------
+
+
+@pytest.fixture
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory without settings, and an environment without any."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("MAGNETAR_"):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(settled: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that must not come up, and returns its complaint."""
+
+    def refused(*options: str | Path) -> str:
+        try:
+            code = serve.run([str(option) for option in options])
+        except SystemExit as exit:
+            code = exit.code if isinstance(exit.code, int) else -1
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, "")
+        return err
+
+    return refused
+
+
+@pytest.fixture
+def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For commands that must be refused before anything is tried."""
+
+    def fail(serving: Coroutine[Any, Any, int]) -> int:
+        serving.close()
+        raise AssertionError("it went on to serve")
+
+    monkeypatch.setattr(serve, "_run", fail)
+
+
+# ---- Data directories --------------------------------------------------------------
 
 
 class Builder:

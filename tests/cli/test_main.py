@@ -1,6 +1,5 @@
 """The command itself."""
 
-import subprocess
 import sys
 
 import pytest
@@ -32,14 +31,6 @@ def test_the_script_runs_the_command(
         main()
     assert caught.value.code == 0
     assert capsys.readouterr().out.startswith("magnetar ")
-
-
-def test_help_needs_no_storage() -> None:
-    program = "import sys, magnetar.cli.app; print('magnetar.storage' in sys.modules)"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.strip() == "False"
 
 
 def test_names_cannot_command_the_terminal() -> None:

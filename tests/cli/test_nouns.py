@@ -294,12 +294,17 @@ SHOWN: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("found", POLICIES, ids=lambda policy: policy.name)
-@pytest.mark.parametrize("noun", ["topics", "namespaces"])
+OF_TOPICS = [("topics", policy) for policy in POLICIES if policy.topic]
+OF_NAMESPACES = [("namespaces", policy) for policy in POLICIES if policy.namespace]
+
+
+@pytest.mark.parametrize(
+    ("noun", "found"),
+    OF_TOPICS + OF_NAMESPACES,
+    ids=lambda value: value.name if isinstance(value, Policy) else value,
+)
 def test_policies(cli: BrokerCli, noun: str, found: Policy) -> None:
     of_topics = noun == "topics"
-    if not (found.topic if of_topics else found.namespace):
-        return
     name = found.name if of_topics else found.namespace_name or found.name
     if of_topics:
         target = f"policy-{found.name}"

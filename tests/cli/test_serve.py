@@ -1,107 +1,24 @@
 """`magnetar serve`: what it takes, what it says, and how it ends."""
 
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from cli.conftest import Run
-from support.broker_process import STOP_S, BrokerProcess
+from cli.conftest import Refused, Run
+from cli.serving import clean_environment, end, started
+from support.broker_process import BrokerProcess
 
 from magnetar.cli import serve
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
 
-SERVE = [sys.executable, "-m", "magnetar", "serve"]
 READY = re.compile(r"ready pulsar://127\.0\.0\.1:(\d+) http://127\.0\.0\.1:(\d+)\n")
 # What it promises for an end, apart from what a busy machine adds to everything.
 PROMISED_S = 5.0
-
-
-def clean_environment(**variables: str) -> dict[str, str]:
-    """This process's, without settings; MAGNETAR_BUILD is the tests' own."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("MAGNETAR_")}
-    return kept | variables
-
-
-@contextmanager
-def started(
-    *options: str | Path, cwd: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process, and the first line that it prints."""
-    with subprocess.Popen(
-        [*SERVE, *map(str, options)],
-        cwd=cwd,
-        env=dict(environment or clean_environment()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline()
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
-Refused = Callable[..., str]
-
-
-@pytest.fixture
-def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory without settings, and an environment without any."""
-    monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("MAGNETAR_"):
-            monkeypatch.delenv(name)
-    return tmp_path
-
-
-@pytest.fixture
-def refused(settled: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Runs a command that must not come up, and returns its complaint."""
-
-    def refused(*options: str | Path) -> str:
-        try:
-            code = serve.run([str(option) for option in options])
-        except SystemExit as exit:
-            code = exit.code if isinstance(exit.code, int) else -1
-        out, err = capsys.readouterr()
-        assert (code, out) == (2, "")
-        return err
-
-    return refused
-
-
-@pytest.fixture
-def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For commands that must be refused before anything is tried."""
-
-    def fail(serving: Coroutine[Any, Any, int]) -> int:
-        serving.close()
-        raise AssertionError("it went on to serve")
-
-    monkeypatch.setattr(serve, "_run", fail)
-
-
-def end(process: subprocess.Popen[str], how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-    """Exit code and standard error; there is nothing more on standard output."""
-    process.send_signal(how)
-    out, err = process.communicate(timeout=STOP_S)
-    assert out == ""
-    assert "Traceback" not in err, err
-    return process.returncode, err
 
 
 FREE = ("--port", "0", "--http-port", "0")

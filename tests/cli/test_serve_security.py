@@ -4,20 +4,17 @@ import contextlib
 import json
 import re
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-from cli.test_serve import clean_environment, end, refused, settled, started, unserved
+from cli.conftest import Refused
+from cli.serving import clean_environment, end, started
 from support.tokens import SECRET, SECRET_SETTING, Issuer, token
 
 import magnetar
 from magnetar.cli import serve
 
-__all__ = ["refused", "settled", "unserved"]  # fixtures
-
-Refused = Callable[..., str]
 AUTHENTICATED = ("--set", "authentication=true", "--set", f"token_secret_key={SECRET_SETTING}")
 
 

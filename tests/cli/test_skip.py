@@ -56,6 +56,14 @@ class Bench:
             ids += [parse_base64(json.loads(line)["messageId"]) for line in lines]
         return ids
 
+    def send_chunked(self) -> ChunkMessageId:
+        """One more message, in three chunks."""
+        with magnetar.Client(self.cli.url) as client:
+            producer = client.create_producer(self.topic, chunking_enabled=True)
+            id = producer.send(bytes(11 << 20))
+        assert isinstance(id, ChunkMessageId)
+        return id
+
     def skip(self, way: str, *arguments: str | Path, input: str | None = None) -> Ran:
         url = self._without if way == "acks" else self.cli.admin_url
         return self.cli.run(
@@ -148,15 +156,6 @@ def test_the_ack_state_shows_it_and_peek_leaves_it_out(bench: Bench) -> None:
     assert peeked.splitlines()[1::2] == ["a", "d", "f"]
     page = bench.cli.ok("topics", "ack-state", bench.topic, "-s", "sub", "--from", entry)
     assert entry in page
-
-
-def test_peek_feeds_skip(bench: Bench) -> None:
-    """The operators' way: find it by looking, skip what was found."""
-    bench.fill(["fine", "poison", "fine too"])
-    found = bench.cli.ok("peek", bench.topic, "-s", "sub", "-n", "9", "--json").splitlines()
-    poison = [line for line in found if '"poison"' in line]
-    assert bench.skip("request", "--from-file", "-", input="\n".join(poison)).code == 0
-    assert bench.left() == ["fine", "fine too"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -316,10 +315,7 @@ def test_what_is_gone_is_skipped_already(bench: Bench, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_all_chunks_go(bench: Bench, way: str) -> None:
     bench.fill(["a"])
-    with magnetar.Client(bench.cli.url) as client:
-        producer = client.create_producer(bench.topic, chunking_enabled=True)
-        id = producer.send(bytes(11 << 20))
-    assert isinstance(id, ChunkMessageId)
+    id = bench.send_chunked()
     ran = bench.skip(way, "--messageId-base64", id.to_base64())
     assert ran.code == 0, ran
     assert bench.left() == ["a"]
@@ -330,10 +326,7 @@ def test_all_chunks_go(bench: Bench, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_one_chunk_alone_is_warned_of(bench: Bench, way: str) -> None:
     bench.fill(["a"])
-    with magnetar.Client(bench.cli.url) as client:
-        producer = client.create_producer(bench.topic, chunking_enabled=True)
-        id = producer.send(bytes(11 << 20))
-    assert isinstance(id, ChunkMessageId)
+    id = bench.send_chunked()
     shown = bench.skip(way, "--dry-run", "--messageId-triplet", id_text(id))
     assert shown.code == 0, shown
     assert "is chunk 3 of 3 of one message" in shown.err

@@ -25,7 +25,6 @@ from magnetar.errors import SettingsError
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
     return tmp_path
 
 

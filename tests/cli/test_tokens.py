@@ -14,7 +14,6 @@ from magnetar.broker.settings_load import load_settings
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
 
 
 def claims_of(run: Run, token: str, *options: str | Path) -> dict[str, object]:

@@ -1,12 +1,11 @@
 """Tokens and TLS on both ports, as options and profiles give them."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli.broker_cli import Ran, run_command
+from cli.serving import end, started
 from support.broker_process import BrokerProcess
 from support.tokens import Issuer
 
@@ -93,18 +92,11 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
         "authentication=true",
         "super_user_roles=admin",
     )
-    command = [sys.executable, "-m", "magnetar", "serve", "--memory"]
-    command += ["--tls-port", "0", "--https-port", "0"]
-    command += [part for setting in settings for part in ("--set", setting)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield Encrypted(process.stdout.readline(), directory, issuer)
-        finally:
-            process.terminate()
-            process.wait(30)
+    options = ["--memory", "--tls-port", "0", "--https-port", "0"]
+    options += [part for setting in settings for part in ("--set", setting)]
+    with started(*options, cwd=directory) as (process, line):
+        yield Encrypted(line, directory, issuer)
+        assert end(process)[0] == 0
 
 
 @pytest.fixture

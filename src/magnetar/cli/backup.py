@@ -90,12 +90,11 @@ def _restore(source: Path, directory: Path, advance: Callable[[int, int], None])
             f"{folder}/{name}" for folder in ("journal", "index") for name in disk.names(folder)
         ]
         names += [name for name in disk.names("") if name.startswith(CATALOG)]
+        names = [name for name in names if not name.endswith((".spare", ".tmp", "-shm"))]
         total = sum(disk.size(name) for name in names)
         done = 0
         with storing(directory):
             for name in names:
-                if name.endswith((".spare", ".tmp", "-shm")):
-                    continue
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, directory / name)
                 with (directory / name).open("rb") as copied:

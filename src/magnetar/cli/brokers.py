@@ -30,7 +30,7 @@ def list_brokers(
 
 @app.command()
 def healthcheck() -> None:
-    """Say ok if the broker takes and delivers messages; the exit code says it too."""
+    """Say ok if the broker is well; the exit code says it too."""
     with current().admin() as admin:
         typer.echo(admin.request("GET", path_of("brokers", "health")).body.decode().strip())
 

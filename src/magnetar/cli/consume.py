@@ -3,18 +3,17 @@
 import itertools
 import math
 import re
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import suppress
 from enum import StrEnum
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from magnetar.cli.console import refuse, status
 from magnetar.cli.exit_code import FOUND_WRONG
+from magnetar.cli.interrupt import TURN_S, Check, uninterrupted
 from magnetar.cli.option import Json, TopicArgument
 from magnetar.cli.pace import paced
 from magnetar.cli.target import current
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     import magnetar
 
 __all__ = ["consume"]
-
-# Python sees a Ctrl-C that came in the moment before it waits for a lock only when that wait is
-# over, so no wait is longer than this.
-TURN_S: Final = 1.0
 
 
 class SubscriptionType(StrEnum):
@@ -95,16 +90,16 @@ def consume(
 
     With --json, one line for each message. The exit code is 1 if --timeout ended it early.
     """
-    from magnetar.cli.messages import message_of, print_message
-    from magnetar.model import ConsumerType, InitialPosition, MessageId
-
     earliest = position == Position.Earliest
-    start = MessageId.earliest if earliest else MessageId.latest
     # No more than are wanted: what is fetched and not shown would have to be delivered again.
     fetched = min(queue_size, count) if count else queue_size
     received = 0
     target = current()
     with target.client() as client:
+        with uninterrupted():
+            from magnetar.cli.messages import message_of, print_message
+            from magnetar.model import ConsumerType, InitialPosition, MessageId
+        start = MessageId.earliest if earliest else MessageId.latest
         with status(f"connecting to {target.url}"):
             consumer = client.subscribe(
                 re.compile(topic) if regex else topic,
@@ -115,15 +110,14 @@ def consume(
                 durable=mode == Mode.Durable,
                 start_message_id=None if mode == Mode.Durable else start,
             )
-        with closing(consumer):
-            for message in paced(_messages(consumer, count, timeout), rate):
+        with consumer, uninterrupted() as check:
+            for message in paced(_messages(consumer, count, timeout, check), rate, check):
                 received += 1
-                with _uninterrupted():
-                    print_message(
-                        message_of(message), as_json=as_json, hex=hex, hide_content=hide_content
-                    )
-                    if not no_ack:
-                        consumer.acknowledge(message)
+                print_message(
+                    message_of(message), as_json=as_json, hex=hex, hide_content=hide_content
+                )
+                if not no_ack:
+                    consumer.acknowledge(message)
     if received < count:
         raise refuse(
             f"received {received:,} of {count:,} messages: no more came for {timeout:g} s",
@@ -132,46 +126,25 @@ def consume(
 
 
 def _messages(
-    consumer: "magnetar.Consumer", count: int, timeout_s: float | None
+    consumer: "magnetar.Consumer", count: int, timeout_s: float | None, check: Check
 ) -> "Iterator[magnetar.Message]":
     """So many messages, or all that come if `count` is 0, until none comes for the timeout."""
     for _ in range(count) if count else itertools.count():
-        message = _receive(consumer, math.inf if timeout_s is None else timeout_s)
+        message = _receive(consumer, math.inf if timeout_s is None else timeout_s, check)
         if message is None:
             return
         yield message
 
 
-def _receive(consumer: "magnetar.Consumer", timeout_s: float) -> "magnetar.Message | None":
+def _receive(
+    consumer: "magnetar.Consumer", timeout_s: float, check: Check
+) -> "magnetar.Message | None":
     """The next message; None if there was none for so long."""
     deadline = time.monotonic() + timeout_s
     while True:
+        check()
         left_s = max(0.0, deadline - time.monotonic())
-        try:
+        with suppress(Timeout):
             return consumer.receive(int(min(left_s, TURN_S) * 1000))
-        except Timeout:
-            if left_s < TURN_S:
-                return None
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits meanwhile, so that what was shown is acked; a second one does not.
-
-    A handler and no mask: other threads take a signal that this one has masked.
-    """
-    noted = False
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal noted
-        if noted:
-            raise KeyboardInterrupt
-        noted = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if noted:
-        raise KeyboardInterrupt
+        if left_s < TURN_S:
+            return None

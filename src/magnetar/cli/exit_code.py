@@ -14,6 +14,7 @@ __all__ = [
     "FAILED",
     "FORBIDDEN",
     "FOUND_WRONG",
+    "INTERRUPTED",
     "MISSING",
     "NOT_TAKEN",
     "REFUSED",
@@ -31,6 +32,8 @@ FORBIDDEN: Final = 4
 MISSING: Final = 5
 NOT_TAKEN: Final = 6
 FAILED: Final = 7
+# As shells have it for a process that SIGINT ended.
+INTERRUPTED: Final = 130
 
 # As the reference has it.
 EXIT_CODES: Final[dict[int, str]] = {
@@ -42,6 +45,7 @@ EXIT_CODES: Final[dict[int, str]] = {
     MISSING: "the topic, subscription or whatever was named is not there",
     NOT_TAKEN: "the other side refuses: it is there already, in use, or not of the kind",
     FAILED: "the other side failed; its log says more",
+    INTERRUPTED: "Ctrl-C ended it",
 }
 
 

@@ -54,7 +54,7 @@ class LedgerMap:
         counts = {int(one["ledgerId"]): int(one["entries"]) for one in stats["ledgers"]}
         # Pulsar does not count the ledger that it writes to.
         ledger, _, entry = str(stats.get("lastConfirmedEntry", "")).partition(":")
-        if ledger.isdigit() and entry.isdigit():
+        if ledger.isdecimal() and entry.isdecimal():
             counts[int(ledger)] = max(counts.get(int(ledger), 0), int(entry) + 1)
         self._parts[part] = counts
 

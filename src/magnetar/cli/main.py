@@ -5,16 +5,29 @@ own options and leaves out what the other commands need for theirs.
 """
 
 import sys
+from collections.abc import Callable
+
+from magnetar.cli.exit_code import INTERRUPTED
+from magnetar.cli.interrupt import uninterrupted
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Runs the command that the arguments name."""
+    try:
+        with uninterrupted():
+            command = _load()
+        sys.exit(command())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _load() -> Callable[[], int | None]:
     if sys.argv[1:2] == ["serve"]:
         from magnetar.cli.serve import run
 
-        sys.exit(run(sys.argv[2:]))
+        return lambda: run(sys.argv[2:])
     from magnetar.cli.app import app
 
-    app()
+    return app

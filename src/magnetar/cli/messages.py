@@ -86,7 +86,7 @@ class Entry:
         headers = answer.headers
         text = headers.get(f"{HEADER}message-id", "")
         ledger, _, entry = text.partition(":")
-        if not ledger.isdigit() or not entry.isdigit():
+        if not ledger.isdecimal() or not entry.isdecimal():
             raise AdminError(answer.status, f"the answer is no entry: its id is {text!r}")
         self.ledger_id = int(ledger)
         self.entry_id = int(entry)
@@ -102,7 +102,7 @@ class Entry:
 
     def _number(self, name: str) -> int:
         text = self._headers.get(HEADER + name, "")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     def _text(self, name: str) -> str:
         return self._headers.get(HEADER + name, "")

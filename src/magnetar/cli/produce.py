@@ -3,25 +3,30 @@
 import json
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from magnetar.cli.console import counted, refuse, status, track
 from magnetar.cli.exit_code import FAILED
+from magnetar.cli.interrupt import uninterrupted
 from magnetar.cli.message_ids import id_text
 from magnetar.cli.option import Json, TopicArgument, pairs
 from magnetar.cli.pace import paced
 from magnetar.cli.target import current
-from magnetar.errors import SettingsError
+from magnetar.errors import ProducerQueueIsFull, SettingsError
 
 if TYPE_CHECKING:
     from magnetar.client.errors import Result
     from magnetar.model import MessageId
 
 __all__ = ["produce"]
+
+# A broker stores hundreds of messages meanwhile, so there is room again.
+FULL_S: Final = 0.002
 
 
 def produce(
@@ -82,16 +87,20 @@ def produce(
                 topic,
                 batching_enabled=not disable_batching,
                 chunking_enabled=chunking,
-                block_if_queue_full=True,
             )
-        for number, payload in enumerate(track(paced(stream, rate), "sending", total)):
-            producer.send_async(
-                payload,
-                partial(sent.settle, number),
-                properties=found,
-                partition_key=key,
-                deliver_at=int((time.time() + deliver_after) * 1000) if deliver_after else None,
-            )
+        with uninterrupted() as check:
+            for number, payload in enumerate(track(paced(stream, rate, check), "sending", total)):
+                send = partial(
+                    producer.send_async,
+                    payload,
+                    partial(sent.settle, number),
+                    properties=found,
+                    partition_key=key,
+                    deliver_at=int((time.time() + deliver_after) * 1000) if deliver_after else None,
+                )
+                while not _is_sent(send):
+                    check()
+                check()
         producer.flush()
         producer.close()
     # Callbacks are done once the client is closed.
@@ -102,6 +111,16 @@ def produce(
         raise refuse(f"{missing:,} of {total:,} messages were not stored: {sent.failure}", FAILED)
     if not as_json:
         typer.echo(f"sent {counted(total, 'message')} to {topic}")
+
+
+def _is_sent(send: Callable[[], None]) -> bool:
+    """Whether there was room for it; where there was none, a little later."""
+    try:
+        send()
+    except ProducerQueueIsFull:
+        time.sleep(FULL_S)
+        return False
+    return True
 
 
 class _Sent:

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.option import Force, Json, TopicArgument
 from magnetar.cli.path import path_of
 from magnetar.cli.show import show_rows, show_value
@@ -81,7 +82,7 @@ def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = Fa
         found = admin.post(_path(topic, "compatibility"), _read(filename))
     show_value(found, as_json=as_json)
     if isinstance(found, dict) and not found.get("compatibility", found.get("isCompatibility")):
-        raise typer.Exit(1)
+        raise typer.Exit(FOUND_WRONG)
 
 
 @app.command()

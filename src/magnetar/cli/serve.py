@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import magnetar
 from magnetar.cli.exit_code import DONE, REFUSED
+from magnetar.cli.interrupt import uninterrupted
 from magnetar.errors import MagnetarError, SettingsError
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ DEFAULT_CONFIG = "magnetar.toml"
 def run(arguments: list[str]) -> int:
     """Serves until told to stop; the exit code."""
     try:
-        plan = plan_of(arguments)
+        with uninterrupted():
+            plan = plan_of(arguments)
     except MagnetarError as error:
         return _refuse(str(error))
     logging.basicConfig(
@@ -259,8 +261,7 @@ async def _serve(plan: Plan) -> int:
     urls = [broker.service_url(plan.host), broker.http_url, broker.url_tls, broker.http_url_tls]
     print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
-    with contextlib.suppress(asyncio.CancelledError):
-        await _stop(broker, https)
+    await _stop(broker, https)
     return DONE
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.console import counted, status, track, warn
+from magnetar.cli.console import counted, status, warn
 from magnetar.cli.exit_code import FOUND_WRONG, AdminError
 from magnetar.cli.ledger_map import LedgerMap
 from magnetar.cli.message_ids import id_text, parse_base64, parse_triplet, read_ids
@@ -108,7 +108,7 @@ def _dry_run(
     # All ids before the first message, as the broker does it.
     places = [(id, ledgers.find(id)) for id in ids]
     missing = 0
-    for id, part in track(places, "reading", len(places)):
+    for id, part in places:
         if part is None:
             typer.echo(f"----- {id_text(id)}  gone: it was acked and deleted already", err=as_json)
             continue

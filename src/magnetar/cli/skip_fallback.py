@@ -18,7 +18,7 @@ not ack batch indexes cannot skip one message of a batch, which is refused. What
 id of one chunk takes the others along, since every entry is read anyway.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import track, warn
@@ -38,6 +38,9 @@ __all__ = ["skip_by_acks"]
 # message one after the other; only other producers' messages come between.
 CHUNK_REACH_MAX: Final = 1000
 CONSUMER_NAME: Final = "magnetar-skip-messages"
+
+# Of each partition the ids, by ledger, entry and batch index.
+Acks: TypeAlias = dict[TopicName, dict[tuple[int, int, int], MessageId]]
 
 
 def skip_by_acks(
@@ -67,30 +70,32 @@ def skip_by_acks(
             f"{subscription} is Key_Shared: while the messages are acked, keys that fall to this "
             "command's consumer wait"
         )
-    done: list[TopicName] = []
+    _ack(plan.acks, subscription, kind)
+    return gone
+
+
+def _ack(acks: Acks, subscription: str, kind: ConsumerType) -> None:
+    """Acks what is planned, partition by partition; says how far it came if it stops."""
+    done = 0
     try:
         with current().client() as client:
-            for part, acks in plan.acks.items():
-                consumer = client.subscribe(
+            for part, ids in acks.items():
+                with client.subscribe(
                     str(part),
                     subscription,
                     consumer_type=kind,
                     consumer_name=CONSUMER_NAME,
                     receiver_queue_size=0,
                     ack_receipt_enabled=True,
-                )
-                try:
-                    consumer.acknowledge(list(acks.values()))
-                finally:
-                    consumer.close()
-                done.append(part)
-    except Exception:
+                ) as consumer:
+                    consumer.acknowledge(list(ids.values()))
+                done += 1
+    except BaseException:
         warn(
-            f"messages of {len(done)} of {len(plan.acks)} topics or partitions are skipped for "
-            "sure, and some of the next one may be: the same command once more does the rest"
+            f"messages of {done} of {len(acks)} topics or partitions are skipped for sure, and "
+            "some of the next one may be: the same command once more does the rest"
         )
         raise
-    return gone
 
 
 def _consumer_type(admin: AdminClient, topic: TopicName, subscription: str) -> ConsumerType:
@@ -138,7 +143,7 @@ class _Plan:
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
         self._entries: dict[tuple[TopicName, int, int], Entry] = {}
-        self.acks: dict[TopicName, dict[tuple[int, int, int], MessageId]] = {}
+        self.acks: Acks = {}
         self.has_indexes = False
 
     def add(self, id: MessageId, part: TopicName) -> None:

@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from magnetar.cli.interrupt import uninterrupted
 from magnetar.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -96,14 +97,16 @@ class Target:
 
     def client(self) -> "magnetar.Client":
         """A client of the broker; close it."""
-        import magnetar
+        with uninterrupted():
+            import magnetar
+            from magnetar.client.blocking import Client
 
         authentication: magnetar.Authentication | None = None
         if token := self.token():
             authentication = magnetar.AuthenticationToken(token)
         elif self.tls_certificate and self.tls_key:
             authentication = magnetar.AuthenticationTLS(self.tls_certificate, self.tls_key)
-        return magnetar.Client(
+        return Client(
             self.url,
             authentication=authentication,
             operation_timeout_seconds=OPERATION_S,
