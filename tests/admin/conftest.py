@@ -23,6 +23,14 @@ def served(shared_broker: Served) -> Served:
 
 
 @pytest.fixture
+def topic(served: Served) -> str:
+    """A topic without subscriptions, in a namespace of its own."""
+    name = f"{served.namespace()}/orders"
+    assert served.http.put(f"/persistent/{name}").status_code == 204
+    return name
+
+
+@pytest.fixture
 def own_broker() -> Iterator[Callable[[BrokerSettings], Served]]:
     """Makes brokers with settings of their own."""
     started: list[Served] = []

@@ -13,13 +13,6 @@ from magnetar.protocol import decode_batch
 COMPRESSIONS = ["NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY"]
 
 
-@pytest.fixture
-def topic(served: Served) -> str:
-    name = f"{served.namespace()}/orders"
-    assert served.http.put(f"/persistent/{name}").status_code == 204
-    return name
-
-
 def place(id: Any) -> str:
     return f"{id.ledger_id()}:{id.entry_id()}"
 

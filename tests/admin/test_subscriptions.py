@@ -7,13 +7,6 @@ import pytest
 from support.served import Served
 
 
-@pytest.fixture
-def topic(served: Served) -> str:
-    name = f"{served.namespace()}/orders"
-    assert served.http.put(f"/persistent/{name}").status_code == 204
-    return name
-
-
 def id_json(id: Any, **more: object) -> dict[str, object]:
     return {"ledgerId": id.ledger_id(), "entryId": id.entry_id(), **more}
 

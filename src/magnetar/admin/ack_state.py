@@ -27,7 +27,7 @@ from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.subscription import Subscription
 from magnetar.model import Position
 
-__all__ = ["ROUTES", "holes_and_batches"]
+__all__ = ["PAGE", "PAGE_MAX", "ROUTES", "holes_and_batches"]
 
 PAGE: Final = 1000
 PAGE_MAX: Final = 10_000

@@ -25,6 +25,21 @@ from magnetar.errors import (
 from magnetar.model import ServerError
 
 __all__ = [
+    "BAD_REQUEST",
+    "CONFLICT",
+    "FORBIDDEN",
+    "INTERNAL",
+    "NOT_ACCEPTABLE",
+    "NOT_ALLOWED",
+    "NOT_FOUND",
+    "PRECONDITION",
+    "TIMEOUT",
+    "TOO_LARGE",
+    "TOO_MANY",
+    "UNAUTHORIZED",
+    "UNAVAILABLE",
+    "UNPROCESSABLE",
+    "UNSUPPORTED",
     "Refusal",
     "json_answer",
     "no_content",

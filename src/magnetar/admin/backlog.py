@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from magnetar.ack import Cursor
 from magnetar.admin.answer import PRECONDITION, Refusal, json_answer
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, stored
+from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
 from magnetar.admin.messages import date_text
 from magnetar.admin.subscriptions import read_place
 from magnetar.admin.unacked_runs import unacked_runs
@@ -69,7 +69,7 @@ def _count(
 async def offline_backlog(call: Call) -> Response:
     """What a topic stores, and for whom; Pulsar asks this of topics that are not loaded."""
     topic = stored(call.topic())
-    ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
+    ledgers = ledgers_of(topic)
     return json_answer(
         {
             "storageSize": topic.size_bytes(),

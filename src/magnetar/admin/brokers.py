@@ -8,7 +8,6 @@ from starlette.responses import Response
 import magnetar
 from magnetar.admin.answer import (
     NOT_ALLOWED,
-    NOT_FOUND,
     UNAVAILABLE,
     Refusal,
     json_answer,
@@ -20,16 +19,14 @@ from magnetar.broker.broker_conf_keys import HONOURED
 from magnetar.broker.settings import SETTINGS, Value
 from magnetar.errors import StorageError
 
-__all__ = ["ROUTES"]
+__all__ = ["BROKERS", "ROUTES"]
 
 # A disk that takes longer than this for what is on its way is not well.
 HEALTH_SECONDS: Final = 5.0
 
 
 async def list_brokers(call: Call) -> Response:
-    cluster = call.path.get("cluster", call.admin.cluster)
-    if cluster != call.admin.cluster:
-        raise Refusal(NOT_FOUND, f"there is one cluster, {call.admin.cluster!r}")
+    call.admin.require_cluster(call.path.get("cluster", call.admin.cluster))
     return json_answer([call.admin.broker_id])
 
 

@@ -26,6 +26,7 @@ from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
+from magnetar.storage.retention import LedgerInfo
 
 if TYPE_CHECKING:
     from magnetar.broker.server import BrokerServer
@@ -41,6 +42,7 @@ __all__ = [
     "Route",
     "check_name",
     "decode_json",
+    "ledgers_of",
     "shown",
     "stored",
     "text_map",
@@ -83,6 +85,11 @@ class Admin:
         """What Pulsar calls a broker by: where its HTTP is."""
         return self.http_url.partition("://")[2]
 
+    def require_cluster(self, name: str) -> None:
+        """Raises Refusal unless the name is that of the one cluster."""
+        if name != self.cluster:
+            raise Refusal(NOT_FOUND, f"there is one cluster, {self.cluster!r}")
+
     # ---- Topics --------------------------------------------------------------
 
     def partitions(self, name: TopicName) -> int:
@@ -101,6 +108,13 @@ class Admin:
         if not name.persistent and not self.broker.exists(name):
             raise BrokerError(ServerError.TopicNotFound, f"Topic {name} not found")
         return self.broker.find(name)
+
+    def require_partitions(self, name: TopicName) -> int:
+        """How many partitions a partitioned topic has. Raises Refusal for any other."""
+        count = self.partitions(name)
+        if not count:
+            raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+        return count
 
     def topics(self, name: TopicName) -> list[Topic]:
         """All partitions of a topic, or the topic itself."""
@@ -233,6 +247,11 @@ def stored(topic: Topic) -> Topic:
     if not topic.name.persistent:
         raise Refusal(NOT_ALLOWED, f"{topic.name} is not persistent: it stores nothing")
     return topic
+
+
+def ledgers_of(topic: Topic) -> list[LedgerInfo]:
+    """What is stored of a topic, oldest first; the store does not know a new one yet."""
+    return topic.store.ledgers(topic.id) if topic.stored else []
 
 
 def check_name(noun: str, name: str) -> None:

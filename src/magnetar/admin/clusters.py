@@ -4,10 +4,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import CONFLICT, NOT_ALLOWED, NOT_FOUND, Refusal, json_answer
+from magnetar.admin.answer import CONFLICT, NOT_ALLOWED, Refusal, json_answer
 from magnetar.admin.call import Call, Route
 
-__all__ = ["ROUTES"]
+__all__ = ["CLUSTERS", "ROUTES"]
 
 
 async def list_clusters(call: Call) -> Response:
@@ -15,7 +15,7 @@ async def list_clusters(call: Call) -> Response:
 
 
 async def get_cluster(call: Call) -> Response:
-    _require(call)
+    call.admin.require_cluster(call.path["cluster"])
     return json_answer(
         {
             "serviceUrl": call.admin.http_url,
@@ -33,13 +33,8 @@ async def create_cluster(call: Call) -> Response:
 
 
 async def change_cluster(call: Call) -> Response:
-    _require(call)
+    call.admin.require_cluster(call.path["cluster"])
     raise _one_cluster()
-
-
-def _require(call: Call) -> None:
-    if call.path["cluster"] != call.admin.cluster:
-        raise Refusal(NOT_FOUND, f"there is one cluster, {call.admin.cluster!r}")
 
 
 def _one_cluster() -> Refusal:
@@ -47,7 +42,7 @@ def _one_cluster() -> Refusal:
 
 
 async def list_domains(call: Call) -> Response:
-    _require(call)
+    call.admin.require_cluster(call.path["cluster"])
     return json_answer({})
 
 

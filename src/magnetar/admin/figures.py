@@ -8,6 +8,7 @@ and `partiallyAckedBatches`, the batches of which only a part is acked.
 
 from typing import Final
 
+from magnetar.admin.call import ledgers_of
 from magnetar.admin.messages import date_text
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dispatch.dispatcher import Dispatcher
@@ -51,7 +52,7 @@ class StatsOptions:
 
 def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
     subscriptions = {
-        name: subscription_figures(subscription, options)
+        name: _subscription_figures(subscription, options)
         for name, subscription in topic.subscriptions.items()
     }
     incoming = topic.incoming
@@ -99,8 +100,7 @@ def _total(figures: dict[str, Figures], field: str) -> int:
 
 
 def _created_ms(topic: Topic) -> int:
-    ledgers = topic.store.ledgers(topic.id) if topic.stored else []
-    return min([topic.created_ms, *[ledger.created_ms for ledger in ledgers]])
+    return min([topic.created_ms, *[ledger.created_ms for ledger in ledgers_of(topic)]])
 
 
 def _publishers(topic: Topic) -> list[Figures]:
@@ -148,7 +148,7 @@ DEFAULTS: Final[Figures] = {
 }
 
 
-def subscription_figures(subscription: Subscription, options: StatsOptions) -> Figures:
+def _subscription_figures(subscription: Subscription, options: StatsOptions) -> Figures:
     found: Figures = {
         **DEFAULTS,
         **_backlog_figures(subscription, options),
@@ -159,7 +159,7 @@ def subscription_figures(subscription: Subscription, options: StatsOptions) -> F
         "durable": subscription.durable,
         "subscriptionProperties": subscription.properties,
         "consumers": (
-            [consumer_figures(c, subscription) for c in subscription.consumers]
+            [_consumer_figures(c, subscription) for c in subscription.consumers]
             if options.consumers
             else []
         ),
@@ -240,7 +240,7 @@ def _earliest_ms(subscription: Subscription) -> int:
     return subscription.topic.store.publish_time_ms(run.ledger_id, run.first)
 
 
-def consumer_figures(consumer: Consumer, subscription: Subscription) -> Figures:
+def _consumer_figures(consumer: Consumer, subscription: Subscription) -> Figures:
     found: Figures = {
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
@@ -290,7 +290,7 @@ def consumer_figures(consumer: Consumer, subscription: Subscription) -> Figures:
 
 
 def internal_figures(topic: Topic) -> Figures:
-    ledgers = topic.store.ledgers(topic.id) if topic.stored else []
+    ledgers = ledgers_of(topic)
     entries = sum([ledger.entries for ledger in ledgers])
     current = ledgers[-1] if ledgers and not ledgers[-1].sealed else None
     return {

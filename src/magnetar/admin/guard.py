@@ -142,8 +142,8 @@ class Bodies:
     async def read(self, request: Request) -> bytes:
         """The whole body. Raises Refusal."""
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
-            raise too_large()
+        if declared.isdecimal() and int(declared) > BODY_BYTES_MAX:
+            raise _too_large()
         address = request.client.host if request.client is not None else ""
         pieces: list[bytes] = []
         with self._holding() as hold:
@@ -168,7 +168,7 @@ class Bodies:
             held += size
             self.in_flight += size
             if held > BODY_BYTES_MAX:
-                raise too_large()
+                raise _too_large()
             if self.in_flight > self._in_flight_max:
                 raise Refusal(TOO_MANY, "too many bodies are being read: try again in a moment")
 
@@ -191,5 +191,5 @@ class Bodies:
             )
 
 
-def too_large() -> Refusal:
+def _too_large() -> Refusal:
     return Refusal(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")

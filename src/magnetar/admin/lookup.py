@@ -8,7 +8,7 @@ from magnetar.admin.answer import json_answer, text_answer
 from magnetar.admin.call import Call, Route
 from magnetar.admin.namespaces import BUNDLE
 
-__all__ = ["ROUTES"]
+__all__ = ["LOOKUP", "ROUTES"]
 
 LOOKUP: Final = "/lookup/v2/topic/{domain:persistent|non-persistent}/{tenant}/{namespace}/{topic}"
 

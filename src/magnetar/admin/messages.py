@@ -20,7 +20,7 @@ from magnetar.admin.answer import (
     json_answer,
 )
 from magnetar.admin.bridge import durable, read_entry
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, stored
+from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
 from magnetar.admin.subscriptions import read_place
 from magnetar.admin.topics import id_json
 from magnetar.admin.unacked_runs import unacked_runs
@@ -96,8 +96,7 @@ async def examine(call: Call) -> Response:
     number = max(call.query_number("messagePosition", 1), 1)
     if place not in ("earliest", "latest"):
         raise Refusal(PRECONDITION, f"initialPosition is {place!r}: give earliest or latest")
-    ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
-    counts = [(ledger.id, int(topic.ledgers.entry_count(ledger.id))) for ledger in ledgers]
+    counts = [(one.id, int(topic.ledgers.entry_count(one.id))) for one in ledgers_of(topic)]
     total = sum([max(count, 0) for _, count in counts])
     if not total:
         raise Refusal(PRECONDITION, f"{topic.name} has no messages")

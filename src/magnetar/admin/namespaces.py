@@ -18,7 +18,14 @@ from magnetar.broker.broker import Broker
 from magnetar.broker.policy import Policies
 from magnetar.model import TopicName
 
-__all__ = ["BUNDLE", "ROUTES", "delete_namespace", "namespace_policies"]
+__all__ = [
+    "BUNDLE",
+    "NAMESPACE",
+    "ROUTES",
+    "delete_namespace",
+    "namespace_policies",
+    "partitioned_names",
+]
 
 NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 

@@ -27,7 +27,7 @@ from magnetar.admin.tenants import TENANTS
 from magnetar.admin.topics import LIST
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, PRODUCE, SKIP
 
-__all__ = ["NEEDS", "Need", "check_need"]
+__all__ = ["METRICS", "NEEDS", "PUBLIC", "SUPERUSER", "Need", "check_need"]
 
 
 class Need:

@@ -15,7 +15,7 @@ from magnetar.admin.namespaces import NAMESPACE, namespace_policies
 from magnetar.broker.auth.permissions import Permissions, read_actions
 from magnetar.errors import SettingsError
 
-__all__ = ["ROUTES"]
+__all__ = ["PERMISSIONS", "ROUTES"]
 
 PERMISSIONS: Final = f"{NAMESPACE}/permissions"
 

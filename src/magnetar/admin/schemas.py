@@ -20,7 +20,7 @@ from magnetar.broker.schema_compatibility import TYPE_NAMES, TYPES, split_pair, 
 from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, TopicName
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "SCHEMAS"]
 
 SCHEMAS: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 

@@ -5,7 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.admin.answer import NOT_FOUND, Refusal, json_answer
-from magnetar.admin.call import TOPIC, Call, Route, stored
+from magnetar.admin.call import TOPIC, Call, Route, ledgers_of, stored
 from magnetar.admin.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.messages import date_text
 
@@ -36,9 +36,7 @@ async def get_stats(call: Call) -> Response:
 
 async def get_partitioned_stats(call: Call) -> Response:
     name = call.topic_name
-    count = call.admin.partitions(name)
-    if not count:
-        raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+    count = call.admin.require_partitions(name)
     options = _options(call)
     topics = call.topics()
     parts = [topic_figures(topic, options, call.admin.broker_id) for topic in topics]
@@ -86,10 +84,7 @@ async def get_internal_stats(call: Call) -> Response:
 
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
-    name = call.topic_name
-    count = call.admin.partitions(name)
-    if not count:
-        raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+    count = call.admin.require_partitions(call.topic_name)
     topics = call.topics()
     return json_answer(
         {
@@ -106,7 +101,6 @@ async def get_partitioned_internal_stats(call: Call) -> Response:
 async def get_internal_info(call: Call) -> Response:
     """Ledgers and cursors, as Pulsar's metadata store would have them."""
     topic = stored(call.topic())
-    ledgers = call.broker.store.ledgers(topic.id) if topic.stored else []
     return json_answer(
         {
             "version": 0,
@@ -114,7 +108,7 @@ async def get_internal_info(call: Call) -> Response:
             "modificationDate": date_text(topic.created_ms),
             "ledgers": [
                 {"ledgerId": one.id, "entries": one.entries, "size": one.size_bytes}
-                for one in ledgers
+                for one in ledgers_of(topic)
             ],
             "cursors": {
                 name: {

@@ -213,8 +213,8 @@ def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]
 
 async def skip(call: Call) -> Response:
     count = call.number("count")
-    for subscription in _movable([call.subscription()], CONFLICT):
-        await settle(subscription.skip(count))
+    (subscription,) = _movable([call.subscription()], CONFLICT)
+    await settle(subscription.skip(count))
     return no_content()
 
 
@@ -233,8 +233,8 @@ async def reset_to_time(call: Call) -> Response:
 
 async def reset_to_id(call: Call) -> Response:
     place = read_place(await call.json())
-    for subscription in _movable([call.subscription()], PRECONDITION):
-        await _reset(subscription, place)
+    (subscription,) = _movable([call.subscription()], PRECONDITION)
+    await _reset(subscription, place)
     return no_content()
 
 

@@ -16,7 +16,7 @@ from magnetar.admin.answer import (
 from magnetar.admin.call import Call, Route, check_name, shown
 from magnetar.admin.namespaces import delete_namespace
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "TENANTS"]
 
 
 async def list_tenants(call: Call) -> Response:

@@ -12,7 +12,6 @@ from magnetar.admin.answer import (
     CONFLICT,
     NOT_ACCEPTABLE,
     NOT_ALLOWED,
-    NOT_FOUND,
     PRECONDITION,
     Refusal,
     json_answer,
@@ -22,7 +21,6 @@ from magnetar.admin.bridge import durable, settle
 from magnetar.admin.call import (
     INT32_MAX,
     TOPIC,
-    Admin,
     Call,
     Route,
     stored,
@@ -35,7 +33,7 @@ from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.model import Position, TopicName
 from magnetar.storage.retention import Retention
 
-__all__ = ["ROUTES"]
+__all__ = ["LIST", "ROUTES", "id_json"]
 
 LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
 
@@ -91,7 +89,7 @@ async def delete(call: Call) -> Response:
         raise Refusal(
             CONFLICT, f"{name} is partitioned: delete {call.request.url.path}/partitions instead"
         )
-    if name.partition >= 0 and name.partition < call.admin.partitions(name.partitioned):
+    if 0 <= name.partition < call.admin.partitions(name.partitioned):
         raise Refusal(
             CONFLICT, f"{name} is a partition of {name.partitioned}: delete that as a whole"
         )
@@ -213,9 +211,7 @@ async def update_partitions(call: Call) -> Response:
     """Only more. Subscriptions of the topic are there on its new partitions too."""
     name = call.topic_name
     count, _ = await _wanted(call)
-    before = call.admin.partitions(name)
-    if not before:
-        raise Refusal(NOT_FOUND, f"{name} is no partitioned topic")
+    before = call.admin.require_partitions(name)
     if count <= before:
         raise Refusal(
             CONFLICT, f"{name} has {before} partitions, and {count} is not more: it only grows"
@@ -248,21 +244,9 @@ async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
 
 
 async def delete_partitioned(call: Call) -> Response:
-    name = call.topic_name
-    count = call.admin.partitions(name)
-    if not count:
-        raise Refusal(NOT_FOUND, f"{name} is no partitioned topic")
+    name, broker = call.topic_name, call.broker
+    count = call.admin.require_partitions(name)
     _check_unused(call.topics(), force=call.flag("force"))
-    await delete_whole(call.admin, name)
-    if call.flag("deleteSchema", default=True):
-        call.broker.schemas.purge(schema_topic(name))
-    return no_content()
-
-
-async def delete_whole(admin: Admin, name: TopicName) -> None:
-    """Deletes a partitioned topic and its partitions."""
-    broker = admin.broker
-    count = admin.partitions(name)
     # First the name, so that no client makes a partition anew.
     broker.directory.delete_partitioned(str(name))
     for number in range(count):
@@ -271,6 +255,9 @@ async def delete_whole(admin: Admin, name: TopicName) -> None:
             await settle(broker.delete_topic(partition, force=True, delete_schema=False))
     broker.directory.delete_topic_policies(str(name))
     broker.directory.forget_permissions(name)
+    if call.flag("deleteSchema", default=True):
+        broker.schemas.purge(schema_topic(name))
+    return no_content()
 
 
 ROUTES: Final[list[Route]] = [
