@@ -142,7 +142,7 @@ def test_an_abort_after_a_commit_undoes_nothing(
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"a", b"b"], pa.binary())})
     publish_rows(WriteOptions(given), TaskId("q", 5, 0, 0), iter([rows]))
     writer = StreamWriter(given, StructType().add("value", BinaryType()), False)
-    Digests(checkpoint, "q").claim(5, 1, "of a task that this run does not have")
+    Digests(checkpoint, "q").claim(5, 1, "of a task that this run does not have", {})
     with pytest.raises(DigestMismatchError):
         writer.commit([Written("q", 0, 2)], 5)
     writer.abort([Written("q", 0, 2), None], 5)

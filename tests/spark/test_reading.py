@@ -16,6 +16,7 @@ from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of, 
 import magnetar
 from magnetar.errors import InvalidMessage, SettingsError
 from magnetar.schema import AvroSchema, Integer, JsonSchema, Record, String
+from magnetar.spark import read
 from magnetar.spark.connect import drop_clients
 from magnetar.spark.loss import DataLossError
 
@@ -129,6 +130,19 @@ def test_record_batches_are_bounded(publish: Publish, topic: str, tables: Tables
     reader = tables._reader("value binary", {"rowsPerBatch": "25"})
     (split,) = reader.partitions()
     assert [batch.num_rows for batch in reader.read(split)] == [30, 30, 30, 10]
+
+
+def test_record_batches_are_bounded_by_what_they_take_in_memory(
+    client: magnetar.Client, topic: str, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compressed, a thousand times as much may come."""
+    monkeypatch.setattr(read, "BATCH_BYTES", 1 << 20)
+    producer = client.create_producer(topic, compression_type=magnetar.CompressionType.ZSTD)
+    for _ in range(10):
+        producer.send(bytes(400_000))
+    reader = tables._reader("value binary", {})
+    (split,) = reader.partitions()
+    assert [batch.num_rows for batch in reader.read(split)] == [3, 3, 3, 1]
 
 
 # ---- Positions ---------------------------------------------------------------
@@ -289,6 +303,25 @@ def test_records_of_all_versions(
         {"x": 2, "label": None, "y": 3},
     ]
     assert [row["schema_version"] for row in rows] == [0, 1]
+
+
+def test_a_topic_that_was_made_anew_has_schemas_of_its_own(
+    client: magnetar.Client, topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    """Versions begin anew too; workers outlive topics, and read from several brokers."""
+
+    class Named(Record):
+        name = String()
+
+    producer = client.create_producer(topic, schema=AvroSchema(PointV1))
+    producer.send(PointV1(x=1, label="a"))
+    producer.close()
+    assert [row["value"] for row in tables.read(valueSchema="topic")] == [{"x": 1, "label": "a"}]
+    drop_clients()
+    rest.delete(path_of(topic), params={"force": "true"}).raise_for_status()
+    client.create_producer(topic, schema=AvroSchema(Named)).send(Named(name="anew"))
+    (row,) = tables.read(valueSchema="topic")
+    assert (row["value"], row["schema_version"]) == ({"name": "anew"}, 0)
 
 
 def test_bad_records(publish: Publish, client: magnetar.Client, topic: str, tables: Tables) -> None:

@@ -3,6 +3,7 @@
 A reader is asked as Spark asks it: initialOffset, latestOffset, partitions, and so on.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from support.tables import SMALL_LEDGER, Tables, backlog_of, path_of, rows_of, texts
+from support.broker_process import BrokerProcess
+from support.tables import SMALL_LEDGER, Tables, backlog_of, path_of, publish_raw, rows_of, texts
 
 import magnetar
 from magnetar.errors import SettingsError
@@ -173,6 +175,29 @@ def test_rows_per_trigger_are_exact_inside_of_batches(
         at = end
     assert [text for part in found for text in part] == texts(20)
     assert {len(part) for part in found[:-1]} == {rows_max}
+
+
+def test_a_batch_that_cannot_be_read_is_one_row_however_it_is_divided(
+    publish: Publish, topic: str, tables: Tables, broker: BrokerProcess
+) -> None:
+    publish(topic, ["before"])
+    asyncio.run(publish_raw(broker.url, topic, b"nonsense", count=5))
+    publish(topic, ["after"])
+    reader = tables.stream(
+        "value binary, bad_record string",
+        startingOffsets="earliest",
+        maxRowsPerTrigger="2",
+        badRecords="column",
+    )
+    limit = reader.getDefaultReadLimit()
+    at = reader.initialOffset()
+    rows: list[dict[str, Any]] = []
+    while (end := reader.latestOffset(at, limit)) != at:
+        for split in reader.partitions(at, end):
+            rows += rows_of(reader.read(split))
+        at = end
+    assert [row["value"] for row in rows] == [b"before", None, b"after"]
+    assert [row["bad_record"] is None for row in rows] == [True, False, True]
 
 
 def test_entries_and_bytes_per_trigger(publish: Publish, topic: str, tables: Tables) -> None:

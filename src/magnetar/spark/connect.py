@@ -1,18 +1,27 @@
 """Clients of this process: made when they are first wanted, and kept for the next task.
+And producers by names that the tasks of a run have which was killed.
 
 Spark uses its Python workers again for the tasks that follow, so a connection that is made
 for one serves the next. Workers are forked from a daemon: what another process made is
 not used.
 """
 
+import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
 from magnetar.client.authentication import AuthenticationToken
 from magnetar.client.bulk import BulkClient
+from magnetar.client.engine.producer import EngineProducer
+from magnetar.errors import ProducerBusy
 from magnetar.spark.plan.options import ConnectionOptions
 
-__all__ = ["client_of", "client_options", "drop_clients"]
+__all__ = ["client_of", "client_options", "drop_clients", "open_when_free"]
+
+# The producer of a run that was killed is there until the broker has noticed.
+BUSY_S = 60.0
+BUSY_POLL_S = 0.5
 
 _clients: dict[tuple[str, ...], tuple[int, BulkClient]] = {}
 
@@ -54,3 +63,17 @@ def client_options(connection: ConnectionOptions) -> dict[str, Any]:
         if value:
             options[name] = value
     return options
+
+
+async def open_when_free(client: BulkClient, make: Callable[[], EngineProducer]) -> EngineProducer:
+    """Opens a producer; waits while another run has one of its name. Raises ProducerBusy."""
+    give_up = asyncio.get_running_loop().time() + BUSY_S
+    while True:
+        producer = make()
+        try:
+            await client.aio._engine.open(producer)
+            return producer
+        except ProducerBusy:
+            if asyncio.get_running_loop().time() > give_up:
+                raise
+            await asyncio.sleep(BUSY_POLL_S)

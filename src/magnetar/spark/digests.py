@@ -3,11 +3,14 @@
     <checkpointLocation>/magnetar-sink/<query or job>/<micro-batch>/<task>
                                                                    /<task>.refused
 
-A task writes its digest before it sends anything. A task that finds one is a second run: with
-the same digest it goes on where the first stopped, with another it fails and sends nothing. It
-fails too if the broker refused rows of the first run, whose numbers are below others that it
-has. Whatever file system holds the checkpoint holds them, if Arrow can reach it.
+A task writes its digest before it sends anything, and beside it how many partitions the topics
+have. A task that finds one is a second run: with the same digest it goes on where the first
+stopped, over as many partitions, whatever was added meanwhile; with another it fails and sends
+nothing. It fails too if the broker refused rows of the first run, whose numbers are below others
+that it has. Whatever file system holds the checkpoint holds them, if Arrow can reach it.
 """
+
+import json
 
 from pyarrow import fs
 
@@ -45,16 +48,18 @@ class Digests:
             ) from error
         self._root = f"{root.rstrip('/')}/magnetar-sink/{owner}"
 
-    def claim(self, batch_id: int, task: int, digest: str) -> bool:
-        """Keeps the digest; says whether it was there before.
+    def claim(
+        self, batch_id: int, task: int, digest: str, partitions: dict[str, int]
+    ) -> dict[str, int] | None:
+        """Keeps the digest; if it was there before, says how many partitions topics had then.
 
         Raises DigestMismatchError, RefusedError.
         """
         folder = f"{self._root}/{batch_id}"
         path = f"{folder}/{task}"
         self._require_none_refused(batch_id, task)
-        if self._fs.get_file_info(path).type != fs.FileType.NotFound:
-            before = self._read(path)
+        if self.has(batch_id, task):
+            before, _, found = self._read(path).partition("\n")
             if before != digest:
                 raise DigestMismatchError(
                     f"task {task} of micro-batch {batch_id} is run again with other rows than "
@@ -62,10 +67,18 @@ class Digests:
                     "drop some of them: make the plan deterministic, or use "
                     "delivery=atLeastOnce"
                 )
-            return True
+            counts: dict[str, int] = json.loads(found)
+            return counts
         self._fs.create_dir(folder, recursive=True)
-        self._write(path, digest)
-        return False
+        self._write(path, f"{digest}\n{json.dumps(partitions)}")
+        return None
+
+    def has(self, batch_id: int, task: int) -> bool:
+        """Whether a task may have sent something."""
+        return self._is_there(f"{self._root}/{batch_id}/{task}")
+
+    def _is_there(self, path: str) -> bool:
+        return bool(self._fs.get_file_info(path).type != fs.FileType.NotFound)
 
     def refuse(self, batch_id: int, task: int, reason: str) -> None:
         """Keeps that the broker refused rows of a task, and took others behind them."""
@@ -73,7 +86,7 @@ class Digests:
 
     def _require_none_refused(self, batch_id: int, task: int) -> None:
         path = f"{self._root}/{batch_id}/{task}.refused"
-        if self._fs.get_file_info(path).type != fs.FileType.NotFound:
+        if self._is_there(path):
             raise RefusedError(
                 f"rows of task {task} of micro-batch {batch_id} were refused when it was first "
                 f"run ({self._read(path)}) and rows behind them are stored, so that "

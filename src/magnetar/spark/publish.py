@@ -10,13 +10,15 @@ which number it has of that name last; what is not above it is not sent again, a
 refuses what the first run may still have on its way. That goes by the entry, so both runs must
 make the same ones: a batch ends by its count and size alone, never because time is up. And it
 holds only if the broker has all below its last number, so rows never overtake others: a broker
-that does not answer ends the run, with all that is under way; and what the topic refuses is
-written down before the task fails, for rows behind it are stored.
+that does not answer ends the run, with all that is under way; and where policies of the topic may
+refuse a row, no entry is sent before the one before it is stored. If a policy is made stricter
+while rows are under way, what it refuses is written down before the task fails.
 
 Rows that are nothing but a value stay a column all the way; others are tuples.
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -37,7 +39,7 @@ from magnetar.client.schema import BytesSchema
 from magnetar.errors import MagnetarError, SettingsError, Timeout, UsageError
 from magnetar.model import CompressionType, MessageId, TopicName
 from magnetar.protocol import MESSAGE_SIZE_MAX
-from magnetar.spark.connect import client_of
+from magnetar.spark.connect import client_of, open_when_free
 from magnetar.spark.digests import Digests
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.plan.rows import (
@@ -61,6 +63,10 @@ TURN = 2000
 NEVER_MS = 24 * 3_600_000
 # How often it is asked whether a topic deduplicates by now.
 EFFECT_POLL_S = 0.1
+# What a row takes of an entry beside its bytes, at most.
+ROW_OVERHEAD = 64
+# By how much clocks may differ.
+SKEW_MS = 60_000
 
 _KINDS = {
     "none": CompressionType.NONE,
@@ -69,7 +75,8 @@ _KINDS = {
     "zstd": CompressionType.ZSTD,
     "snappy": CompressionType.SNAPPY,
 }
-# Topic partitions that are known to deduplicate, in this process.
+# In this process: topics that are known to be there, and partitions that deduplicate.
+_made: set[tuple[str, str]] = set()
 _deduplicated: set[tuple[str, str]] = set()
 
 
@@ -203,12 +210,25 @@ class _Sending:
         # Whether the topic refused messages, and may have taken others behind them.
         self.refused = False
         self._room = asyncio.Event()
-        producer.on_room = self._room.set
+        producer.on_room = self._on_room
 
     @property
     def _part(self) -> PartitionProducer:
         (part,) = self._producer._parts
         return part
+
+    @property
+    def message_size_max(self) -> int:
+        """What the broker takes, whatever the topic."""
+        connection = self._part.connection
+        return MESSAGE_SIZE_MAX if connection is None else int(connection.max_message_size)
+
+    def _on_room(self) -> None:
+        """Called after each answer of the broker."""
+        core = self._part.core
+        # One that is closed gives up messages too, but all of them.
+        self.refused = self.refused or (core.messages_failed > 0 and core.state != "closed")
+        self._room.set()
 
     def _told(self, error: Exception | None, id: MessageId | None) -> None:
         """Called for some messages: why they failed, if they did."""
@@ -247,9 +267,7 @@ class _Sending:
         error = self._error or MagnetarError(
             f"{core.messages_failed} of {self._sent} messages to {self._producer.topic} failed"
         )
-        if core.state != "closed":
-            self.refused = True
-            core.close(error)
+        core.close(error)
         raise error
 
     async def _answered(self, wait: Coroutine[Any, Any, object]) -> None:
@@ -280,34 +298,35 @@ async def _open(
     last_number: int | None = None,
 ) -> tuple[_Sending, EngineProducer]:
     """A producer; `last_number` is that of the row before its first."""
-    engine = client.aio._engine
-    producer = EngineProducer(
-        engine,
-        topic,
-        ProducerOptions(
-            producer_name=name,
-            initial_sequence_id=last_number,
-            batching_enabled=not large,
-            batching_max_messages=options.batch_messages,
-            batching_max_allowed_size_in_bytes=options.batch_bytes,
-            batching_max_publish_delay_ms=NEVER_MS,
-            chunking_enabled=large and options.chunking,
-            compression_type=_KINDS[options.compression],
-            max_pending_messages=WINDOW * 2,
-            # Who gives up some messages lets others overtake them: `_Sending` gives up all.
-            send_timeout_millis=0,
-        ),
-        BytesSchema(),
+    given = ProducerOptions(
+        producer_name=name,
+        initial_sequence_id=last_number,
+        batching_enabled=not large,
+        batching_max_messages=options.batch_messages,
+        batching_max_allowed_size_in_bytes=options.batch_bytes,
+        batching_max_publish_delay_ms=NEVER_MS,
+        chunking_enabled=large and options.chunking,
+        compression_type=_KINDS[options.compression],
+        max_pending_messages=WINDOW * 2,
+        # Who gives up some messages lets others overtake them: `_Sending` gives up all.
+        send_timeout_millis=0,
     )
-    sending = _Sending(producer, options.connection.operation_timeout_s)
-    await engine.open(producer)
-    return sending, producer
+    engine = client.aio._engine
+    producer = await open_when_free(
+        client, lambda: EngineProducer(engine, topic, given, BytesSchema())
+    )
+    return _Sending(producer, options.connection.operation_timeout_s), producer
 
 
-async def _targets(client: BulkClient, topic: str) -> list[str]:
-    """The partitions of a topic, or itself; it is made if brokers make topics."""
-    name = str(TopicName.parse(topic))
-    return partition_names(name, await client.aio._engine.partitions(name))
+async def _counts(client: BulkClient, topics: list[str]) -> dict[str, int]:
+    """How many partitions each topic has, 0 for none; it is made if brokers make topics."""
+    engine = client.aio._engine
+    return {topic: await engine.partitions(str(TopicName.parse(topic))) for topic in topics}
+
+
+def _names(topic: str, count: int) -> list[str]:
+    """The partitions of a topic, or itself."""
+    return partition_names(str(TopicName.parse(topic)), count)
 
 
 def _target_of(row: Row, index: int, targets: list[str]) -> str:
@@ -346,9 +365,12 @@ def _is_large(rows: "Values | list[Row]") -> bool:
     return size > MESSAGE_SIZE_MAX * 9 // 10
 
 
-def _turns(rows: "Values | list[Row]", first: int = 0) -> "Iterator[Values | list[Row]]":
-    for at in range(first, len(rows), TURN):
-        end = min(at + TURN, len(rows))
+def _turns(
+    rows: "Values | list[Row]", first: int = 0, count: int | None = None
+) -> "Iterator[Values | list[Row]]":
+    count = count or TURN
+    for at in range(first, len(rows), count):
+        end = min(at + count, len(rows))
         yield rows.part(at, end) if isinstance(rows, Values) else rows[at:end]
 
 
@@ -361,35 +383,52 @@ async def _publish_once(
     rows: Values | list[Row]
     values = values_of(batches, options.topic)
     if values is not None:
-        targets = {options.topic: await _targets(client, options.topic)}
+        counts = await _counts(client, [options.topic])
         rows = values.in_order()
-        digest = rows.digest(targets[options.topic])
+        digest = rows.digest(list(counts))
     else:
         plain = [row for batch in batches for row in rows_of(batch, options.topic)]
         keys = list(map(content_key, plain))
         order = sorted(range(len(plain)), key=keys.__getitem__)
         rows = [plain[i] for i in order]
-        targets = {topic: await _targets(client, topic) for topic in sorted({r[0] for r in rows})}
-        names = [name for names in targets.values() for name in names]
-        digest = digest_of([keys[i] for i in order], names)
-    again = _claim(options, task, digest)
+        counts = await _counts(client, sorted({row[0] for row in rows}))
+        digest = digest_of([keys[i] for i in order], list(counts))
+    if not len(rows):
+        counts = {}
+    # Before it is claimed: of what was claimed some may be sent.
+    for topic, count in counts.items():
+        one = _names(topic, count)[0]
+        await _deduplicate(client, options, one, again=_is_again(options, task))
+    before = _claim(options, task, digest, counts)
+    again = before is not None
+    targets = {topic: _names(topic, count) for topic, count in (before or counts).items()}
+    limits = {str(TopicName.parse(topic)): _Limits(options, topic, rows) for topic in counts}
     for target, part in _by_target(rows, targets).items():
         if len(part):
-            await _send_once(client, options, task, target, part, again=again)
+            limit = limits.get(target) or limits[str(TopicName.parse(target).partitioned)]
+            await _send_once(client, options, task, target, part, limit, again=again)
     return len(rows)
 
 
-def _claim(options: WriteOptions, task: TaskId, digest: str) -> bool:
-    """Says whether the task may have sent something before."""
+def _is_again(options: WriteOptions, task: TaskId) -> bool:
+    place = options.checkpoint
+    return bool(place) and Digests(place, task.owner).has(task.batch_id, task.task)
+
+
+def _claim(
+    options: WriteOptions, task: TaskId, digest: str, counts: dict[str, int]
+) -> dict[str, int] | None:
+    """If the task may have sent something before, how many partitions topics had then."""
     if options.checkpoint:
-        return Digests(options.checkpoint, task.owner).claim(task.batch_id, task.task, digest)
+        digests = Digests(options.checkpoint, task.owner)
+        return digests.claim(task.batch_id, task.task, digest, counts)
     if task.attempt > 0:
         raise SettingsError(
             "checkpointLocation",
             "missing: this task is run again, and without a place for digests nobody can tell "
             "whether its rows are the same; give one, or use delivery=atLeastOnce",
         )
-    return False
+    return None
 
 
 async def _send_once(
@@ -398,10 +437,11 @@ async def _send_once(
     task: TaskId,
     target: str,
     rows: "Values | list[Row]",
+    limits: "_Limits",
     *,
     again: bool,
 ) -> None:
-    await _deduplicate(client, options, target)
+    await _await_deduplication(options, target)
     name = f"{options.producer_name or 'spark'}-{task.owner}-{task.task}"
     first = first_number(task.batch_id)
     done = 0
@@ -415,37 +455,85 @@ async def _send_once(
     sending, producer = await _open(
         client, options, target, name, large=_is_large(rows), last_number=first + done - 1
     )
+    few = limits.entry_rows(options, rows, sending.message_size_max)
     try:
-        for part in _turns(rows, done):
+        for part in _turns(rows, done, few):
             await sending.send(part)
+            if few:
+                await sending.flush()
         await sending.flush()
     except MagnetarError as error:
-        if sending.refused and options.checkpoint:
+        if sending.refused and options.checkpoint and not few:
             Digests(options.checkpoint, task.owner).refuse(task.batch_id, task.task, str(error))
         raise
     finally:
         await producer.close()
 
 
-async def _deduplicate(client: BulkClient, options: WriteOptions, target: str) -> None:
-    """Sees to it that the topic deduplicates, or refuses."""
+class _Limits:
+    """What policies of a topic may refuse."""
+
+    def __init__(self, options: WriteOptions, topic: str, rows: "Values | list[Row]") -> None:
+        rest = Rest(options.connection)
+        name = str(TopicName.parse(topic).partitioned)
+        self._size_max = rest.message_size_max(name)
+        latest_ms = 0 if isinstance(rows, Values) else max(row[5] or 0 for row in rows)
+        self._delayed = latest_ms > 0
+        delay_max_ms = rest.delay_max_ms(name) if self._delayed else 0
+        in_ms = latest_ms - time.time() * 1000
+        self._too_late = 0 < delay_max_ms < in_ms + SKEW_MS
+
+    def entry_rows(
+        self, options: WriteOptions, rows: "Values | list[Row]", broker_size_max: int
+    ) -> int:
+        """If the topic may refuse rows, how many of them are one entry for certain; else 0."""
+        if not self._too_late and not 0 < self._size_max < broker_size_max:
+            return 0
+        if self._delayed:
+            return 1  # a delayed row is an entry of its own
+        size = rows.size_max if isinstance(rows, Values) else max(map(len, map(content_key, rows)))
+        room = min(options.batch_bytes, self._size_max) // (size + ROW_OVERHEAD)
+        return max(1, min(options.batch_messages, room))
+
+
+async def _deduplicate(
+    client: BulkClient, options: WriteOptions, target: str, *, again: bool
+) -> None:
+    """Sees to it that the topic of a partition is to deduplicate, or refuses."""
+    topic = str(TopicName.parse(target).partitioned)
+    known = (options.connection.admin_url, target)
+    if known not in _made:
+        # A topic that is not there yet is made by a producer, if at all.
+        _, first = await _open(client, options, target)
+        await first.close()
+        _made.add(known)
+    rest = Rest(options.connection)
+    if rest.deduplicates(topic):
+        return
+    _deduplicated.clear()
+    if again:
+        raise SettingsError(
+            "delivery",
+            f"deduplication on {topic} was switched off since this task was first run, so nobody "
+            "can tell which of its rows are there: look, and write those that are not with "
+            "delivery=atLeastOnce, or all with another checkpointLocation",
+        )
+    if options.deduplication == "set":
+        rest.deduplicate(topic)
+    if not rest.deduplicates(topic):
+        raise SettingsError(
+            "delivery",
+            f"exactlyOnce needs deduplication on {topic}, and it is off: switch it on, "
+            "give deduplication=set, or use delivery=atLeastOnce",
+        )
+
+
+async def _await_deduplication(options: WriteOptions, target: str) -> None:
+    """Returns when the topic partition deduplicates, as it is to."""
     known = (options.connection.admin_url, target)
     if known in _deduplicated:
         return
-    topic = str(TopicName.parse(target).partitioned)
-    # A topic that is not there yet is made by a producer, if at all.
-    _, first = await _open(client, options, target)
-    await first.close()
     rest = Rest(options.connection)
-    if not rest.deduplicates(topic):
-        if options.deduplication == "set":
-            rest.deduplicate(topic)
-        if not rest.deduplicates(topic):
-            raise SettingsError(
-                "delivery",
-                f"exactlyOnce needs deduplication on {topic}, and it is off: switch it on, "
-                "give deduplication=set, or use delivery=atLeastOnce",
-            )
     timeout_s = options.connection.operation_timeout_s
     give_up = asyncio.get_running_loop().time() + timeout_s
     # At Apache Pulsar a policy takes effect in its own time.
@@ -469,8 +557,8 @@ async def _publish_as_they_come(
         for batch in batches:
             rows = values_of([batch], options.topic) or rows_of(batch, options.topic)
             topics = {options.topic} if isinstance(rows, Values) else {row[0] for row in rows}
-            for topic in topics - set(targets):
-                targets[topic] = await _targets(client, topic)
+            for topic, found in (await _counts(client, list(topics - set(targets)))).items():
+                targets[topic] = _names(topic, found)
             here = {topic: targets[topic] for topic in topics}
             large = _is_large(rows)
             for target, part in _by_target(rows, here).items():

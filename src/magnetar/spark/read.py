@@ -145,7 +145,7 @@ class _Task:
             self._add(raw, reason)
         if self._lenient:
             self._kept.append((raw, whole))
-        self._size += int(raw.size)
+        self._size += _size_of(raw, whole)
 
     def _payload(self, raw: RawEntry) -> Whole | None:
         """A message in chunks that is whole now; raises for what is unreadable."""
@@ -159,7 +159,10 @@ class _Task:
     def _add(self, raw: RawEntry, whole: Whole | str | None) -> None:
         metadata, entry = raw.metadata, raw.entry
         ledger, number, again = raw.ledger_id, raw.entry_id, raw.redelivery_count
+        at = (int(ledger), int(number))
         if isinstance(whole, str):
+            if at == self._end[:2]:
+                return  # the split that has its end says so
             self._bad[len(self._columns)] = whole
             metadata = metadata or MessageMetadata("", 0, 0)
             self._columns.add_whole(ledger, number, again, metadata, None)
@@ -169,7 +172,6 @@ class _Task:
             first = whole.first.serialize()
             self._columns.add_whole(ledger, number, again, metadata, whole.payload, first)
         elif not is_chunk(metadata):
-            at = (int(ledger), int(number))
             begin = self._start[2] if at == self._start[:2] else 0
             end = self._end[2] if at == self._end[:2] else INT32_MAX
             only = self.picked.get(at)
@@ -191,3 +193,11 @@ class _Task:
         return batch_of(
             columns, self._schema, self._topic, self._partition, values, {**problems, **bad}
         )
+
+
+def _size_of(raw: RawEntry, whole: Whole | str | None) -> int:
+    """What an entry takes in memory, about."""
+    if isinstance(whole, Whole):
+        return len(whole.payload)
+    unpacked = 0 if raw.metadata is None else int(raw.metadata.uncompressed_size)
+    return max(int(raw.size), unpacked)

@@ -92,6 +92,15 @@ class Rest:
         stats = self.get(f"{topic_path(partition)}/stats")
         return bool(stats["deduplicationStatus"] == "Enabled")
 
+    def message_size_max(self, topic: str) -> int:
+        """How large the topic lets entries be; 0 if it does not say."""
+        return int(self.get(f"{topic_path(topic)}/maxMessageSize?applied=true") or 0)
+
+    def delay_max_ms(self, topic: str) -> int:
+        """For how long the topic lets messages be delayed; 0 is for ever."""
+        found = self.get(f"{topic_path(topic)}/delayedDelivery?applied=true") or {}
+        return int(found.get("maxDeliveryDelayInMillis") or 0)
+
     def deduplicate(self, topic: str) -> None:
         """Sets the policy on the topic."""
         self.post(f"{topic_path(topic)}/deduplicationEnabled", True)

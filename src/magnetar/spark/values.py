@@ -39,9 +39,6 @@ from magnetar.protocol.columns import NumberColumn
 
 __all__ = ["ValueDecoder", "arrow_schema", "value_type_of"]
 
-# A decoded schema by topic and version: versions do not change.
-_schemas: dict[tuple[str, bytes], SchemaInfo] = {}
-
 Decode = Callable[[bytes], Any]
 
 
@@ -126,17 +123,12 @@ class ValueDecoder:
 
 def schema_of(client: BulkClient, topic: str, version: bytes) -> SchemaInfo:
     """A topic's schema of a version; without one, the latest."""
-    found = _schemas.get((topic, version)) if version else None
-    if found is None:
-        try:
-            found = client.schema_info(topic, version)
-        except TopicNotFound as error:
-            raise SettingsError(
-                "valueSchema", f"{topic} has no schema to decode by ({error}): read bytes"
-            ) from error
-        if version:
-            _schemas[topic, version] = found
-    return found
+    try:
+        return client.schema_info(topic, version)
+    except TopicNotFound as error:
+        raise SettingsError(
+            "valueSchema", f"{topic} has no schema to decode by ({error}): read bytes"
+        ) from error
 
 
 def _decoder(topic: str, info: SchemaInfo) -> Decode:

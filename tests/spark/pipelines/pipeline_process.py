@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from support.java import find_java
+from support.spark_cluster import BRIEF_JVM
 
 
 class PipelineProcess:
@@ -32,9 +33,11 @@ class PipelineProcess:
             "XDG_CONFIG_HOME": "/dev/null/none",
         }
         conf = [
-            f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}",
+            f"spark.driver.extraJavaOptions={BRIEF_JVM} -Djava.io.tmpdir={scratch}",
             "spark.driver.memory=1g",
+            f"spark.executor.extraJavaOptions={BRIEF_JVM}",
             "spark.executor.memory=700m",
+            "spark.sql.shuffle.partitions=2",
             "spark.sql.streaming.pollingDelay=20ms",
             f"spark.sql.warehouse.dir={scratch}/warehouse",
         ]

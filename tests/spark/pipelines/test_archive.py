@@ -125,6 +125,9 @@ def test_a_delta_table_by_the_hour(
     assert delta(tmp_path / "out") == sorted(texts(70))
     assert facts["files left by killed runs"] != 0
     assert backlog_of(rest, topic, "archive") == 0
+    shutil.rmtree(tmp_path / "out" / "_checkpoint")
+    with pytest.raises(SettingsError, match="not the checkpoint of this archive"):
+        archive(spark, given)
 
 
 def test_an_archive_runs_until_it_is_told_to_stop(

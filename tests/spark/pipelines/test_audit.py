@@ -29,15 +29,11 @@ class Order(Record):
     id = Integer()
 
 
-def test_the_state_of_a_subscription(
-    spark: SparkSession,
-    target: Target,
-    client: magnetar.Client,
-    rest: httpx.Client,
-    topic: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rest.put(path_of(topic)).raise_for_status()
+def worker_without_k3(client: magnetar.Client, topic: str) -> magnetar.Consumer:
+    """Who has the 73 messages that are not delayed, and acked of the first fifty all but k3's.
+
+    One of k3's was given back, twice. Three messages are no orders.
+    """
     consumer = client.subscribe(
         topic,
         "s",
@@ -65,7 +61,6 @@ def test_the_state_of_a_subscription(
     for hours in (1, 2, 30):
         legacy.send(b'{"id":1}', deliver_at=now_ms + hours * 3_600_000)
     received = [consumer.receive(10_000) for _ in range(73)]
-    # Of the first fifty all but those of k3 are acked; one of these is given back, twice.
     consumer.acknowledge([m for m in received[:50] if m.partition_key() != "k3"])
     for _ in range(2):
         consumer.negative_acknowledge(received[3])
@@ -73,6 +68,19 @@ def test_the_state_of_a_subscription(
         while again.partition_key() != "k3":
             again = consumer.receive(10_000)
         received[3] = again
+    return consumer
+
+
+def test_the_state_of_a_subscription(
+    spark: SparkSession,
+    target: Target,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rest.put(path_of(topic)).raise_for_status()
+    consumer = worker_without_k3(client, topic)
     stats = rest.get(f"{path_of(topic)}/stats").json()["subscriptions"]["s"]
 
     facts = audit(spark, AuditOptions(target, topic, "s"))

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.broker_process import BrokerProcess
 from support.java import find_java
+from support.spark_cluster import BRIEF_JVM
 from support.tables import path_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -65,6 +66,7 @@ def test_spark_submit(
 ) -> None:
     publish(topic, texts(40), batch=7)
     submit = ["spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
+    submit += ["--driver-java-options", BRIEF_JVM]
     conf = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.log.level=ERROR"]
     at = ["--url", broker.url, "--admin-url", broker.http_url]
     archive = ["archive", "--topic", topic, "--subscription", "archive", "--to", "out"]

@@ -1,7 +1,7 @@
 """Lanes of a redrive: letters that were not stored are never taken for stored. Without a JVM."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.tables import Tables, path_of
 
-from magnetar.errors import MagnetarError
+import magnetar
+from magnetar.errors import MagnetarError, SettingsError
+from magnetar.schema import StringSchema
 from magnetar.spark.connect import drop_clients
 from magnetar.spark.pipelines.lane import Lanes
 from magnetar.spark.pipelines.target import Target
@@ -34,7 +36,9 @@ SCHEMA = pa.schema(
 )
 
 
-def letters(topic: str, values: list[bytes]) -> "pa.RecordBatch":
+def letters(
+    topic: str, values: list[bytes], versions: Sequence[int | None] = ()
+) -> "pa.RecordBatch":
     rows: list[dict[str, Any]] = [
         {
             **dict.fromkeys(SCHEMA.names),
@@ -49,6 +53,8 @@ def letters(topic: str, values: list[bytes]) -> "pa.RecordBatch":
         }
         for number, value in enumerate(values)
     ]
+    for row, version in zip(rows, versions, strict=False):
+        row["schema_version"] = version
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
@@ -58,10 +64,12 @@ def clients_are_closed() -> Iterator[None]:
     drop_clients()
 
 
-def send(target: Target, topic: str, values: list[bytes], run: str = "run") -> list[bool]:
+def send(
+    target: Target, topic: str, values: list[bytes], versions: Sequence[int | None] = ()
+) -> list[bool]:
     """Which of the letters this run has sent."""
-    lanes = Lanes(target.options(), run, {topic: [topic]}, rate=0)
-    batches = list(lanes.send(iter([letters(topic, values)])))
+    lanes = Lanes(target.options(), "run", {topic: [topic]}, rate=0)
+    batches = list(lanes.send(iter([letters(topic, values, versions)])))
     return [fresh for batch in batches for fresh in batch.column("fresh").to_pylist()]
 
 
@@ -99,3 +107,25 @@ def test_letters_of_any_size_go_once_and_in_their_order(
     send(target, own, values)
     assert send(target, own, values) == [False] * len(values)
     assert [len(value) for value in tables.values(topic=own)] == (before or sizes)
+
+
+def test_letters_keep_their_order_though_they_need_several_producers(
+    target: Target, topic: str, tables: Tables, rest: httpx.Client, client: magnetar.Client
+) -> None:
+    rest.put(path_of(topic)).raise_for_status()
+    target.rest().deduplicate(topic)
+    client.create_producer(f"{topic}-DLQ", schema=StringSchema()).close()
+    sizes = [1, 5_000_000, 2, 3, 4]
+    values = [b"x" * size for size in sizes]
+    send(target, topic, values, [None, None, None, 0, None])
+    assert [len(value) for value in tables.values()] == sizes
+
+
+def test_a_topic_that_does_not_deduplicate_is_refused(
+    target: Target, topic: str, tables: Tables, rest: httpx.Client
+) -> None:
+    """The broker would not know what it has."""
+    rest.put(path_of(topic)).raise_for_status()
+    with pytest.raises(SettingsError, match="does not deduplicate"):
+        send(target, topic, [b"a"])
+    assert tables.values() == []

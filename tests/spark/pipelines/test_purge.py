@@ -7,13 +7,14 @@ from pathlib import Path
 import httpx
 import pytest
 from pyspark.sql import SparkSession
-from support.tables import Tables, path_of
+from support.tables import SMALL_LEDGER, Tables, path_of, trim
 from typer.testing import CliRunner
 
 import magnetar
 from magnetar.cli.app import app
 from magnetar.errors import NotAllowedError, SettingsError, SubscriptionNotFound, TopicNotFound
 from magnetar.schema import Integer, JsonSchema, Record, String
+from magnetar.spark.pipelines.backlog import read_backlog
 from magnetar.spark.pipelines.purge import PurgeOptions, purge, purge_report
 from magnetar.spark.pipelines.target import Target
 
@@ -146,3 +147,22 @@ def test_what_is_not_there_or_cannot_be_skipped(
         purge(spark, PurgeOptions(target, topic, "s", "true"))
     with pytest.raises(SettingsError, match="is not persistent"):
         purge(spark, PurgeOptions(target, "non-persistent://public/default/t", "s", "true"))
+
+
+def test_what_is_acked_and_trimmed_meanwhile_is_no_backlog_any_more(
+    spark: SparkSession,
+    target: Target,
+    publish: Publish,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+) -> None:
+    consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST)
+    publish(topic, orders(SMALL_LEDGER + 1))
+    frame = read_backlog(spark, target, topic, "s")
+    assert frame.rdd.getNumPartitions() > 0
+    for _ in range(SMALL_LEDGER):
+        consumer.acknowledge(consumer.receive(10_000))
+    consumer.close()
+    trim(rest, topic)
+    assert [json.loads(row.value)["n"] for row in frame.collect()] == [SMALL_LEDGER]

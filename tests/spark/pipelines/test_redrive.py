@@ -1,8 +1,13 @@
 """Dead letters back to their topics: each once, whatever is killed, and nothing else of theirs."""
 
+import asyncio
+import contextlib
+import dataclasses
 import json
+import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from spark.pipelines.dead_letters import arrived, letters
-from support.tables import backlog_of, path_of
+from support.tables import backlog_of, path_of, publish_raws
 from typer.testing import CliRunner
 
 import magnetar
@@ -87,6 +92,43 @@ def test_arguments() -> None:
 # ---- With a broker -----------------------------------------------------------
 
 
+class Order(Record):
+    id = Integer()
+
+
+def letters_in(rest: httpx.Client, dlq: str) -> int:
+    """None where there is no such topic yet."""
+    if rest.get(f"{path_of(dlq)}/stats").status_code == 404:
+        return 0
+    return backlog_of(rest, dlq, "ops")
+
+
+def let_orders_die(
+    client: magnetar.Client, rest: httpx.Client, topic: str, partitions: list[str]
+) -> dict[str, magnetar.Message]:
+    """Twelve messages with a schema, refused until all are dead letters; as they were before."""
+    consumer = client.subscribe(
+        topic,
+        "s",
+        magnetar.ConsumerType.Shared,
+        schema=JsonSchema(Order),
+        initial_position=EARLIEST,
+        dead_letter_policy=magnetar.ConsumerDeadLetterPolicy(1, initial_subscription_name="ops"),
+        negative_ack_redelivery_delay_ms=1,
+    )
+    producer = client.create_producer(topic, schema=JsonSchema(Order))
+    for n in range(12):
+        producer.send(
+            Order(id=n), partition_key=f"k{n}", properties={"n": str(n)}, event_timestamp=1 + n
+        )
+    before = {m.properties()["n"]: m for m in arrived(client, partitions)}
+    while sum(letters_in(rest, f"{partition}-s-DLQ") for partition in partitions) < 12:
+        with contextlib.suppress(magnetar.Timeout):
+            consumer.negative_acknowledge(consumer.receive(200))
+    consumer.close()
+    return before
+
+
 def test_letters_go_back_where_they_come_from(
     spark: SparkSession,
     target: Target,
@@ -96,42 +138,12 @@ def test_letters_go_back_where_they_come_from(
     checkpoint: str,
     tmp_path: Path,
 ) -> None:
-    """Real ones: messages of a partitioned topic with a schema, refused until they die."""
-
-    class Order(Record):
-        id = Integer()
-
     rest.put(f"{path_of(topic)}/partitions", json=2).raise_for_status()
     partitions = [f"{topic}-partition-{i}" for i in range(2)]
-    policy = magnetar.ConsumerDeadLetterPolicy(1, initial_subscription_name="ops")
-    consumer = client.subscribe(
-        topic,
-        "s",
-        magnetar.ConsumerType.Shared,
-        schema=JsonSchema(Order),
-        initial_position=EARLIEST,
-        dead_letter_policy=policy,
-        negative_ack_redelivery_delay_ms=1,
-    )
-    producer = client.create_producer(topic, schema=JsonSchema(Order))
-    for n in range(12):
-        producer.send(
-            Order(id=n), partition_key=f"k{n}", properties={"n": str(n)}, event_timestamp=1 + n
-        )
-    before = {m.properties()["n"]: m for m in arrived(client, partitions)}
-    dlq = f"{partitions[0]}-s-DLQ"
-    while True:
-        dlqs = [f"{partition}-s-DLQ" for partition in partitions]
-        there = [dlq for dlq in dlqs if rest.get(f"{path_of(dlq)}/stats").status_code == 200]
-        if sum(backlog_of(rest, dlq, "ops") for dlq in there) == 12:
-            break
-        try:
-            consumer.negative_acknowledge(consumer.receive(200))
-        except magnetar.Timeout:
-            continue
-    consumer.close()
-    dlq = max(there, key=lambda one: backlog_of(rest, one, "ops"))
-    count = backlog_of(rest, dlq, "ops")
+    before = let_orders_die(client, rest, topic, partitions)
+    dlqs = [f"{partition}-s-DLQ" for partition in partitions]
+    dlq = max(dlqs, key=lambda one: letters_in(rest, one))
+    count = letters_in(rest, dlq)
 
     shown = redrive(spark, RedriveOptions(target, dlq, checkpoint=checkpoint))
     assert (shown["subscription"], shown["matched"], shown["redriven"]) == ("ops", count, 0)
@@ -210,6 +222,50 @@ def test_letters_that_cannot_go(
         run()
     with pytest.raises(NotAllowedError, match="is Exclusive"):
         run(subscription="second")
+
+
+def test_a_redrive_beside_another_one(
+    spark: SparkSession,
+    target: Target,
+    client: magnetar.Client,
+    rest: httpx.Client,
+    topic: str,
+    checkpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that ends switches deduplication off for others too."""
+    dlq, policy = f"{topic}-DLQ", f"{path_of(topic)}/deduplicationEnabled"
+    rest.put(path_of(topic)).raise_for_status()
+    fields = {"partition_key": "k", "properties": [("REAL_TOPIC", topic)]}
+    # By clocks that do not agree: the later ones are the older ones.
+    dead = [(b"v%d" % n, {**fields, "publish_time": 1000 * (9 - n)}) for n in range(3)]
+    asyncio.run(publish_raws(target.service_url, dlq, dead))
+    options = RedriveOptions(target, dlq, checkpoint=checkpoint, apply=True)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            rest.delete(policy).raise_for_status()
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=pause)
+        patch.setattr("magnetar.spark.pipelines.redrive.time", clock)
+        with pytest.raises(KeyboardInterrupt):
+            redrive(spark, dataclasses.replace(options, rate=0.001))
+    # Less than a letter goes in a step: the pace is kept between them.
+    assert [round(seconds, -3) for seconds in pauses] == [0, 1000, 2000]
+    assert rest.get(policy).json() is True, "it was switched on again"
+    rest.delete(policy).raise_for_status()
+    with pytest.raises(SettingsError, match=r"switched off on .* behind the first 2 are back"):
+        redrive(spark, options)
+    assert len(arrived(client, [topic])) == 2
+    rest.post(policy, json=True).raise_for_status()
+    assert redrive(spark, options)["redriven"] == 1
+    assert [m.data() for m in arrived(client, [topic])] == [b"v0", b"v1", b"v2"]
+    assert rest.get(policy).content == b"", "as it was"
 
 
 def test_a_plan_is_there_whole_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:

@@ -148,13 +148,17 @@ class _Archive:
         """Whether the checkpoint is that of the archive. Raises SettingsError.
 
         Spark's file sink passes over a batch whose number it has had: with the checkpoint lost,
-        the numbers begin anew, and messages would be acknowledged and not written.
+        the numbers begin anew, and messages would be acknowledged and not written. To Delta the
+        last batch would be written twice, if it was not acknowledged.
         """
         at = self._files.uri
         other = "_spark_metadata" if self._options.format == "delta" else "_delta_log"
         if self._files.exists(other):
             raise SettingsError("--format", f"{at} is an archive of the other format: {other}")
         written = batch_last(self._files, "_spark_metadata")
+        if self._checkpoint.began() < 0:
+            # The first version is the empty table.
+            written = max(written, batch_last(self._files, "_delta_log") - 1)
         if written > self._checkpoint.began():
             raise SettingsError(
                 "--checkpoint",

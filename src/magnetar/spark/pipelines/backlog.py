@@ -67,6 +67,8 @@ def read_backlog(
         topic=topic,
         valueSchema=values,
         badRecords="column",
+        # What is gone when a task comes to it was acked or expired since the snapshot.
+        onDataLoss="warn",
         minPartitions=_parallelism(spark),
         mode=None if whole_topic else "backlog",
         subscription=None if whole_topic else subscription,

@@ -25,20 +25,18 @@ from magnetar.client.options import ProducerOptions
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_info import SchemaInfo
-from magnetar.errors import ProducerBusy
+from magnetar.errors import SettingsError
 from magnetar.model import MessageId
 from magnetar.protocol import MESSAGE_SIZE_MAX
-from magnetar.spark.connect import client_of
+from magnetar.spark.connect import client_of, open_when_free
 from magnetar.spark.pipelines.letters import key_text, restored, target_of
 from magnetar.spark.plan.options import WriteOptions
+from magnetar.spark.rest import Rest
 
 __all__ = ["SENT", "Lanes"]
 
 # What comes back of each letter.
 SENT = "topic string, message_id binary, fresh boolean"
-# The producer of a run that was killed is there until the broker has noticed.
-BUSY_S = 60.0
-BUSY_POLL_S = 0.5
 # What an entry holds; a letter that is larger is an entry of its own.
 ENTRY_LETTERS = 1000
 ENTRY_BYTES = 128 * 1024
@@ -59,8 +57,9 @@ class Lanes:
     def send(self, batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         """For `mapInArrow`: rows of letters, those of a lane in their order."""
         given = {**self.options, "delivery": "atLeastOnce"}
-        client = client_of(WriteOptions(given).connection)
-        sent = client.call(_Sender(client, self).send_all(batches))
+        connection = WriteOptions(given).connection
+        client = client_of(connection)
+        sent = client.call(_Sender(client, self, Rest(connection)).send_all(batches))
         columns = [[row[i] for row in sent] for i in range(3)]
         kinds = (pa.string(), pa.binary(), pa.bool_())
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -88,6 +87,7 @@ class _Open:
         """Adds a letter to the entry; what it has no room for goes first."""
         texts = [fields["partition_key"] or "", *fields["properties"].items()]
         size = len(value) + sum(len(text) for pair in texts for text in pair)
+        size += len(fields["ordering_key"] or b"")
         if len(self._letters) == ENTRY_LETTERS or self._size + size > ENTRY_BYTES:
             await self.flush()
         self._letters.append(Outgoing(value, self._settled, **fields))
@@ -111,10 +111,13 @@ class _Open:
 
 
 class _Sender:
-    def __init__(self, client: BulkClient, lanes: Lanes) -> None:
+    def __init__(self, client: BulkClient, lanes: Lanes, rest: Rest) -> None:
         self._client = client
         self._lanes = lanes
+        self._rest = rest
         self._open: dict[tuple[str, str], _Open] = {}
+        # Of each topic partition the producer that letters go by now.
+        self._turn: dict[str, _Open] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}
         # When the first letter of this task went, and how many did.
         self._began = 0.0
@@ -145,6 +148,11 @@ class _Sender:
         if number <= producer.last:
             return False
         await self._keep_pace()
+        before = self._turn.setdefault(target, producer)
+        if before is not producer:
+            # Schemas and sizes have producers of their own, and letters keep their order.
+            await before.flush()
+            self._turn[target] = producer
         await producer.add(
             value or b"",
             properties=restored(json.loads(row["properties"])),
@@ -175,6 +183,13 @@ class _Sender:
         if found is None:
             schema = await self._schema(row["topic"], version)
             producer = await self._opened(target, name, schema, large=large)
+            if not self._rest.is_deduplicating(target):
+                await producer.close()
+                raise SettingsError(
+                    "deduplication",
+                    f"{target} does not deduplicate, so nobody can tell which letters it has: "
+                    "was it switched off meanwhile? Run the same command again",
+                )
             found = self._open[target, name] = _Open(producer)
         return found
 
@@ -199,13 +214,6 @@ class _Sender:
             batching_max_allowed_size_in_bytes=ENTRY_BYTES,
             chunking_enabled=large,
         )
-        give_up = asyncio.get_running_loop().time() + BUSY_S
-        while True:
-            producer = EngineProducer(engine, target, options, schema)
-            try:
-                await engine.open(producer)
-                return producer
-            except ProducerBusy:
-                if asyncio.get_running_loop().time() > give_up:
-                    raise
-                await asyncio.sleep(BUSY_POLL_S)
+        return await open_when_free(
+            self._client, lambda: EngineProducer(engine, target, options, schema)
+        )

@@ -329,8 +329,14 @@ class _Redrive:
             deduplication=policies,
             shown=shown,
         )
-        rows = letters.where("bad_record is null").select(
-            (F.row_number().over(Window.orderBy(*ORDER)) - 1).alias("number"),
+        # Oldest first, but of a topic partition in its order, whatever clocks said.
+        place = ("ledger_id", "entry_id", "batch_index")
+        before = Window.partitionBy("topic").orderBy(*place)
+        aged = letters.where("bad_record is null").withColumn(
+            "since", F.max("publish_time").over(before)
+        )
+        rows = aged.select(
+            (F.row_number().over(Window.orderBy("since", "topic", *place)) - 1).alias("number"),
             "topic",
             "message_id",
             F.col("raw").alias("value"),
@@ -351,23 +357,53 @@ class _Redrive:
     # ---- What is done --------------------------------------------------------
 
     def _carry_out(self, plan: Plan, facts: dict[str, Any]) -> None:
-        for topic in plan.deduplication:
-            self._rest.deduplicate(topic)
+        self._require_known(plan)
+        before = dict(plan.deduplication)
         letters = self._spark.read.parquet(self._store.letters_of(plan))
         done = self._store.done()
         facts["resumed_at"] = done
+        began = time.monotonic()
         for first, end in _steps(done, plan.count, self._options.rate):
             self._progress.update(first, plan.count, "letters")
+            if self._options.rate:
+                # Lanes keep the pace within a step.
+                due = began + (first - done) / self._options.rate
+                time.sleep(max(due - time.monotonic(), 0))
+            self._deduplicate(plan, before)
             sent = self._publish(plan, letters.where(f"number >= {first} and number < {end}"))
             self._acknowledge(sent)
             facts["redriven"] += sum(1 for _, _, fresh in sent if fresh)
             facts["were_back"] += sum(1 for _, _, fresh in sent if not fresh)
             self._store.mark(end)
         self._progress.update(plan.count, plan.count, "letters")
-        for topic, before in plan.deduplication.items():
+        for topic, policy in before.items():
             path = f"{topic_path(topic)}/deduplicationEnabled"
-            self._rest.delete(path) if before is None else self._rest.post(path, before)
+            self._rest.delete(path) if policy is None else self._rest.post(path, policy)
         self._store.clear()
+
+    def _require_known(self, plan: Plan) -> None:
+        """Raises SettingsError if the broker has forgotten which letters of a step it has."""
+        done = self._store.done()
+        if done == plan.count or not self._store.begun():
+            return
+        off = [topic for topic in plan.targets if not self._rest.deduplicates(topic)]
+        if off:
+            raise SettingsError(
+                "checkpoint",
+                f"deduplication was switched off on {', '.join(off)} since this redrive was "
+                f"stopped, so nobody can tell which letters behind the first {done} are back: look "
+                f"there, and delete {self._store.location} to redrive all that are not acked",
+            )
+
+    def _deduplicate(self, plan: Plan, before: dict[str, bool | None]) -> None:
+        """Sees to it that the targets do, though another redrive may have ended meanwhile."""
+        for topic in plan.targets:
+            if not self._rest.deduplicates(topic):
+                path = f"{topic_path(topic)}/deduplicationEnabled"
+                before.setdefault(topic, self._rest.get(path))
+                self._rest.deduplicate(topic)
+        if not self._store.begun():
+            self._store.mark(0)
 
     def _publish(self, plan: Plan, letters: "DataFrame") -> list[tuple[str, bytes, bool]]:
         """Sends the letters that their topics lack; returns when the broker has all of them."""

@@ -4,7 +4,8 @@
 |------------------------|-----------------------------------------------------------------|
 | `letters-RUN/`         | the letters, numbered; Parquet                                  |
 | `plan.json`            | what was asked for, and where targets are; there when all is    |
-| `done.N`               | letters below N are with their topics, and acknowledged         |
+| `done.N`               | letters below N are with their topics, and acknowledged; those  |
+|                        | behind may be with them                                         |
 
 A plan that is there is carried out before another is made: its letters may be in their topics
 already, though they are not acknowledged.
@@ -71,6 +72,10 @@ class PlanStore:
     def done(self) -> int:
         """The number of the first letter that is not acknowledged yet."""
         return max(self._marks(), default=0)
+
+    def begun(self) -> bool:
+        """Whether letters may have been sent."""
+        return bool(self._marks())
 
     def mark(self, done: int) -> None:
         before = self._marks()

@@ -68,7 +68,10 @@ td {{ overflow-wrap: anywhere; min-width: 4rem; }}
 th {{ color: var(--dim); font-weight: 600; white-space: nowrap; }}
 .n {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 .s {{ white-space: nowrap; }}
-svg {{ width: 100%; height: auto; color: var(--ink); }}
+svg {{ width: 100%; min-width: 32rem; height: auto; color: var(--ink); }}
+@media (max-width: 40rem) {{
+  body {{ padding: 1rem; }}
+  dl {{ grid-template-columns: repeat(2, 1fr); }} }}
 </style>
 </head>
 <body>
@@ -99,8 +102,7 @@ class Report:
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Rows of values; of very many only the first."""
         numbers = [
-            bool(rows) and all(isinstance(row[i], int | float | None) for row in rows)
-            for i in range(len(columns))
+            bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))
         ]
         kinds = [' class="n"' if number else "" for number in numbers]
         head = _cells("th", columns, kinds)
@@ -130,7 +132,7 @@ class Report:
         if not x:
             self._parts.append('<p class="more">none</p>')
             return
-        self._parts.append(_svg(kind, x, series, labels, title))
+        self._parts.append(f'<div class="wide">{_svg(kind, x, series, labels, title)}</div>')
 
     def to_html(self) -> str:
         made = datetime.now(UTC).strftime("written %Y-%m-%d %H:%M:%S UTC by magnetar")
@@ -168,6 +170,11 @@ def shown(value: object) -> str:
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case _:
             return str(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether it belongs in a column of numbers; nothing may be there, too."""
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def _plain(text: str) -> str:

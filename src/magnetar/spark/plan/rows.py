@@ -68,7 +68,7 @@ def _part(value: bytes | None) -> bytes:
 
 
 def digest_of(keys: list[bytes], targets: list[str]) -> str:
-    """A digest of rows in their order, and of the topic partitions that they go to."""
+    """A digest of rows in their order, and of the topics that they go to."""
     total = hashlib.sha256(b"%d\n" % len(targets))
     for target in targets:
         total.update(_part(target.encode()))
