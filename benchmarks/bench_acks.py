@@ -159,7 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--messages", type=int, default=200_000, help="of each consumer")
     parser.add_argument("--rounds", type=int, default=7, help="of each pair")
-    parser.add_argument("--only", default="", help="batched, single or cumulative")
+    parser.add_argument("--only", default="", choices=("batched", "single", "cumulative"))
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
     parser.add_argument("--topic", default="", help=argparse.SUPPRESS)

@@ -222,7 +222,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="of each load, of pulsar-perf too")
     parser.add_argument("--apache", action="store_true", help="compare with Apache Pulsar too")
     parser.add_argument(
-        "--only", default="", help="start, load, footprint, apache; or baseline, by itself"
+        "--only",
+        default="",
+        choices=("start", "load", "footprint", "apache", "baseline"),
+        help="the baseline is measured only if it is named",
     )
     parser.add_argument("--dir", type=Path, default=None, help="where to write")
     chosen = parser.parse_args()

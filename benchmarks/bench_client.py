@@ -120,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--messages", type=int, default=200_000, help="of each load")
     parser.add_argument("--rounds", type=int, default=5, help="of each pair of clients")
-    parser.add_argument("--only", default="", help="publish, consume, doors or send")
+    parser.add_argument("--only", default="", choices=("publish", "consume", "doors", "send"))
     chosen = parser.parse_args()
     print_build()
     with (

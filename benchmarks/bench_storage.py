@@ -22,9 +22,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from timing import fastest, print_table
+from timing import fastest, print_build, print_table
 
-import magnetar
 from magnetar.model import Position
 from magnetar.storage import FileDisk, Outcome, Store, StoreOptions, open_store
 from magnetar.storage.ledger_index import HeapIndex, decode_index
@@ -484,12 +483,11 @@ def bench_pause(scratch: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--entries", type=int, default=1_000_000, help="to reopen with")
-    parser.add_argument(
-        "--only", default="", help="append, sustained, topics, reopen, read, heap, pause"
-    )
+    names = ("append", "sustained", "topics", "reopen", "read", "heap", "pause")
+    parser.add_argument("--only", default="", choices=names)
     parser.add_argument("--dir", type=Path, default=None, help="where to write")
     chosen = parser.parse_args()
-    print(f"magnetar {magnetar.__version__}, {'compiled' if magnetar.COMPILED else 'interpreted'}")
+    print_build()
     gc.freeze()  # as `magnetar serve` does
     scratch = Path(tempfile.mkdtemp(dir=chosen.dir, prefix="bench_storage_"))
     benches: dict[str, Callable[[], None]] = {

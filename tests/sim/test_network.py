@@ -132,9 +132,15 @@ def test_streams_work() -> None:
 
 
 def test_a_server_that_still_serves_is_cancelled_in_the_end() -> None:
+    cancelled = False
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal cancelled
         try:
             await reader.read()
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
         finally:
             writer.close()
 
@@ -147,6 +153,7 @@ def test_a_server_that_still_serves_is_cancelled_in_the_end() -> None:
 
     with SimLoop(1) as loop:
         loop.run(main())
+    assert cancelled
 
 
 def test_a_buffered_protocol_gets_the_same_bytes() -> None:
