@@ -67,6 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
         kept = given.keep
         if kept:
             show_around(console, story)
+        else:
+            console.print("To look around: make demo KEEP=1 leaves the broker running")
     except (TimeoutError, RuntimeError, httpx.HTTPError, ExceptionGroup) as error:
         code = FAILED
         for one in getattr(error, "exceptions", [error]):
@@ -118,8 +120,13 @@ def show(console: Console, facts: Facts, checks: list[Check]) -> None:
     console.print(table)
     for check in checks:
         mark = "[green]✓[/]" if check.holds else "[bold red]✗[/]"
-        line = f" {mark} {check.name}: [dim]{check.says}[/]"
-        console.print(line, soft_wrap=not console.is_terminal)
+        line = f"{check.name}: [dim]{check.says}[/]"
+        if console.is_terminal:
+            hanging = Table.grid(padding=(0, 1))
+            hanging.add_row("", mark, line)
+            console.print(hanging)
+        else:
+            console.print(f" {mark} {line}", soft_wrap=True)
 
 
 def show_around(console: Console, story: Story) -> None:

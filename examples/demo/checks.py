@@ -271,8 +271,8 @@ def figures(facts: Facts) -> list[tuple[str, int, str]]:
         ("processed", len(done), "all but the poison message and the cancelled one"),
         ("acked", left, f"{len(confirmed(facts)):,} confirmed to workers that lived to tell"),
         ("handed out again", again, "before an ack: nacks, a crash, kill -9"),
-        ("came back after ack", len(came_back(facts)), ""),
-        ("lost", len(lost(facts)), ""),
+        ("came back after ack", len(came_back(facts)), "handed out after a confirmed ack"),
+        ("lost", len(lost(facts)), "stored, and never handled"),
         ("out of order", len(out_of_order(facts)), "keys, by first handling"),
         ("rows in the lake", len(rows(facts)), "Parquet, with the poison and the cancelled one"),
     ]

@@ -57,14 +57,14 @@ def _plot_time(report: Report, facts: Facts) -> None:
         kind="line",
         x=seconds,
         y={name: [count * 1000 / STEP_MS for count in counts] for name, counts in rates.items()},
-        labels=("seconds", "messages a second"),
+        labels=("seconds since the first order", "messages a second"),
     )
     report.plot(
         "In sum",
         kind="line",
         x=seconds,
         y={name: _sums(counts) for name, counts in rates.items()},
-        labels=("seconds", "messages"),
+        labels=("seconds since the first order", "messages"),
     )
 
 

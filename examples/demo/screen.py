@@ -162,9 +162,8 @@ class Screen:
 
     def _processes(self) -> RenderableType:
         table = Table.grid(padding=(0, 3))
-        table.add_row(
-            *(Text(name, "dim") for name in ("process", "", "handled", "refused", "acked"))
-        )
+        counted = (Text(name, "dim", justify="right") for name in ("handled", "refused", "acked"))
+        table.add_row(Text("process", "dim"), "", *counted)
         table.add_row("broker", _state(self._now.broker))
         for name, (state, *counts) in self._now.workers.items():
             cells = [Text(f"{count:,}", justify="right") for count in counts]
