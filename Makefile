@@ -7,15 +7,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
 LOG := .build/interpreted.log
+KILLS_LOG := .build/kills.log
 # What runs interpreted too.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
   tests/client tests/admin tests/sim tests/cli tests/spark/plan tests/test_architecture.py \
   tests/test_front_door.py tests/peer/test_official_client.py src
+# What kills pipelines and runs them again: minutes, most of which Spark takes to start.
+KILLS := tests/spark/pipelines/test_archive_kills.py tests/spark/pipelines/test_pipeline_kills.py
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test test-compiled test-interpreted check bench build clean test-long sim compiled sweep format proto reference lock newcomer
+.PHONY: help demo test test-compiled test-interpreted test-kills check bench build clean test-long sim compiled sweep format proto reference lock newcomer
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -37,11 +40,12 @@ demo: $(READY) sweep
 	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-# The compiler and the interpreted tests keep one core busy each, so they go side by side.
+# Two lanes, each of which keeps a core busy: the compiler and then the tests of what it made;
+# the interpreted tests and then, compiled, those of killed pipelines.
 test: check
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
-	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted
+	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted test-kills
 	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
 	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*'
 	@$(BIN)/python -m coverage report --fail-under=97
@@ -49,7 +53,16 @@ test: check
 test-compiled: compiled
 	@if [ -d $(COMPILED) ]; then \
 	  echo '== tests, compiled'; \
-	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests; \
+	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests \
+	    $(KILLS:%=--ignore=%); \
+	fi
+
+test-kills: compiled test-interpreted
+	@if [ -d $(COMPILED) ]; then \
+	  echo "== tests, compiled, of killed pipelines: $(KILLS_LOG)"; \
+	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q $(KILLS) \
+	    > $(KILLS_LOG) 2>&1; \
+	  code=$$?; echo '== tests, compiled, of killed pipelines'; cat $(KILLS_LOG); exit $$code; \
 	fi
 
 # The pure rooms in full and a smoke run of the rest; everything where nothing is compiled.
