@@ -102,7 +102,9 @@ def test_what_cannot_be_sent(cli: BrokerCli, topic: str, given: list[str], why: 
 
 def test_large_messages_are_split_if_told_to(cli: BrokerCli, topic: str, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(6 << 20))
-    assert cli.run("produce", topic, "-f", tmp_path / "large", "-db").code == 2
+    ran = cli.run("produce", topic, "-f", tmp_path / "large", "-db")
+    assert ran.code == 2
+    assert "MessageTooBig: give --chunking" in ran.err
     cli.ok("produce", topic, "-f", tmp_path / "large", "-db", "-c")
     shown = cli.ok("consume", topic, "-s", "sub", "--hide-content")
     assert shown.splitlines()[1] == f"{6 << 20:,} bytes"

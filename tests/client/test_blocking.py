@@ -3,8 +3,11 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from queue import SimpleQueue
 from typing import Any
 
+import pulsar
 import pytest
 from client.conftest import (
     QUIET_MS,
@@ -17,6 +20,7 @@ from client.conftest import (
 )
 from support.waiting import wait_until
 
+import magnetar
 from magnetar import (
     AlreadyClosed,
     ConsumerBatchReceivePolicy,
@@ -201,6 +205,36 @@ def test_a_full_queue_refuses_or_blocks(client: Client, topic: str) -> None:
     blocking = client.create_producer(topic, block_if_queue_full=True, **options)
     publish(blocking, payloads(200))
     assert datas(receive(consumer, 205))[5:] == payloads(200)
+
+
+@pytest.mark.parametrize("library", [pulsar, magnetar], ids=["official", "ours"])
+def test_callbacks_are_told_what_was_not_taken(library: Any, engine: Engine, topic: str) -> None:
+    told: SimpleQueue[str] = SimpleQueue()
+
+    def settle(result: Any, _: Any) -> None:
+        told.put(result.name)
+
+    client = library.Client(engine.url)
+    producer = client.create_producer(
+        topic,
+        max_pending_messages=1,
+        batching_enabled=True,
+        batching_max_publish_delay_ms=60_000,
+    )
+    with getattr(client, "_lock", nullcontext()):  # no receipt is taken meanwhile
+        producer.send_async(b"first", settle)
+        producer.send_async(b"second", settle)
+        assert told.get(timeout=WAIT_S) == "ProducerQueueIsFull"
+    producer.flush()
+    assert told.get(timeout=WAIT_S) == "Ok"
+    producer.send_async(b"x" * (6 << 20), settle)
+    assert told.get(timeout=WAIT_S) == "MessageTooBig"
+    producer.close()
+    producer.send_async(b"third", settle)
+    assert told.get(timeout=WAIT_S) == "AlreadyClosed"
+    client.close()
+    producer.send_async(b"fourth", settle)
+    assert told.get(timeout=WAIT_S) == "AlreadyClosed"
 
 
 def test_threads_may_share_a_producer_and_a_consumer(client: Client, topic: str) -> None:

@@ -3,21 +3,20 @@
 import json
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from magnetar.cli.console import counted, refuse, status, track
-from magnetar.cli.exit_code import FAILED
+from magnetar import errors
+from magnetar.cli.console import counted, status, track
 from magnetar.cli.interrupt import uninterrupted
 from magnetar.cli.message_ids import id_text
 from magnetar.cli.option import Json, TopicArgument, pairs
 from magnetar.cli.pace import paced
 from magnetar.cli.target import current
-from magnetar.errors import ProducerQueueIsFull, SettingsError
+from magnetar.errors import PulsarException, SettingsError
 
 if TYPE_CHECKING:
     from magnetar.client.errors import Result
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["produce"]
 
+# Messages under way, as many as a producer takes.
+WINDOW: Final = 1000
 # A broker stores hundreds of messages meanwhile, so there is room again.
 FULL_S: Final = 0.002
 
@@ -90,37 +91,27 @@ def produce(
             )
         with uninterrupted() as check:
             for number, payload in enumerate(track(paced(stream, rate, check), "sending", total)):
-                send = partial(
-                    producer.send_async,
+                while number - sent.settled >= WINDOW:
+                    time.sleep(FULL_S)
+                    check()
+                producer.send_async(
                     payload,
                     partial(sent.settle, number),
                     properties=found,
                     partition_key=key,
                     deliver_at=int((time.time() + deliver_after) * 1000) if deliver_after else None,
                 )
-                while not _is_sent(send):
-                    check()
                 check()
         producer.flush()
         producer.close()
     # Callbacks are done once the client is closed.
     if as_json:
         sent.print_ids()
-    if sent.failure:
+    if sent.failure is not None:
         missing = total - len(sent.ids)
-        raise refuse(f"{missing:,} of {total:,} messages were not stored: {sent.failure}", FAILED)
+        raise sent.error(f"{missing:,} of {total:,} messages were not stored")
     if not as_json:
         typer.echo(f"sent {counted(total, 'message')} to {topic}")
-
-
-def _is_sent(send: Callable[[], None]) -> bool:
-    """Whether there was room for it; where there was none, a little later."""
-    try:
-        send()
-    except ProducerQueueIsFull:
-        time.sleep(FULL_S)
-        return False
-    return True
 
 
 class _Sent:
@@ -129,7 +120,8 @@ class _Sent:
     def __init__(self) -> None:
         # By the number of the message: receipts of several partitions come in any order.
         self.ids: dict[int, MessageId] = {}
-        self.failure: str = ""
+        self.settled = 0
+        self.failure: Result | None = None
 
     def settle(self, number: int, result: "Result", id: "MessageId") -> None:
         from magnetar.client.errors import Result
@@ -137,7 +129,15 @@ class _Sent:
         if result == Result.Ok:
             self.ids[number] = id
         else:
-            self.failure = self.failure or result.name
+            self.failure = self.failure or result
+        self.settled += 1
+
+    def error(self, text: str) -> PulsarException:
+        """Why some were not stored."""
+        assert self.failure is not None
+        kind: type[PulsarException] = getattr(errors, self.failure.name)
+        advice = ": give --chunking and --disable-batching" if kind is errors.MessageTooBig else ""
+        return kind(f"{text}: {self.failure.name}{advice}")
 
     def print_ids(self) -> None:
         for _, id in sorted(self.ids.items()):

@@ -9,11 +9,11 @@ from magnetar.client.closing import Closing
 from magnetar.client.engine.observer import Tracing
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.engine.stats import ProducerStats
-from magnetar.client.errors import Result
+from magnetar.client.errors import Result, result_of
 from magnetar.client.outgoing import Outgoing
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.threads.settlement import Sending, Settlement
-from magnetar.errors import ProducerQueueIsFull
+from magnetar.errors import ProducerQueueIsFull, PulsarException
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ class Producer(Closing):
         deliver_at: int | None = None,
         deliver_after: Any = None,
     ) -> None:
-        """Sends a message; `callback(result, message_id)` is called when it is stored."""
+        """Sends a message; `callback(result, message_id)` is called when it is stored, or cannot be.
+
+        A message that cannot be one raises. Without a callback, so does a producer that cannot
+        take it.
+        """
         if (
             self._plain
             and type(content) is bytes
@@ -159,11 +163,16 @@ class Producer(Closing):
             if self._tracing is not None:
                 self._send_traced(self._tracing, message, callback)
                 return
-        with self._lock:
-            try:
-                self._producer.send(message)
-            except ProducerQueueIsFull:
-                self._put(message)
+        try:
+            with self._lock:
+                try:
+                    self._producer.send(message)
+                except ProducerQueueIsFull:
+                    self._put(message)
+        except PulsarException as error:
+            if callback is None:
+                raise
+            self._client._callbacks.tell(callback, result_of(error))
 
     def _send_traced(
         self,
@@ -184,7 +193,9 @@ class Producer(Closing):
                 self._put(message)
         except BaseException as error:
             trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
-            raise
+            if callback is None or not isinstance(error, PulsarException):
+                raise
+            self._client._callbacks.tell(callback, result_of(error))
 
     def _put(self, message: Outgoing) -> None:
         """As the producer's `send`, but waits for room if it may. With the lock."""

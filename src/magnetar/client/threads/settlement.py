@@ -26,13 +26,22 @@ class Callbacks:
     def __init__(self) -> None:
         self._queue: SimpleQueue[_Called | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
+        self._stopped = False
 
     def put(self, callbacks: list[Any], result: Result, ids: Sequence[MessageId | None]) -> None:
         """Has all of them called, but for None, each with its id."""
         if self._thread is None:
             self._start()
         self._queue.put((callbacks, result, ids))
+
+    def tell(self, callback: Any, result: Result) -> None:
+        """Has one called whose message was not taken; here, if the thread has ended."""
+        with self._starting:
+            if not self._stopped:
+                self.put([callback], result, [None])
+                return
+        _call(callback, result, None)
 
     def _start(self) -> None:
         with self._starting:
@@ -48,16 +57,22 @@ class Callbacks:
             callbacks, result, ids = item
             for callback, id in zip(callbacks, ids, strict=True):
                 if callback is not None:
-                    try:
-                        callback(result, id)
-                    except Exception:
-                        complain()
+                    _call(callback, result, id)
 
     def stop(self) -> None:
+        with self._starting:
+            self._stopped = True
         if self._thread is not None:
             self._queue.put(None)
             if threading.current_thread() is not self._thread:
                 self._thread.join()
+
+
+def _call(callback: Any, result: Result, id: MessageId | None) -> None:
+    try:
+        callback(result, id)
+    except Exception:
+        complain()
 
 
 def complain() -> None:
