@@ -21,7 +21,8 @@ from pyspark.sql.types import BinaryType, MapType, StringType, StructType, Times
 from magnetar.errors import SettingsError
 from magnetar.spark.digests import DigestMismatchError, Digests
 from magnetar.spark.plan.options import WriteOptions
-from magnetar.spark.publish import COLUMNS, TaskId, publish
+from magnetar.spark.publish import TaskId, publish
+from magnetar.spark.sink_rows import COLUMNS
 
 __all__ = ["BatchWriter", "StreamWriter", "Written"]
 
