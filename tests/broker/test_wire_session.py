@@ -377,6 +377,17 @@ def test_a_watcher_hears_of_topics_that_come_and_go(world: World) -> None:
     assert update.watcher_id == 7
 
 
+def test_a_watcher_hears_of_persistent_topics_alone(world: World) -> None:
+    client = world.connect()
+    found = watch(client, "public/default/.*")
+    client.producer("non-persistent://public/default/n")
+    client.producer("p")
+    (update,) = client.take(pb.CommandWatchTopicUpdate)
+    assert list(update.new_topics) == ["persistent://public/default/p"]
+    again = watch(client, "public/default/.*", watcher_id=8)
+    assert again.topics_hash == update.topics_hash != found.topics_hash
+
+
 def test_a_watcher_with_an_equal_hash_gets_no_list(world: World) -> None:
     client = world.connect()
     client.producer("a")

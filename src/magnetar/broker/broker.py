@@ -251,7 +251,6 @@ class Broker:
         self.require_short("topic", str(name))
         topic = NonPersistentTopic(self, name, self.directory.effective(name))
         self.topics[str(name)] = topic
-        self._tell_watchers(name, created=True)
         return topic
 
     def _load(self, name: TopicName, id: int) -> Topic:
@@ -375,8 +374,6 @@ class Broker:
         def closed(done: None) -> None:
             if self.topics.get(str(name)) is topic:
                 del self.topics[str(name)]
-            if not name.persistent:
-                self._tell_watchers(name, created=False)
             promise.keep(None)
 
         topic.close().then(closed, promise.fail)
@@ -415,7 +412,7 @@ class Broker:
                 return
             if topic.name.persistent:
                 self._forget(name)
-            self._tell_watchers(topic.name, created=False)
+                self._tell_watchers(topic.name, created=False)
             try:
                 if topic.name.persistent:
                     self.directory.forget_topic(name)
@@ -438,6 +435,7 @@ class Broker:
         topic.when(ticket, settled)
 
     def _tell_watchers(self, name: TopicName, *, created: bool) -> None:
+        """A persistent topic came or went; of others nobody who watches is told."""
         for watcher in list(self.watchers):
             watcher(name.namespace, str(name), created)
 
