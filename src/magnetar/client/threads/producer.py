@@ -125,10 +125,9 @@ class Producer(Closing):
         deliver_at: int | None = None,
         deliver_after: Any = None,
     ) -> None:
-        """Sends a message; `callback(result, message_id)` is called when it is stored, or cannot be.
+        """Sends a message; `callback(result, message_id)` is called with what became of it.
 
-        A message that cannot be one raises. Without a callback, so does a producer that cannot
-        take it.
+        Without a callback, a producer that cannot take it raises.
         """
         if (
             self._plain
