@@ -191,7 +191,9 @@ class Worker:
         plan, random, book = self._plan, self._random, self._book
         if book.publishing and self._seeks_left and random.random() < plan.seek_share:
             self._seeks_left -= 1
-            return await self._seek(consumer, message, gathered)
+            left = await self._seek(consumer, message.topic_name(), gathered)
+            if left is not None:
+                return left
         self._been.append(message.message_id())
         if book.withholds(plan, message):
             place = place_of(message.message_id())
@@ -209,17 +211,19 @@ class Worker:
         return gathered
 
     async def _seek(
-        self, consumer: RecordedConsumer, message: Message, gathered: list[Message]
-    ) -> list[Message]:
-        """To the beginning, or to where it was on one topic; returns what is still to be acked."""
-        topic = message.topic_name()
+        self, consumer: RecordedConsumer, topic: str, gathered: list[Message]
+    ) -> list[Message] | None:
+        """To the beginning, or to where it was on one topic.
+
+        Returns what is still to be acked; None if it failed, and nothing comes again.
+        """
         been = [id for id in self._been if id.topic_name() == topic]
         # What is kept unacked must come again.
         everything = self._plan.withhold or not been or self._random.random() < 0.5
         try:
             await consumer.seek(MessageId.earliest if everything else self._random.choice(been))
         except MagnetarError:
-            return [*gathered, message]
+            return None
         return [] if everything else [one for one in gathered if one.topic_name() != topic]
 
     async def _ack_now_or_later(
