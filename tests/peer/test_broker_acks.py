@@ -302,10 +302,14 @@ def test_what_is_nacked_comes_back_and_what_is_acked_does_not(
             consumer.negative_acknowledge(message)
         else:
             consumer.acknowledge(message)
-    again = receive(consumer, 50)
-    assert sorted(datas(again)) == payloads(100)[1::2]
-    assert {message.redelivery_count() for message in again} == {1}
-    for message in again:
+    again: dict[bytes, Any] = {}
+    while len(again) < 50:
+        # Some twice, if a tick of the client comes between the nacks of one batch.
+        (message,) = receive(consumer, 1)
+        again[message.data()] = message
+        assert message.redelivery_count() > 0
+    assert sorted(again) == payloads(100)[1::2]
+    for message in again.values():
         consumer.acknowledge(message)
     consumer.close()
     publish(producer, [MARKER])

@@ -212,7 +212,7 @@ def test_a_sink_whose_broker_is_killed(
     """It is back in time, or the task fails and is run again: once each, one way or the other."""
     import magnetar.spark.publish as module
 
-    monkeypatch.setattr(module, "TURN", 100)
+    monkeypatch.setattr("magnetar.spark.sink_rows.TURN", 100)
     send = module._Sending.send
     turns = 0
 

@@ -73,7 +73,7 @@ def test_a_run_that_was_cut_short_is_completed(
         await send(self, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "TURN", 70)
+        patch.setattr("magnetar.spark.sink_rows.TURN", 70)
         patch.setattr(module._Sending, "send", send_some)
         with pytest.raises(ConnectionError):
             publish(sink, task(), iter(rows))
@@ -116,7 +116,7 @@ def test_nothing_overtakes_rows_that_a_broker_did_not_answer(
         given = {**options, "serviceUrl": proxy.url, "checkpointLocation": checkpoint}
         slow = WriteOptions({**given, "operationTimeoutSeconds": "2", "batchingMaxMessages": "30"})
         with monkeypatch.context() as patch:
-            patch.setattr(module, "TURN", 100)
+            patch.setattr("magnetar.spark.sink_rows.TURN", 100)
             patch.setattr(module._Sending, "send", send_some)
             with pytest.raises(MagnetarError, match="no receipt"):
                 publish(slow, task(), iter(rows))
