@@ -58,6 +58,8 @@ class Peer:
         self.principal: Principal | None = None
         self.client_version: str = ""
         self.protocol_version: int = 0
+        # Whether it understands what is ours alone: numbers from 1001 on in pulsar.proto.
+        self.knows_magnetar: bool = False
         self.writable: bool = True
         self.closed: bool = False
         self.outbox: list[bytes] = []

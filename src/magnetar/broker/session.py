@@ -265,6 +265,7 @@ class Session(Peer):
         self._connected = True
         self.client_version = command.client_version
         self.protocol_version = min(command.protocol_version, PROTOCOL_VERSION)
+        self.knows_magnetar = command.feature_flags.supports_magnetar
         self.send(
             pb.CommandConnected(
                 server_version=self._server_version,
@@ -274,6 +275,7 @@ class Session(Peer):
                     supports_topic_watchers=self.broker.settings.topic_watchers,
                     supports_get_partitioned_metadata_without_auto_creation=True,
                     supports_topic_watcher_reconcile=self.broker.settings.topic_watchers,
+                    supports_magnetar=True,
                 ),
             )
         )

@@ -81,7 +81,7 @@ class SessionConsumers:
         link = self._links.get(id)
         if link is not None and not link.consumer.closed:
             if link.subscription is not None:
-                self._peer.succeed(command.request_id)
+                self._tell_joined(command.request_id, link.subscription)
             else:
                 reason = f"consumer {id} is being subscribed already: wait for that"
                 self._peer.refuse(
@@ -189,9 +189,15 @@ class SessionConsumers:
             self._peer.refuse(request_id, error)
             return
         link.subscription = subscription
-        self._peer.succeed(request_id)
+        self._tell_joined(request_id, subscription)
         consumer.held = False
         subscription.pump()
+
+    def _tell_joined(self, request_id: int, subscription: Subscription) -> None:
+        answer = pb.CommandSuccess(request_id=request_id)
+        if self._peer.knows_magnetar:
+            answer.subscription_life = subscription.life
+        self._peer.send(answer)
 
     def on_close_consumer(self, command: pb.CommandCloseConsumer) -> None:
         id = signed(command.consumer_id)

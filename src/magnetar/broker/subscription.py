@@ -127,6 +127,13 @@ class Subscription:
         return self.cursor_id != NO_CURSOR
 
     @property
+    def life(self) -> str:
+        """Differs from what it was when acks given then mean nothing now: after a reset, or
+        if the subscription, its topic or the whole store was made anew. A subscription that
+        is not durable has none: it is anew each time."""
+        return f"{self.cursor_id}.{self.cursor.epoch}" if self.durable else ""
+
+    @property
     def title(self) -> str:
         """What it is called in messages to people."""
         return f"subscription {self.name!r} of {self.topic.name}"

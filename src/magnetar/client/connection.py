@@ -177,6 +177,7 @@ class ClientConnection(asyncio.Protocol):
                 supports_broker_entry_metadata=True,
                 supports_partial_producer=True,
                 supports_get_partitioned_metadata_without_auto_creation=True,
+                supports_magnetar=True,
             ),
         )
         if auth_method:

@@ -96,6 +96,7 @@ class FeatureFlags(Message):
     supports_topic_watcher_reconcile: bool
     supports_scalable_topics: bool
     supports_tc_metadata_discovery: bool
+    supports_magnetar: bool
     def __init__(
         self,
         *,
@@ -108,6 +109,7 @@ class FeatureFlags(Message):
         supports_topic_watcher_reconcile: bool | None = ...,
         supports_scalable_topics: bool | None = ...,
         supports_tc_metadata_discovery: bool | None = ...,
+        supports_magnetar: bool | None = ...,
     ) -> None: ...
 
 class KeySharedMeta(Message):
@@ -495,11 +497,13 @@ class CommandSuccess(Message):
     request_id: int
     @property
     def schema(self) -> Schema: ...
+    subscription_life: str
     def __init__(
         self,
         *,
         request_id: int | None = ...,
         schema: Schema | None = ...,
+        subscription_life: str | None = ...,
     ) -> None: ...
 
 class CommandError(Message):
@@ -1188,6 +1192,30 @@ class CommandTopicMigrated(Message):
         brokerServiceUrlTls: str | None = ...,
     ) -> None: ...
 
+class CommandWithdraw(Message):
+    consumer_id: int
+    request_id: int
+    message_ids: RepeatedCompositeFieldContainer[MessageIdData]
+    def __init__(
+        self,
+        *,
+        consumer_id: int | None = ...,
+        request_id: int | None = ...,
+        message_ids: Iterable[MessageIdData] | None = ...,
+    ) -> None: ...
+
+class CommandWithdrawn(Message):
+    consumer_id: int
+    request_id: int
+    handed_out: RepeatedCompositeFieldContainer[MessageIdData]
+    def __init__(
+        self,
+        *,
+        consumer_id: int | None = ...,
+        request_id: int | None = ...,
+        handed_out: Iterable[MessageIdData] | None = ...,
+    ) -> None: ...
+
 class BaseCommand(Message):
     type: int
     @property
@@ -1306,6 +1334,10 @@ class BaseCommand(Message):
     def watchTopicListClose(self) -> CommandWatchTopicListClose: ...
     @property
     def topicMigrated(self) -> CommandTopicMigrated: ...
+    @property
+    def withdraw(self) -> CommandWithdraw: ...
+    @property
+    def withdrawn(self) -> CommandWithdrawn: ...
     def __init__(
         self,
         *,
@@ -1368,4 +1400,6 @@ class BaseCommand(Message):
         watchTopicUpdate: CommandWatchTopicUpdate | None = ...,
         watchTopicListClose: CommandWatchTopicListClose | None = ...,
         topicMigrated: CommandTopicMigrated | None = ...,
+        withdraw: CommandWithdraw | None = ...,
+        withdrawn: CommandWithdrawn | None = ...,
     ) -> None: ...
