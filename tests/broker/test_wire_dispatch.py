@@ -686,3 +686,17 @@ def test_no_more_is_read_again_at_once_than_is_read_at_first(type: int) -> None:
     assert consumer.payloads() == texts[:4]
     world.release_reads()
     assert consumer.payloads() == texts[4:]
+
+
+@pytest.mark.parametrize("type", MANY)
+def test_what_a_reader_held_of_a_trimmed_ledger_is_let_go_of(type: int) -> None:
+    """I7: nothing keeps a ledger for a subscription that is in memory only."""
+    world = World(ledger_entries_max=1)
+    client = world.connect()
+    producer = client.producer("t")
+    reader = client.subscribe("t", "reader", type, durable=False, start=MessageIdData(-1, -1))
+    for i in range(4):
+        producer.send(f"{i}", partition_key="k")
+    assert len(reader.receive()) == 4
+    world.trim("t")
+    assert reader.stats().unackedMessages == 0

@@ -385,9 +385,32 @@ def test_a_seek_into_what_is_trimmed_meanwhile_goes_on_with_what_comes(world: Wo
     world.host.kick()
     world.settle()
     world.hold_disk()
-    request = active.client.ask(active.seek_command(id))
     topic.trim(Retention())
+    request = active.client.ask(active.seek_command(id))
     world.release_disk()
     assert isinstance(active.client.answer(request), pb.CommandSuccess)
     producer.send("b")
     assert [text for consumer in consumers for text in consumer.payloads()] == ["b"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_what_a_seek_brings_back_is_not_trimmed_while_it_is_under_way(type: int) -> None:
+    """I1: it was acked by everybody as the trimming began, and is not when the seek is done."""
+    world = World(ledger_entries_max=1)
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", type)
+    producer = client.producer("t")
+    ids = [producer.send(f"{i}") for i in range(4)]
+    consumer.acked(*ids)
+    world.hold_disk()
+    request = client.ask(consumer.seek_command(EARLIEST_ID))
+    world.topic("t").trim()
+    world.release_disk()
+    assert isinstance(client.answer(request), pb.CommandSuccess)
+    world.advance(5000)
+    again = client.subscribe("t", "sub", type, consumer_id=consumer.id)
+    assert again.receive() == ["0", "1", "2", "3"]
+    again.acked(*ids)
+    assert again.stats().unackedMessages == 0
+    world.advance(5000)
+    assert len(world.topic("t").ledgers_ids()) == 1

@@ -121,6 +121,8 @@ class Subscription:
         self.last_expired_ms: int = 0
         self.last_moved_ms: int = 0
         self._told_end: bool = False
+        # Where a reset that is on its way to the disk will put the cursor.
+        self._reset_to: Position | None = None
 
     @property
     def durable(self) -> bool:
@@ -132,6 +134,13 @@ class Subscription:
         if the subscription, its topic or the whole store was made anew. A subscription that
         is not durable has none: it is anew each time."""
         return f"{self.cursor_id}.{self.cursor.epoch}" if self.durable else ""
+
+    @property
+    def floor(self) -> Position:
+        """Up to here it needs nothing of the topic any more, nor will after a reset that is
+        under way: that takes acks back, and what it makes unacked must not be trimmed."""
+        mark_delete = self.cursor.mark_delete
+        return mark_delete if self._reset_to is None else min(mark_delete, self._reset_to)
 
     @property
     def title(self) -> str:
@@ -469,6 +478,14 @@ class Subscription:
         self.topic.acks_moved()
         self._check_end()
 
+    def have_trimmed(self) -> None:
+        """Ledgers of the topic are gone. What only a reader in memory still had of them is
+        let go of: for the others nothing is trimmed that they need."""
+        self.cursor.trim()
+        if self.dispatcher is not None and not self.durable:
+            self.dispatcher.trimmed()
+        self.pump()
+
     def wait_for(self, ticket: int) -> None:
         """Acks that somebody else wrote are on their way: what depends on acks waits for them."""
         self._ack_ticket = ticket
@@ -498,8 +515,10 @@ class Subscription:
             promise.fail(error)
             return promise
         self.fenced = True
+        self._reset_to = delta.mark_delete
 
         def settled(error: Exception | None) -> None:
+            self._reset_to = None
             if error is None:
                 # Fenced still: who is about to be closed gets nothing more.
                 self._have_reset(delta)

@@ -577,8 +577,8 @@ class Topic:
 
     def slowest_subscription(self) -> Position | None:
         """That of subscriptions only; the broker's own cursors are nobody's backlog."""
-        marks = [s.cursor.mark_delete for s in self.subscriptions.values() if s.durable]
-        return min(marks) if marks else None
+        floors = [s.floor for s in self.subscriptions.values() if s.durable]
+        return min(floors) if floors else None
 
     # ---- Trimming ------------------------------------------------------------
 
@@ -614,8 +614,7 @@ class Topic:
             if self.ledgers.entry_count(ledger_id) >= 0:
                 self.ledgers.remove(ledger_id)
         for subscription in list(self.subscriptions.values()):
-            subscription.cursor.trim()
-            subscription.pump()
+            subscription.have_trimmed()
 
     # ---- The end -------------------------------------------------------------
 

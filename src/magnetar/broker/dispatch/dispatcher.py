@@ -96,6 +96,9 @@ class Dispatcher:
     def passed(self) -> None:
         """The cursor moved by itself: skip, expire, clear. What is acked is let go of."""
 
+    def trimmed(self) -> None:
+        """Ledgers are gone that nobody acked. What was delivered of them is let go of."""
+
     def rewind(self) -> None:
         """Begin anew behind mark-delete, forgetting what was to be delivered again."""
         mark_delete = self.cursor.mark_delete

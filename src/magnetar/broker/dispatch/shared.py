@@ -136,20 +136,22 @@ class SharedDispatcher(Dispatcher):
         delayed = len(self.delayed)
         for key in keys:
             remaining = cursor.remaining(key_position(key))
-            if remaining is None:
-                continue
-            left: i64 = remaining.bit_count()
-            owner = self.owners.get(key)
-            if owner is not None:
-                slot = owner.settle(key, left)
-                if left == 0:
-                    del self.owners[key]
-                    self._let_go(slot, owner)
-            if left == 0:
-                self._forget(key)
+            if remaining is not None:
+                self._settle(key, remaining.bit_count())
         if len(self.delayed) < delayed:
             self._set_alarm()
         self.changed()
+
+    def _settle(self, key: int, left: i64) -> None:
+        """So many messages of an entry are left unacked."""
+        owner = self.owners.get(key)
+        if owner is not None:
+            slot = owner.settle(key, left)
+            if left == 0:
+                del self.owners[key]
+                self._let_go(slot, owner)
+        if left == 0:
+            self._forget(key)
 
     def _let_go(self, slot: int, consumer: Consumer) -> None:
         """A consumer has acked the whole of an entry of this slot."""
@@ -178,6 +180,13 @@ class SharedDispatcher(Dispatcher):
         held = [key for key in self.owners if cursor.remaining(key_position(key)) is not None]
         self.acked(held)
         self._set_alarm()
+
+    def trimmed(self) -> None:
+        ledgers = self.subscription.topic.ledgers
+        gone = [k for k in self.owners if ledgers.entry_count(key_position(k).ledger_id) < 0]
+        for key in gone:
+            self._settle(key, 0)
+        self.changed()
 
     def _discard_through(self, floor: int) -> None:
         self._replay.discard_through(floor)
