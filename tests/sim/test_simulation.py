@@ -250,3 +250,12 @@ def test_what_was_refused_is_waited_for_until_it_comes_or_is_acked() -> None:
     assert list(judges.unreturned(history(received(3), nack))) == [nack]
     for end in (received(3), asked(3), asked(4, cumulative=True), Sought("c", "s", "asked")):
         assert list(judges.unreturned(history(received(3), nack, end))) == []
+
+
+def test_what_was_refused_after_somebody_else_sought_need_not_come() -> None:
+    nack = Nacked("c", "s", Place(1, 3))
+    sought = Sought("another", "s", "done", "t", Place(1, 9))
+    assert list(judges.unreturned(history(received(3), sought, nack))) == []
+    elsewhere = Sought("another", "s2", "done", "t", Place(1, 9))
+    assert list(judges.unreturned(history(received(3), elsewhere, nack))) == [nack]
+    assert list(judges.unreturned(history(sought, received(3), nack))) == [nack]

@@ -248,16 +248,22 @@ class _Spared:
 
 
 def unreturned(history: History) -> Iterable[Nacked]:
-    """What a program refused and nobody received since, or acked at any time."""
+    """What a program refused and nobody received since, or acked at any time.
+
+    A seek decides what comes of all that was received before it, whoever refuses it then.
+    """
     waiting: dict[tuple[str, Place], Nacked] = {}
     topics: dict[Place, str] = {}
     acked: set[tuple[str, Place]] = set()
+    current: set[tuple[str, Place]] = set()
     for fact in history.facts:
         if isinstance(fact, Nacked):
-            if (fact.subscription, fact.place) not in acked:
-                waiting[fact.subscription, fact.place] = fact
+            key = (fact.subscription, fact.place)
+            if key in current and key not in acked:
+                waiting[key] = fact
         elif isinstance(fact, Received):
             topics[fact.place] = fact.topic
+            current.add((fact.subscription, fact.place))
             waiting.pop((fact.subscription, fact.place), None)
         elif isinstance(fact, AckAsked) and fact.cumulative:
             for name, place in list(waiting):
@@ -270,6 +276,7 @@ def unreturned(history: History) -> Iterable[Nacked]:
                 waiting.pop((fact.subscription, place), None)
         elif isinstance(fact, Sought):
             waiting = {key: nack for key, nack in waiting.items() if key[0] != fact.subscription}
+            current = {key for key in current if key[0] != fact.subscription}
     return waiting.values()
 
 
