@@ -1,10 +1,12 @@
 """Chunks and the consumers of a subscription: one gets them all, whoever comes and goes."""
 
 import pytest
-from support.wire_client import Delivery, Exclusive, KeyShared, Shared
+from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer
 from support.world import World
 
-from magnetar.model import KeySharedMode
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.skip import skip_messages
+from magnetar.model import KeySharedMode, Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -97,8 +99,8 @@ def test_an_acked_chunk_that_waited_lets_those_behind_it_on(world: World) -> Non
     second.flow(1)
     first.acked(*ids)
     producer.send_chunks("u", "x2", "y2")
-    first.flow(10)
-    assert (first.payloads(), second.payloads()) == (["x", "x2", "y2"], [])
+    second.flow(10)
+    assert (first.payloads(), second.payloads()) == (["x"], ["x2", "y2"])
 
 
 def moved_key(world: World) -> str:
@@ -150,10 +152,11 @@ def test_key_shared_a_message_is_finished_where_it_began(world: World, out_of_or
     other.send("behind", partition_key=key)
     got = first.deliveries()
     assert whole(got) == ["u"]
-    assert [message.payloads[0] for message in got] == ["x", "between", "y", "z"]
     if out_of_order:
-        assert second.payloads() == ["behind"]
+        # Only the chunks need the one who has begun with them.
+        assert second.payloads() == ["between", "behind"]
         return
+    assert [message.payloads[0] for message in got] == ["x", "between", "y", "z"]
     assert second.payloads() == []
     first.acked(*[message.id for message in got])
     assert second.payloads() == ["behind"]
@@ -362,11 +365,13 @@ def test_chunks_that_waited_are_forgotten_with_what_they_waited_in(world: World)
     dispatcher = world.subscription("t", "sub").dispatcher
     assert dispatcher is not None
     assert dispatcher.replay_count() == 3
-    world.done(world.subscription("t", "sub").skip(2))
-    assert dispatcher.replay_count() == 2
+    world.done(world.subscription("t", "sub").skip(1))
+    # The one who began has nothing of it any more: it is for whoever has room.
+    assert second.payloads() == ["1", "2", "3"]
+    assert dispatcher.replay_count() == 0
     first.close()
     second.close()
-    assert dispatcher.replay_count() == 0
+    world.done(world.subscription("t", "sub").skip(1))
     again = client.subscribe("t", "sub", Shared)
     assert again.receive() == ["2", "3"]
 
@@ -433,3 +438,95 @@ def test_key_shared_chunks_keep_their_order_where_messages_need_not() -> None:
     consumers[0].flow(100)
     world.release_reads()
     assert consumers[0].payloads() == ["0", "1", "2"]
+
+
+LOOSE = pb.KeySharedMeta(keySharedMode=KeySharedMode.AutoSplit, allowOutOfOrderDelivery=True)
+STRICT = pb.KeySharedMeta(keySharedMode=KeySharedMode.AutoSplit)
+KINDS = [(Shared, STRICT), (KeyShared, STRICT), (KeyShared, LOOSE)]
+LETTING_GO = [
+    "acked",
+    "acked by another",
+    "skipped by id",
+    "skipped",
+    "cleared",
+    "expired",
+    "given back",
+    "left",
+    "dropped",
+]
+
+
+def let_go(
+    world: World, how: str, first: WireConsumer, second: WireConsumer, ids: list[MessageIdData]
+) -> None:
+    subscription = world.subscription("t", "sub")
+    if how == "acked":
+        first.acked(*ids)
+    elif how == "acked by another":
+        second.acked(*ids)
+    elif how == "skipped by id":
+        world.done(skip_messages([world.topic("t")], "sub", ids))
+    elif how == "skipped":
+        world.done(subscription.skip(len(ids)))
+    elif how == "cleared":
+        world.done(subscription.clear())
+    elif how == "expired":
+        world.done(subscription.expire(Position(ids[-1].ledger_id, ids[-1].entry_id)))
+    elif how == "given back":
+        first.redeliver(*ids)
+    elif how == "left":
+        first.close()
+    else:
+        first.client.drop()
+
+
+@pytest.mark.parametrize(("type", "meta"), KINDS)
+@pytest.mark.parametrize("how", LETTING_GO)
+def test_a_key_goes_on_when_the_chunks_that_a_consumer_without_room_had_are_let_go_of(
+    world: World, how: str, type: int, meta: pb.KeySharedMeta
+) -> None:
+    """I3: whatever takes the first chunks from it, the rest is not its any more."""
+    key = moved_key(world)
+    first = world.connect().subscribe("t", "sub", type, consumer_name="a", keySharedMeta=meta)
+    first.flow(2)
+    producer = world.connect().producer("t")
+    ids = [producer.send_chunk("u", i, 4, f"{i}", partition_key=key) for i in range(2)]
+    assert first.payloads() == ["0", "1"]
+    second = world.connect().subscribe("t", "sub", type, consumer_name="b", keySharedMeta=meta)
+    second.flow(100)
+    producer.send_chunk("u", 2, 4, "2", partition_key=key)
+    assert second.payloads() == []
+    let_go(world, how, first, second, ids)
+    producer.send_chunk("u", 3, 4, "3", partition_key=key)
+    world.connect().producer("t").send("behind", partition_key=key)
+    expected = ["2", "3", "behind"]
+    if how in ("given back", "left", "dropped"):
+        expected = ["0", "1", *expected]
+    elif how == "cleared":
+        expected = ["3", "behind"]
+    assert second.payloads() == expected
+    check(world)
+
+
+@pytest.mark.parametrize(("type", "meta"), KINDS)
+def test_chunked_messages_that_never_end_are_forgotten_with_their_chunks(
+    world: World, type: int, meta: pb.KeySharedMeta
+) -> None:
+    """What is kept of them is bounded by what consumers have not acked."""
+    consumer = world.connect().subscribe("t", "sub", type, keySharedMeta=meta)
+    consumer.flow(1000)
+    producer = world.connect().producer("t")
+    held = producer.send("held", partition_key="k")
+    for number in range(50):
+        consumer.acked(producer.send_chunk(f"u{number}", 0, 2, "x", partition_key="k"))
+    found = world.subscription("t", "sub").dispatcher
+    assert isinstance(found, SharedDispatcher)
+    assert found.chunks_known() == 0
+    consumer.acked(held)
+    check(world)
+
+
+def check(world: World) -> None:
+    found = world.subscription("t", "sub").dispatcher
+    assert isinstance(found, SharedDispatcher)
+    found.check()

@@ -19,7 +19,7 @@ from magnetar.protocol import CommandMessage
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.storage.read_plan import StoredEntry
 
-__all__ = ["Consumer"]
+__all__ = ["SLOT_BITS", "SLOT_MASK", "Consumer"]
 
 SLOT_BITS: Final = 17
 SLOT_MASK: Final = (1 << SLOT_BITS) - 1

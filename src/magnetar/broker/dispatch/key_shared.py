@@ -8,30 +8,37 @@ A key's slot has an owner, whom the selector names. An entry may be sent to the 
 
 Then the entries of a slot are with one consumer and were sent in order. An entry that may
 not be sent, or whose owner has no room, waits in replay; others are read past it, up to a
-limit. A subscription that allows delivery out of order has neither rule, but for chunks the
-second: out of order nobody could put them together.
+limit.
 
-A consumer that has got some chunks of a message and not its last is the owner of the slot
-until it has, whoever the selector names: nobody else could put the message together, and so
-the first consumer would never let go of the slot. If its chunks come to nothing, it owns the
-slot until it has acked them, given them back, or left.
+A consumer that has begun a chunked message, with some chunks and not its last, is the owner
+of the slot, whoever the selector names: nobody else could put the message together, and so
+the first consumer would never let go of the slot. It is so until the last chunk is out or
+the consumer holds none of the others any more, whether they were acked, skipped or given
+back (`chunk_owners.py`).
 
-Slots that wait are kept by their owner (`_ready`), unless they drain: a slot is put there
-when its first entry comes to wait, and when its last holder lets go of it. So a consumer
-with room finds its work without looking at everybody else's. When owners change all slots
-are looked at again, once for all changes of an event: a connection may have many consumers.
+A subscription that allows delivery out of order has neither rule. But chunks need the
+second, for out of order nobody could put them together, and they need their owner. So the
+chunks of a slot stand beside it there, in a slot of their own (`CHUNK_SLOTS`), and what is
+no chunk waits for none.
+
+Slots that wait are kept by their owner (`_ready`), unless they drain. They are looked at
+again by whatever could change that: the first entry comes to wait or the last is gone, the
+last holder lets go, a chunked message begins or ends. So a consumer with room finds its work
+without looking at everybody else's. When the selector's owners change all slots are looked
+at again, once for all changes of an event: a connection may have many consumers.
 """
 
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer import SLOT_MASK, Consumer
 from magnetar.broker.dispatch.draining import HeldSlots
 from magnetar.broker.dispatch.replay import KeyReplay
 from magnetar.broker.dispatch.selector import Selector, StickySelector
 from magnetar.broker.dispatch.shared import REPLAY, SharedDispatcher
 from magnetar.protocol import EntryFacts
+from magnetar.protocol.key_hash import SLOTS
 from magnetar.storage.read_plan import StoredEntry
 
 if TYPE_CHECKING:
@@ -40,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["KeySharedDispatcher"]
 
 NOBODY: Final = -1
+# Where order does not matter, the chunks of a slot are in the one that is so much higher.
+CHUNK_SLOTS: Final = SLOTS
 
 
 @final
@@ -55,12 +64,11 @@ class KeySharedDispatcher(SharedDispatcher):
         self._waiting: Final = KeyReplay()
         # By consumer: the slots that wait for it and may be sent. A dict, for its order.
         self._ready: Final[dict[int, dict[int, None]]] = {}
-        # Whether owners changed since.
+        # The same by slot: whom it is ready for.
+        self._ready_for: Final[dict[int, int]] = {}
+        # Whether the selector's owners changed since.
         self._moved: bool = False
         self._by_key: Final[dict[int, Consumer]] = {}
-        # Slots with messages of which some chunks are out: whose they are, and the messages.
-        self._chunk_owner: Final[dict[int, int]] = {}
-        self._chunked: Final[dict[int, dict[str, None]]] = {}
         super().__init__(subscription)
 
     @property
@@ -88,56 +96,56 @@ class KeySharedDispatcher(SharedDispatcher):
     def remove(self, consumer: Consumer) -> None:
         if consumer.key not in self._by_key:
             return
-        for slot in [slot for slot, key in self._chunk_owner.items() if key == consumer.key]:
-            self._forget_chunks(slot)
         del self._by_key[consumer.key]
         del self._ready[consumer.key]
         self.selector.remove(consumer.key)
         self._moved = True
         super().remove(consumer)
 
-    def _reindex(self) -> None:
-        """Owners changed: every slot that waits is looked at again."""
-        self._moved = False
-        for slots in self._ready.values():
-            slots.clear()
-        for slot in self._waiting.slots():
-            self._index(slot)
-
     def _owner(self, slot: int) -> int:
         """Who gets what is next in a slot, or NOBODY."""
-        if self._chunk_owner:
-            owner = self._chunk_owner.get(slot, NOBODY)
-            if owner != NOBODY:
-                return owner
-        return self.selector.owner(slot)
-
-    def _index(self, slot: int) -> None:
-        owner = self._owner(slot)
-        if owner != NOBODY and not self._drains(slot, owner):
-            self._ready[owner][slot] = None
+        owner = self._chunks.slot_owner(slot) if len(self._chunks) > 0 else NOBODY
+        return owner if owner != NOBODY else self.selector.owner(slot % CHUNK_SLOTS)
 
     def _drains(self, slot: int, owner: int) -> bool:
         return not self.out_of_order and self.held.blocked(slot, owner)
 
-    # ---- Replay --------------------------------------------------------------
+    # ---- Slots that are ready ------------------------------------------------
 
-    def _give_back(self, key: int, slot: int, consumer: Consumer) -> None:
-        self._wait(key, slot)
-        self._let_go(slot, consumer)
+    def _look_at(self, slot: int) -> None:
+        """Whom a slot is ready for may have changed."""
+        if self._moved:
+            return  # All of them are looked at before the next delivery.
+        before = self._ready_for.pop(slot, NOBODY)
+        if before != NOBODY:
+            del self._ready[before][slot]
+        owner = self._owner(slot)
+        if self._waiting.has_slot(slot) and owner != NOBODY and not self._drains(slot, owner):
+            self._ready[owner][slot] = None
+            self._ready_for[slot] = owner
+
+    def _look_at_all(self) -> None:
+        self._moved = False
+        self._ready_for.clear()
+        for slots in self._ready.values():
+            slots.clear()
+        for slot in self._waiting.slots():
+            self._look_at(slot)
+
+    # ---- Replay --------------------------------------------------------------
 
     def _wait(self, key: int, slot: int) -> None:
         fresh = not self._waiting.has_slot(slot)
         self._waiting.add(key, slot)
         if fresh:
-            self._index(slot)
+            self._look_at(slot)
 
-    def _let_go(self, slot: int, consumer: Consumer) -> None:
+    def _let_go(self, key: int, slot: int, consumer: Consumer) -> None:
         freed = not self.out_of_order and self.held.release(slot, consumer.key)
-        if freed and slot in self._chunk_owner:
-            self._forget_chunks(slot)
-        if freed and self._waiting.has_slot(slot):
-            self._index(slot)
+        if len(self._chunks) > 0 and self._chunks.let_go(key) >= 0:
+            freed = True
+        if freed:
+            self._look_at(slot)
 
     def _leave_replay(self, key: int) -> None:
         slot = self._waiting.slot_of(key)
@@ -145,16 +153,11 @@ class KeySharedDispatcher(SharedDispatcher):
             return
         self._waiting.discard(key)
         if not self._waiting.has_slot(slot):
-            self._unindex(slot)
-
-    def _unindex(self, slot: int) -> None:
-        owner = self._owner(slot)
-        if owner != NOBODY:
-            self._ready[owner].pop(slot, None)
+            self._look_at(slot)
 
     def _discard_through(self, floor: int) -> None:
         for slot in self._waiting.discard_through(floor):
-            self._unindex(slot)
+            self._look_at(slot)
 
     def replay_count(self) -> int:
         return len(self._waiting)
@@ -162,10 +165,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def rewind(self) -> None:
         super().rewind()
         self._waiting.clear()
-        for slots in self._ready.values():
-            slots.clear()
-        self._chunk_owner.clear()
-        self._chunked.clear()
+        self._look_at_all()
 
     def _may_read_on(self) -> bool:
         return len(self._waiting) < self.subscription.look_ahead(len(self.consumers))
@@ -173,7 +173,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         """Of each consumer with room, the first entries of slots that wait for it."""
         if self._moved:
-            self._reindex()
+            self._look_at_all()
         keys: list[int] = []
         for consumer in self.consumers:
             room: i64 = min(consumer.permits, entries_max)
@@ -188,6 +188,38 @@ class KeySharedDispatcher(SharedDispatcher):
         keys.sort()
         return keys
 
+    # ---- Check ---------------------------------------------------------------
+
+    def _check_waiting(self) -> None:
+        self.held.check()
+        self._waiting.check()
+        counts: dict[tuple[int, int], int] = {}
+        for consumer in self.consumers:
+            for packed in consumer.pending.values():
+                slot = (packed & SLOT_MASK, consumer.key)
+                counts[slot] = counts.get(slot, 0) + 1
+        if not self.out_of_order:
+            assert len(self.held) == len(counts), "slots are held by nobody, or by two"
+            for (number, holder), count in counts.items():
+                assert self.held.holder(number) == holder, "a slot is held by another"
+                assert self.held.count(number) == count, "the entries of a slot are miscounted"
+        for key in self._waiting.first(len(self._waiting)):
+            self._check_waits(key)
+        self._check_ready()
+
+    def _check_ready(self) -> None:
+        if self._moved:
+            return
+        ready: dict[int, int] = {}
+        for slot in self._waiting.slots():
+            owner = self._owner(slot)
+            if owner != NOBODY and not self._drains(slot, owner):
+                ready[slot] = owner
+        assert ready == self._ready_for, "slots are ready for others"
+        for consumer_id, slots in self._ready.items():
+            mine = [slot for slot, owner in ready.items() if owner == consumer_id]
+            assert sorted(mine) == sorted(slots), "the slots of a consumer differ"
+
     # ---- Delivery ------------------------------------------------------------
 
     def _offer(
@@ -199,8 +231,11 @@ class KeySharedDispatcher(SharedDispatcher):
         now_ms: int,
         source: int,
     ) -> bool:
-        slot = self.selector.slot(facts.sticky_key())
-        consumer = self._taker(slot, key, chunk=facts.chunk_id >= 0)
+        slot = self._slot(facts)
+        chunk = facts.chunk_id >= 0
+        if chunk:
+            self._chunks.know(facts.uuid, key)
+        consumer = self._taker(slot, key, chunk=chunk)
         if consumer is None:
             if source != REPLAY:
                 self._wait(key, slot)
@@ -209,30 +244,24 @@ class KeySharedDispatcher(SharedDispatcher):
         self._send(consumer, entry, key, remaining, slot, now_ms)
         if not self.out_of_order:
             self.held.hold(slot, consumer.key)
-        if facts.chunk_id >= 0:
-            consumer.chunks += 1
-            self._follow_chunk(slot, facts, consumer)
+        if chunk:
+            self._follow_chunk(slot, key, facts, consumer)
         return True
 
-    def _follow_chunk(self, slot: int, facts: EntryFacts, consumer: Consumer) -> None:
-        """A chunk is out: until the last is, the slot stays with its consumer."""
-        if facts.chunk_id + 1 < facts.chunk_count:
-            if slot not in self._chunk_owner:
-                self._chunk_owner[slot] = consumer.key
-                self._chunked[slot] = {}
-            self._chunked[slot][facts.uuid] = None
-        elif slot in self._chunked:
-            self._chunked[slot].pop(facts.uuid, None)
-            if not self._chunked[slot]:
-                self._forget_chunks(slot)
-                if self._waiting.has_slot(slot):
-                    self._index(slot)
+    def _slot(self, facts: EntryFacts) -> int:
+        """What must stay in order with the entry."""
+        slot = self.selector.slot(facts.sticky_key())
+        return slot + CHUNK_SLOTS if self.out_of_order and facts.chunk_id >= 0 else slot
 
-    def _forget_chunks(self, slot: int) -> None:
-        """The slot is the selector's to give again."""
-        self._unindex(slot)
-        del self._chunk_owner[slot]
-        del self._chunked[slot]
+    def _follow_chunk(self, slot: int, key: int, facts: EntryFacts, consumer: Consumer) -> None:
+        """A chunk is out: until the last is, the slot stays with its consumer."""
+        consumer.chunks += 1
+        if facts.chunk_id + 1 < facts.chunk_count:
+            freed = self._chunks.take(key, consumer.key, slot)
+        else:
+            freed = self._chunks.finish(facts.uuid)
+        if freed >= 0:
+            self._look_at(freed)
 
     def owner_of(self, facts: EntryFacts) -> Consumer | None:
         """Whose key it is, if that consumer has room."""

@@ -24,7 +24,7 @@ from mypy_extensions import i64
 
 from magnetar.ack.delta import key_position, position_key
 from magnetar.broker.chunk_owners import ChunkOwners
-from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer import SLOT_BITS, Consumer
 from magnetar.broker.delayed import DelayedMessages
 from magnetar.broker.dispatch.dispatcher import Dispatcher
 from magnetar.broker.dispatch.replay import Redeliveries, Replay
@@ -44,6 +44,8 @@ NEW: Final = 2
 
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
+# Behind all entries there are.
+KEY_MAX: Final = (1 << 62) - 1
 # The clock of the machine may be set forward while we wait: it is looked at so often.
 ALARM_MS_MAX: Final = 60_000
 
@@ -59,8 +61,6 @@ class SharedDispatcher(Dispatcher):
         self._due: Final = Replay()
         self._replay: Final = Replay()
         self._chunks: Final = ChunkOwners()
-        # Of chunks that a consumer has or that wait in replay: the message, by entry.
-        self._uuids: Final[dict[int, str]] = {}
         self._alarm: Timer | None = None
         self._alarm_ms: int = 0
         self._source: int = NEW
@@ -92,11 +92,8 @@ class SharedDispatcher(Dispatcher):
             return
         self.consumers.remove(consumer)
         self._turn_left = 0
-        self._chunks.drop_consumer(consumer.key)
         for key in sorted(consumer.pending):
-            slot = consumer.drop(key)
-            del self.owners[key]
-            self._give_back(key, slot, consumer)
+            self._give_back(key, consumer)
         if not self.consumers:
             self.rewind()
         self._have_changed()
@@ -114,20 +111,21 @@ class SharedDispatcher(Dispatcher):
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         for key in keys or sorted(consumer.pending):
             if key in consumer.pending:
-                slot = consumer.drop(key)
-                del self.owners[key]
                 self.redeliveries.bump(key)
-                self._give_back(key, slot, consumer)
+                self._give_back(key, consumer)
         self.changed()
 
-    def _give_back(self, key: int, slot: int, consumer: Consumer) -> None:
+    def _give_back(self, key: int, consumer: Consumer) -> None:
         """The entry is nobody's; it waits for its next delivery."""
+        slot = consumer.drop(key)
+        del self.owners[key]
         self._wait(key, slot)
+        self._let_go(key, slot, consumer)
 
     def _wait(self, key: int, slot: int) -> None:
         self._replay.add(key)
-        if self._uuids and (uuid := self._uuids.get(key)) is not None:
-            self._chunks.park(uuid, key)
+        if len(self._chunks) > 0:
+            self._chunks.park(key)
 
     # ---- Acks ----------------------------------------------------------------
 
@@ -136,62 +134,58 @@ class SharedDispatcher(Dispatcher):
         delayed = len(self.delayed)
         for key in keys:
             remaining = cursor.remaining(key_position(key))
-            if remaining is not None:
-                self._settle(key, remaining.bit_count())
+            if remaining is None:
+                continue
+            if remaining == 0:
+                self._forget(key)
+            elif key in self.owners:
+                self.owners[key].settle(key, remaining.bit_count())
         if len(self.delayed) < delayed:
             self._set_alarm()
         self.changed()
 
-    def _settle(self, key: int, left: i64) -> None:
-        """So many messages of an entry are left unacked."""
-        owner = self.owners.get(key)
-        if owner is not None:
-            slot = owner.settle(key, left)
-            if left == 0:
-                del self.owners[key]
-                self._let_go(slot, owner)
-        if left == 0:
-            self._forget(key)
-
-    def _let_go(self, slot: int, consumer: Consumer) -> None:
-        """A consumer has acked the whole of an entry of this slot."""
-
     def _forget(self, key: int) -> None:
-        """An entry is acked: nothing of it waits anywhere."""
+        """An entry is acked or gone: nobody has it, and nothing of it waits anywhere."""
+        owner = self.owners.pop(key, None)
+        if owner is not None:
+            self._let_go(key, owner.settle(key, 0), owner)
         self.redeliveries.forget(key)
         self.delayed.discard(key)
         self._due.discard(key)
         self._leave_replay(key)
-        if self._uuids:
-            self._uuids.pop(key, None)
+        if len(self._chunks) > 0:
+            self._chunks.forget(key)
+
+    def _let_go(self, key: int, slot: int, consumer: Consumer) -> None:
+        """A consumer does not hold an entry of this slot any more."""
+        if len(self._chunks) > 0:
+            self._chunks.let_go(key)
 
     def _leave_replay(self, key: int) -> None:
         self._replay.discard(key)
-        if self._uuids and (uuid := self._uuids.get(key)) is not None:
-            self._chunks.unpark(uuid, key)
+        if len(self._chunks) > 0:
+            self._chunks.unpark(key)
 
     def passed(self) -> None:
-        cursor = self.cursor
-        floor = position_key(cursor.mark_delete.ledger_id, cursor.mark_delete.entry_id)
+        floor = self._floor()
+        for key in [key for key in self.owners if key <= floor]:
+            self._forget(key)
+        for key in self._chunks.known_through(floor):
+            self._forget(key)
         self.redeliveries.forget_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
         self._discard_through(floor)
-        held = [key for key in self.owners if cursor.remaining(key_position(key)) is not None]
-        self.acked(held)
         self._set_alarm()
-
-    def trimmed(self) -> None:
-        ledgers = self.subscription.topic.ledgers
-        gone = [k for k in self.owners if ledgers.entry_count(key_position(k).ledger_id) < 0]
-        for key in gone:
-            self._settle(key, 0)
         self.changed()
+
+    def _floor(self) -> int:
+        """The last entry before the first that is unacked: of all up to it nothing is left."""
+        first = self.cursor.next_run(self.cursor.mark_delete, 1)
+        return KEY_MAX if first is None else position_key(first.ledger_id, first.first) - 1
 
     def _discard_through(self, floor: int) -> None:
         self._replay.discard_through(floor)
-        for key in [key for key in self._uuids if key <= floor]:
-            self._chunks.unpark(self._uuids.pop(key), key)
 
     # ---- Limits --------------------------------------------------------------
 
@@ -221,14 +215,40 @@ class SharedDispatcher(Dispatcher):
     def replay_count(self) -> int:
         return len(self._replay)
 
+    def chunks_known(self) -> int:
+        """Chunks that consumers have, or that wait."""
+        return len(self._chunks)
+
+    # ---- Check ---------------------------------------------------------------
+
+    def check(self) -> None:
+        """Asserts that all that is known of entries agrees, between two events."""
+        held = {key: consumer for consumer in self.consumers for key in consumer.pending}
+        assert held == self.owners, "owners and what consumers have differ"
+        for key in held:
+            assert self.cursor.remaining(key_position(key)) != 0, "what is acked is held"
+        for consumer in self.consumers:
+            unacked: i64 = sum([packed >> SLOT_BITS for packed in consumer.pending.values()])
+            assert consumer.unacked == unacked, "a consumer's unacked messages are miscounted"
+        self._chunks.check()
+        for key, consumer_id in self._chunks.held().items():
+            assert held[key].key == consumer_id, "a chunk is another's"
+        self._check_waiting()
+
+    def _check_waiting(self) -> None:
+        for key in self._replay.first(len(self._replay)):
+            self._check_waits(key)
+
+    def _check_waits(self, key: int) -> None:
+        assert key not in self.owners, "what a consumer has waits"
+        assert self.cursor.remaining(key_position(key)) != 0, "what is acked waits"
+
     # ---- Rewinding -----------------------------------------------------------
 
     def rewind(self) -> None:
         super().rewind()
         self._replay.clear()
-        for key, uuid in self._uuids.items():
-            self._chunks.unpark(uuid, key)
-        self._uuids.clear()
+        self._chunks.clear()
 
     def reset(self) -> None:
         """The cursor was put somewhere else: all that was known of deliveries is void."""
@@ -347,7 +367,7 @@ class SharedDispatcher(Dispatcher):
     ) -> bool:
         """Gives the entry to a consumer, or lets it wait."""
         if facts.chunk_id >= 0:
-            self._uuids[key] = facts.uuid
+            self._chunks.know(facts.uuid, key)
         consumer = self._choose(facts, key)
         if consumer is None:
             if source != REPLAY:
@@ -362,7 +382,7 @@ class SharedDispatcher(Dispatcher):
             if facts.chunk_id + 1 >= facts.chunk_count:
                 self._chunks.finish(facts.uuid)
             else:
-                self._chunks.assign(facts.uuid, consumer.key)
+                self._chunks.take(key, consumer.key)
         return True
 
     def _send(
