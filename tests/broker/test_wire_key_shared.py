@@ -229,6 +229,22 @@ def test_skipping_frees_keys(world: World) -> None:
     assert keys_of(second.deliveries()) == set(KEYS) - kept
 
 
+def test_keys_move_when_their_messages_are_deleted_under_their_consumer() -> None:
+    """I3, I7: nobody keeps messages for a subscription in memory, and it holds none of them."""
+    world = World(ledger_entries_max=len(KEYS))
+    first, held, second = held_by_one(world, durable=False)
+    kept = keys_of(first.deliveries())
+    world.topic("t").trim()
+    world.settle()
+    assert world.topic("t").ledgers.entry_count(held[0].id.ledger_id) == -1
+    messages = second.deliveries()
+    assert keys_of(messages) == set(KEYS) - kept
+    assert {m.payloads[0] for m in messages} == {"new"}
+    assert first.stats().unackedMessages == len(kept)
+    dispatcher(world).check()
+    world.close()
+
+
 def test_one_stuck_key_does_not_stop_the_others(world: World) -> None:
     client = world.connect()
     consumer = join(client)

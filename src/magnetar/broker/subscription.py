@@ -483,7 +483,7 @@ class Subscription:
         let go of: for the others nothing is trimmed that they need."""
         self.cursor.trim()
         if self.dispatcher is not None and not self.durable:
-            self.dispatcher.trimmed()
+            self.dispatcher.passed()
         self.pump()
 
     def wait_for(self, ticket: int) -> None:

@@ -94,10 +94,10 @@ class Dispatcher:
         self.pump()
 
     def passed(self) -> None:
-        """The cursor moved by itself: skip, expire, clear. What is acked is let go of."""
+        """The cursor moved by itself, or ledgers are gone: skip, expire, clear, trim.
 
-    def trimmed(self) -> None:
-        """Ledgers are gone that nobody acked. What was delivered of them is let go of."""
+        What is acked, or not there any more, is let go of.
+        """
 
     def rewind(self) -> None:
         """Begin anew behind mark-delete, forgetting what was to be delivered again."""
