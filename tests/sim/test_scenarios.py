@@ -20,7 +20,15 @@ from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
 from magnetar.testing import CHECKERS, RecordedConsumer, Simulation, check
 from magnetar.testing.checkers import delivered
-from magnetar.testing.history import AckAnswered, AckCame, LineEnded, Quiet, Skipped, place_of
+from magnetar.testing.history import (
+    AckAnswered,
+    AckCame,
+    LineEnded,
+    Quiet,
+    SkipAsked,
+    Skipped,
+    place_of,
+)
 
 TOPIC = "persistent://public/default/t"
 SEEDS = range(4)
@@ -580,6 +588,24 @@ async def test_25581_25589_25592_a_skip_beside_a_redelivery(s: Scene) -> None:
     assert set(again) >= {"a"}
     await asyncio.sleep(1)
     assert s.counts() == (2, 1, 2)
+
+
+@scene
+async def test_keys_that_a_skip_frees_go_on_before_the_operator_is_told(s: Scene) -> None:
+    """I3, I4: their next messages are on their way before the answer is."""
+    first = await s.subscribe(ConsumerType.KeyShared)
+    for number in range(20):
+        await s.publish("a", partition_key=f"k{number}")
+    held = [await first.receive(timeout_millis=60_000) for _ in range(20)]
+    second = await s.subscribe(ConsumerType.KeyShared)
+    for number in range(20):
+        await s.publish("b", partition_key=f"k{number}")
+    await s.rest(first)
+    places = tuple(place_of(message.message_id()) for message in held)
+    s.simulation.history.add(SkipAsked(TOPIC, "s", places))
+    await s.broker.skip([TOPIC], "s", list(places))
+    s.simulation.history.add(Skipped(TOPIC, "s", places))
+    assert set(await s.rest(second)) == {"b"}
 
 
 @scene

@@ -26,6 +26,7 @@ from magnetar.testing.history import (
     SeekAnswered,
     SeekCame,
     Sent,
+    SkipAsked,
     Skipped,
     Sought,
     Stored,
@@ -143,6 +144,16 @@ BAD: list[tuple[str, list[Fact]]] = [
         ],
     ),
     (
+        "one_holder",
+        [
+            subscribed(1, "KeyShared"),
+            subscribed(2, "KeyShared"),
+            dispatched(1, 0, 3),
+            SkipAsked("t", "s", (Place(1, 0, 1), Place(1, 2))),
+            dispatched(2, 1),
+        ],
+    ),
+    (
         "published_order",
         [SENT, Sent("p", 1, "t", b"n", "", False), STORED, Stored("p", 1, Place(0, 9), -1)],
     ),
@@ -222,6 +233,17 @@ GOOD: list[tuple[str, list[Fact]]] = [
             subscribed(2, "KeyShared"),
             dispatched(1, 0),
             Skipped("t", "s", (Place(1, 0),)),
+            dispatched(2, 1),
+        ],
+    ),
+    # The broker lets go of a key before the operator hears of the skip, or will never hear.
+    (
+        "one_holder",
+        [
+            subscribed(1, "KeyShared"),
+            subscribed(2, "KeyShared"),
+            dispatched(1, 0),
+            SkipAsked("t", "s", (Place(1, 0),)),
             dispatched(2, 1),
         ],
     ),

@@ -19,7 +19,7 @@ from magnetar.client.message import Message
 from magnetar.client.options import BatchingType
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
-from magnetar.testing.history import Place, Skipped, place_of
+from magnetar.testing.history import Place, SkipAsked, Skipped, place_of
 from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
 from magnetar.testing.simulation import Simulation
 
@@ -271,6 +271,8 @@ async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> N
         topics = [withheld.pop(place) for place in places]
         # Until we are told, it may be skipped or not; if it comes again it is acked.
         book.doubtful.setdefault(plan.name, {}).update(dict.fromkeys(places))
+        for topic, place in zip(topics, places, strict=True):
+            simulation.history.add(SkipAsked(topic, plan.name, (place,)))
         with contextlib.suppress(MagnetarError):
             await simulation.broker.skip(scenario.topics, plan.name, places)
             for topic, place in zip(topics, places, strict=True):

@@ -53,6 +53,7 @@ from magnetar.testing.history import (
     Received,
     RedeliverCame,
     Sent,
+    SkipAsked,
     Skipped,
     Sought,
     Stored,
@@ -364,6 +365,8 @@ def one_holder(history: History) -> Iterable[Violation]:
             held.ack(seats.topic.get((fact.line, fact.consumer), NOWHERE), fact.entries)
         elif isinstance(fact, Skipped):
             held.ack((fact.topic, fact.subscription), bits_of(fact.places))
+        elif isinstance(fact, SkipAsked):
+            held.doubt((fact.topic, fact.subscription), bits_of(fact.places))
         elif isinstance(fact, RedeliverCame):
             line = (fact.line, fact.consumer)
             held.give_back(seats.topic.get(line, NOWHERE), line, fact.entries)
@@ -387,6 +390,8 @@ class _Held:
         self._held: Final[dict[Where, dict[bytes, dict[Line, dict[Entry, int]]]]] = {}
         # An ack counts whoever sends it, and also if it comes before the entry goes out again.
         self._left: Final[dict[tuple[Where, Entry], int]] = {}
+        # The same of skips that were asked for: what may be left is what others may hold.
+        self._certain: Final[dict[tuple[Where, Entry], int]] = {}
 
     def take(self, where: Where, fact: Dispatched) -> list[Line]:
         """A consumer is handed an entry; who else holds entries of its key."""
@@ -395,7 +400,20 @@ class _Held:
         left = fact.unacked & self._left.get((where, entry), -1)
         if left:
             holders.setdefault(line, {})[entry] = left
-        return [other for other, entries in holders.items() if entries and other != line]
+        return [
+            other
+            for other, entries in holders.items()
+            if other != line and any(self._is_held(where, *one) for one in entries.items())
+        ]
+
+    def _is_held(self, where: Where, entry: Entry, left: int) -> bool:
+        return bool(left & self._certain.get((where, entry), -1))
+
+    def doubt(self, where: Where, entries: Iterable[Bits]) -> None:
+        """Somebody asked for these to be skipped: they may be let go of at any time."""
+        for ledger, number, left in entries:
+            at = (where, (ledger, number))
+            self._certain[at] = self._certain.get(at, -1) & left
 
     def ack(self, where: Where, entries: Iterable[Bits]) -> None:
         for ledger, number, left in entries:

@@ -51,6 +51,7 @@ __all__ = [
     "SeekCame",
     "SendFailed",
     "Sent",
+    "SkipAsked",
     "Skipped",
     "Sought",
     "Stored",
@@ -296,6 +297,18 @@ class LineEnded(Fact):
 
 
 # ---- By whoever looks on -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SkipAsked(Fact):
+    """An operator asks for messages to be skipped: they may be from now on, or never.
+
+    The broker acts on it before the operator is told, which is `Skipped`.
+    """
+
+    topic: str
+    subscription: str
+    places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
