@@ -3,6 +3,8 @@
     I1  what was receipted is there         I3  what is not acked is delivered in the end
     I2  what was acked never comes again    I7  every counter is what the set says
 
+Some messages are in chunks, and some of those never end.
+
 Every delivery must carry exactly the messages of its entry that are unacked, whatever
 consumers, brokers and disks went through before.
 """
@@ -24,9 +26,11 @@ from support.wire_client import (
 )
 from support.world import FULL, World
 
+from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.skip import Move, move_together
-from magnetar.model import ServerError
+from magnetar.model import KeySharedMode, Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import pulsar_pb2 as pb
 
 Place = tuple[int, int]
 
@@ -38,6 +42,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
     """See the module; the subclasses say of which type the subscription is."""
 
     type: ClassVar[int]
+    # Whether keys may be out of order, of Key_Shared.
+    loose: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +64,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.held: dict[Place, WireConsumer] = {}
         self.delivered: dict[Place, Delivery] = {}
         self.published = 0
+        # Chunked messages: the key of each, the places of its chunks, and how many it is to have.
+        self.chunked: list[tuple[str, list[Place], int]] = []
         self.begin()
 
     def begin(self) -> None:
@@ -79,6 +87,30 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert place not in self.unacked, "I9"
         self.unacked[place] = set(range(size))
         self.sizes[place] = size
+
+    def publish_chunk(self, which: int) -> None:
+        """The next of a message that is not complete, if it is to have any more."""
+        key, places, count = self.chunked[which]
+        if len(places) == count:
+            return
+        id = self.producer.send_chunk(
+            f"u{which}", len(places), count, *self.texts(1), partition_key=key
+        )
+        places.append((int(id.ledger_id), int(id.entry_id)))
+        self.unacked[places[-1]] = {0}
+        self.sizes[places[-1]] = 1
+
+    @rule(key=st.integers(0, 3), count=st.integers(2, 4), sent=st.integers(1, 4))
+    def publish_chunks(self, key: int, count: int, sent: int) -> None:
+        """The first chunks of a message, and maybe all."""
+        self.chunked.append((f"{key}", [], count))
+        for _ in range(sent):
+            self.publish_chunk(len(self.chunked) - 1)
+
+    @precondition(lambda self: self.chunked)
+    @rule(which=WHICH)
+    def publish_another_chunk(self, which: int) -> None:
+        self.publish_chunk(which % len(self.chunked))
 
     @rule(size=st.integers(1, 3))
     def publish_in_vain(self, size: int) -> None:
@@ -108,9 +140,16 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @rule()
     def join(self) -> None:
         if len(self.consumers) < (1 if self.type == Exclusive else CONSUMERS_MAX):
-            consumer = self.world.connect().subscribe("t", "sub", self.type, initialPosition=1)
+            consumer = self.world.connect().subscribe(
+                "t", "sub", self.type, initialPosition=1, keySharedMeta=self.meta()
+            )
             self.consumers.append(consumer)
             self.permits[consumer] = 0
+
+    def meta(self) -> pb.KeySharedMeta:
+        return pb.KeySharedMeta(
+            keySharedMode=KeySharedMode.AutoSplit, allowOutOfOrderDelivery=self.loose
+        )
 
     @precondition(lambda self: self.consumers)
     @rule(which=WHICH, dropped=st.booleans())
@@ -264,16 +303,64 @@ class SubscriptionMachine(RuleBasedStateMachine):
         for place in [p for p in sorted(self.unacked) if self.unacked[p]][:count]:
             self.took(place)
 
+    @rule()
+    def clear(self) -> None:
+        self.world.done(self.world.subscription("t", "sub").clear())
+        for place in self.unacked:
+            self.took(place)
+
+    @precondition(lambda self: self.unacked)
+    @rule(which=WHICH)
+    def expire(self, which: int) -> None:
+        last = sorted(self.unacked)[which % len(self.unacked)]
+        self.world.done(self.world.subscription("t", "sub").expire(Position(*last)))
+        for place in self.unacked:
+            if place <= last:
+                self.took(place)
+
+    @precondition(lambda self: self.chunked)
+    @rule(which=WHICH)
+    def skip_chunked(self, which: int) -> None:
+        """All chunks of a message that are there."""
+        places = self.chunked[which % len(self.chunked)][1]
+        self.skip_ids([MessageIdData(*place) for place in places])
+        for place in places:
+            self.took(place)
+
+    @precondition(lambda self: self.many and self.consumers and self.chunked)
+    @rule(which=WHICH, by=WHICH)
+    def ack_chunked(self, which: int, by: int) -> None:
+        places = self.chunked[which % len(self.chunked)][1]
+        self.somebody(by).acked(*[MessageIdData(*place) for place in places])
+        for place in places:
+            self.took(place)
+
+    @precondition(lambda self: self.many and self.consumers and self.chunked)
+    @rule(which=WHICH)
+    def nack_chunked(self, which: int) -> None:
+        """By whoever has some of it."""
+        places = self.chunked[which % len(self.chunked)][1]
+        for consumer in self.consumers:
+            mine = [place for place in places if self.held.get(place) is consumer]
+            for place in mine:
+                del self.held[place]
+            if mine:
+                consumer.redeliver(*[MessageIdData(*place) for place in mine])
+
     @rule(which=WHICH, index=st.integers(0, 4))
     def skip_by_id(self, which: int, index: int) -> None:
         if self.unacked:
             place = sorted(self.unacked)[which % len(self.unacked)]
             index = min(index, self.sizes[place] - 1)
             id = MessageIdData(place[0], place[1], -1, index)
-            subscription = self.world.subscription("t", "sub")
-            delta = subscription.cursor.plan_messages([id])
-            self.world.done(move_together([] if delta.empty else [Move(subscription, delta)]))
+            self.skip_ids([id])
             self.took(place, index)
+
+    def skip_ids(self, ids: list[MessageIdData]) -> None:
+        """Whatever the type, though REST has it for two."""
+        subscription = self.world.subscription("t", "sub")
+        delta = subscription.cursor.plan_messages(ids)
+        self.world.done(move_together([] if delta.empty else [Move(subscription, delta)]))
 
     # ---- Judgement -----------------------------------------------------------
 
@@ -298,6 +385,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert cursor.unacked_messages() == sum(len(left) for left in self.unacked.values()), "I7"
         dispatcher = subscription.dispatcher
         assert dispatcher is not None
+        if isinstance(dispatcher, SharedDispatcher):
+            dispatcher.check()
         held = sum(len(self.unacked[place]) for place in self.held)
         assert dispatcher.unacked_count() == held, "I7"
         for consumer in subscription.consumers:
@@ -349,12 +438,19 @@ class KeySharedMachine(SubscriptionMachine):
     type = KeyShared
 
 
+class LooseMachine(SubscriptionMachine):
+    type = KeyShared
+    loose = True
+
+
 TestExclusive = ExclusiveMachine.TestCase
 TestShared = SharedMachine.TestCase
 TestFailover = FailoverMachine.TestCase
 TestKeyShared = KeySharedMachine.TestCase
+TestLoose = LooseMachine.TestCase
 
 TestExclusive.settings = settings(stateful_step_count=25)
 TestShared.settings = settings(stateful_step_count=25)
 TestFailover.settings = settings(stateful_step_count=25)
 TestKeyShared.settings = settings(stateful_step_count=25)
+TestLoose.settings = settings(stateful_step_count=25)

@@ -70,6 +70,10 @@ class ChunkOwners:
         self._uuids.pop(key, None)
         return freed
 
+    def uuid(self, key: int) -> str | None:
+        """The message that an entry is a chunk of; None if it is not known as one."""
+        return self._uuids.get(key)
+
     def known_through(self, key: int) -> list[int]:
         """The chunks up to `key`, and it too."""
         return [known for known in self._uuids if known <= key]

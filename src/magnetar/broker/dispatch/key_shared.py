@@ -220,6 +220,10 @@ class KeySharedDispatcher(SharedDispatcher):
             mine = [slot for slot, owner in ready.items() if owner == consumer_id]
             assert sorted(mine) == sorted(slots), "the slots of a consumer differ"
 
+    def _check_idle(self) -> None:
+        for consumer in self.consumers:
+            assert not consumer.available or not self._ready[consumer.key], "a key is stuck"
+
     # ---- Delivery ------------------------------------------------------------
 
     def _offer(

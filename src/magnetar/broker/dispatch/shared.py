@@ -234,6 +234,19 @@ class SharedDispatcher(Dispatcher):
         for key, consumer_id in self._chunks.held().items():
             assert held[key].key == consumer_id, "a chunk is another's"
         self._check_waiting()
+        if not (self.reading or self._scheduled or self._closed or self.subscription.fenced):
+            assert self._plan() is None, "there is something to do, and nobody does it"
+            if not self._full and self._any_available():
+                self._check_idle()
+
+    def _check_idle(self) -> None:
+        """Asserts that whatever waits, while there is room, waits for somebody else."""
+        for key in self._replay.first(len(self._replay)):
+            uuid = self._chunks.uuid(key)
+            waits = uuid is not None and (
+                self._chunks.owner(uuid) >= 0 or self._chunks.waits_before(uuid, key)
+            )
+            assert waits, "what anybody could have waits"
 
     def _check_waiting(self) -> None:
         for key in self._replay.first(len(self._replay)):
