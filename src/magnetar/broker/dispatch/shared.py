@@ -226,7 +226,7 @@ class SharedDispatcher(Dispatcher):
         held = {key: consumer for consumer in self.consumers for key in consumer.pending}
         assert held == self.owners, "owners and what consumers have differ"
         for key in held:
-            assert self.cursor.remaining(key_position(key)) != 0, "what is acked is held"
+            self._check_there(key)
         for consumer in self.consumers:
             unacked: i64 = sum([packed >> SLOT_BITS for packed in consumer.pending.values()])
             assert consumer.unacked == unacked, "a consumer's unacked messages are miscounted"
@@ -254,7 +254,13 @@ class SharedDispatcher(Dispatcher):
 
     def _check_waits(self, key: int) -> None:
         assert key not in self.owners, "what a consumer has waits"
-        assert self.cursor.remaining(key_position(key)) != 0, "what is acked waits"
+        self._check_there(key)
+
+    def _check_there(self, key: int) -> None:
+        position = key_position(key)
+        assert self.cursor.remaining(position) != 0, "what is acked is not let go of"
+        there = self.subscription.topic.ledgers.entry_count(position.ledger_id)
+        assert position.entry_id < there, "what is deleted is not let go of"
 
     # ---- Rewinding -----------------------------------------------------------
 
