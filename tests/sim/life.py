@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw
-from sim.workload import CLIENT, Book, Publisher, Worker, skip_some, vandalise
+from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen
+from sim.workload import CLIENT, Book, Publisher, Worker, skip_large, skip_some, vandalise
 
+from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.settings import BrokerSettings
 from magnetar.model import ConsumerType, InitialPosition
 from magnetar.testing.checkers import CHECKERS, check, stored_once, undelivered, unreturned
@@ -35,7 +36,7 @@ class Stuck(AssertionError):
 
 
 async def live(simulation: Simulation, scenario: Scenario) -> None:
-    broker, book = simulation.broker, Book()
+    broker, book = simulation.broker, Book(skips_large=scenario.skips_large)
     await broker.start()
     await _prepare(simulation, scenario)
     victims = _start(simulation, scenario, book)
@@ -149,6 +150,8 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
             victims.append(simulation.program(name, worker.main).name)
     if scenario.skips:
         simulation.program("operator", lambda: skip_some(simulation, book, scenario))
+    if scenario.skips_large:
+        simulation.program("large", lambda: skip_large(simulation, book, scenario))
     if scenario.vandal:
         simulation.program("vandal", lambda: vandalise(simulation, book))
     return victims
@@ -166,11 +169,21 @@ def _all_ended(simulation: Simulation) -> bool:
 async def _until(simulation: Simulation, done: Callable[[], bool], what: str) -> None:
     for _ in range(PATIENCE_S * 2):
         simulation.check_programs()
+        _check_dispatchers(simulation)
         if done():
             return
         await asyncio.sleep(0.5)
     waits = simulation.loop.who_waits()
     raise Stuck(f"I3: waited {PATIENCE_S} s in vain for {what}; tasks:\n{waits}\n")
+
+
+def _check_dispatchers(simulation: Simulation) -> None:
+    """I3, I7: what dispatchers remember agrees, and nothing waits that somebody could have."""
+    for topic in simulation.broker.loaded():
+        for subscription in topic.subscriptions.values():
+            dispatcher = subscription.dispatcher
+            if isinstance(dispatcher, SharedDispatcher) and not subscription.closed:
+                dispatcher.check()
 
 
 # ---- Counting ----------------------------------------------------------------
@@ -258,6 +271,7 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
     """Runs a seed and judges it. Raises what went wrong."""
     with Simulation(seed, settings=None) as probe:
         scenario = draw(probe.loop.random_for("scenario"))
+        scenario = sharpen(scenario, probe.loop.random_for("keys that nearly stick"))
     settings = BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,

@@ -1,6 +1,6 @@
 """What a seed draws: a topic, who publishes how, who consumes how, and what goes wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from magnetar.testing.trouble import KINDS
@@ -33,6 +33,8 @@ class SubscriptionPlan:
     nack_share: float
     seek_share: float
     withhold: bool
+    # Of Key_Shared: whether keys may come out of order.
+    any_order: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Scenario:
     kinds: tuple[str, ...]
     seconds: float
     gap_s: float
+    # Whether messages in chunks are skipped while they are on their way.
+    skips_large: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -114,4 +118,51 @@ def _subscription(random: Random, name: str, *, chunks: bool) -> SubscriptionPla
         and not chunks
         and not (type == "KeyShared" and consumers > 1)
         and random.random() < 0.5,
+    )
+
+
+# How many scenarios are about keys that nearly stick.
+KEYS_SHARE = 0.25
+
+
+def sharpen(scenario: Scenario, random: Random) -> Scenario:
+    """Makes some scenarios a close call for keys, and leaves the others as they are.
+
+    Several consumers with few permits share keys, and what takes a key from one of them is
+    frequent: chunks that are skipped half delivered, seeks that wait for the disk while
+    ledgers become free, consumers that come and go.
+    """
+    if random.random() >= KEYS_SHARE:
+        return scenario
+    producers = tuple(
+        replace(
+            producer,
+            keys=random.choice((1, 5)),
+            batching="chunks" if random.random() < 0.6 else producer.batching,
+        )
+        for producer in scenario.producers
+    )
+    chunks = any(producer.batching == "chunks" for producer in producers)
+    seeks = random.random() < 0.4
+    first = replace(
+        scenario.subscriptions[0],
+        type="KeyShared",
+        consumers=random.choice((2, 3)),
+        acks=random.choice(("single", "list")),
+        queue_size=random.choice((1, 2, 3)),
+        seek_share=0.02 if seeks else 0.0,
+        withhold=False,
+        any_order=random.random() < 0.4,
+    )
+    others = [
+        replace(plan, withhold=plan.withhold and not chunks) for plan in scenario.subscriptions
+    ]
+    kinds = {*scenario.kinds, *(["stall"] if seeks else [])}
+    return replace(
+        scenario,
+        producers=producers,
+        subscriptions=(first, *others[1:]),
+        ledger_entries_max=random.choice((5, 20)),
+        kinds=tuple(sorted(kinds)),
+        skips_large=chunks and random.random() < 0.6,
     )

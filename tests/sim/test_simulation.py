@@ -87,6 +87,7 @@ SENT = Sent("p", 0, "t", b"m", "", False)
 STORED = Stored("p", 0, Place(1, 0), -1)
 ANSWERED = AckAnswered(1, 1, 7, "")
 SEEK: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "")]
+ASKED = Sought("c", "s", "asked", "t", Place(1, 3))
 SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
 REFUSED: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "ServiceNotReady")]
 FAILED = SeekAnswered(1, 8, "PersistenceError")
@@ -199,6 +200,8 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ),
     ("sought", [SOUGHT, received(3), received(4)]),
     ("sought", [opened(), SOUGHT, subscribed(1), *SEEK, received(0)]),
+    # Another seek was done before the program heard of its own.
+    ("sought", [opened(), ASKED, subscribed(1), *SEEK_ON, *SEEK, SOUGHT, received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK_ON]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, asked(0)]),

@@ -16,9 +16,9 @@ from random import Random
 from sim.scenario import TOPIC, ProducerPlan, Scenario, SubscriptionPlan
 
 from magnetar.client.message import Message
-from magnetar.client.options import BatchingType
+from magnetar.client.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
-from magnetar.model import ConsumerType, InitialPosition, MessageId
+from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId
 from magnetar.testing.history import Place, SkipAsked, Skipped, place_of
 from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
 from magnetar.testing.simulation import Simulation
@@ -32,6 +32,9 @@ WITHHELD = 9
 UNACKED_LIST = 5
 # How much of a split message is in one entry.
 CHUNK_BYTES = 300
+# Of so many messages in chunks, the last ones, one is skipped: it may be on its way.
+LARGE_LAST = 3
+KEYS_IN_ANY_ORDER = ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
 # Each brings everything again that is still there.
 SEEKS_MAX = 2
 
@@ -49,6 +52,9 @@ class Book:
     # Skips that were asked for and may have been done.
     doubtful: dict[str, dict[Place, None]] = field(default_factory=dict)
     consumers: dict[str, RecordedConsumer] = field(default_factory=dict)
+    # Messages in chunks that were stored, the last at the end, if somebody skips such.
+    skips_large: bool = False
+    large: list[ChunkMessageId] = field(default_factory=list)
 
     def withholds(self, plan: SubscriptionPlan, message: Message) -> bool:
         if not plan.withhold or self.released:
@@ -116,7 +122,15 @@ class Publisher:
         content = f"{plan.name} {number}".encode()
         if plan.batching == "chunks":
             content = content.ljust(random.randrange(4 * CHUNK_BYTES), b".")
-        await producer.send_when_room(content, **options)
+        sent = await producer.send_when_room(content, **options)
+        if self._book.skips_large:
+            sent.add_done_callback(self._note_large)
+
+    def _note_large(self, sent: "asyncio.Future[MessageId]") -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            id = sent.result()
+            if isinstance(id, ChunkMessageId):
+                self._book.large.append(id)
 
 
 class Worker:
@@ -174,6 +188,7 @@ class Worker:
                     expire_time_of_incomplete_chunked_message_ms=60_000,
                     start_message_id_inclusive=True,
                     auto_retry_acknowledgement=plan.retries,
+                    key_shared_policy=KEYS_IN_ANY_ORDER if plan.any_order else None,
                 )
                 assert isinstance(made, RecordedConsumer)
                 return made
@@ -277,6 +292,23 @@ async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> N
             await simulation.broker.skip(scenario.topics, plan.name, places)
             for topic, place in zip(topics, places, strict=True):
                 simulation.history.add(Skipped(topic, plan.name, (place,)))
+
+
+async def skip_large(simulation: Simulation, book: Book, scenario: Scenario) -> None:
+    """An operator who skips messages in chunks, some of them half delivered."""
+    random = simulation.loop.random_for("operator of large messages")
+    while book.publishing:
+        await asyncio.sleep(random.random())
+        plan = random.choice(scenario.subscriptions)
+        if not book.large or plan.type not in ("Shared", "KeyShared"):
+            continue
+        id = random.choice(book.large[-LARGE_LAST:])
+        topic = scenario.topics[max(id.partition(), 0)]
+        with contextlib.suppress(MagnetarError):
+            places = await simulation.broker.chunks_of([topic], id)
+            simulation.history.add(SkipAsked(topic, plan.name, tuple(places)))
+            await simulation.broker.skip([topic], plan.name, places)
+            simulation.history.add(Skipped(topic, plan.name, tuple(places)))
 
 
 async def _skip_wrongly(

@@ -5,6 +5,7 @@ A seek begins anew: what was acked before it may come again, and what is before 
 not. What is acked after it stays acked like anything else.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -208,18 +209,29 @@ class _SeenAgain:
 
 
 def sought(history: History) -> Iterable[Violation]:
-    """I5: whoever was told that a seek is done is handed nothing from before its target."""
+    """I5: whoever was told that a seek is done is handed nothing from before its target.
+
+    Unless another consumer sought meanwhile: then nobody knows whose target it is now.
+    """
     seeks = Seeks(history)
+    # By topic and subscription, the seeks that came; and how many there were as one was asked.
+    came: Counter[Where] = Counter()
+    before: dict[str, Counter[Where]] = {}
     subscription = {fact.consumer: fact.subscription for fact in history.of(Opened)}
     first: dict[tuple[str, str], Place] = {}
     for at, fact in enumerate(history.facts):
         if isinstance(fact, SeekCame) and at in seeks.came:
             topic, name = seeks.came[at].where
+            came[topic, name] += 1
             for key in [key for key in first if key[1] == topic]:
                 if subscription.get(key[0]) == name:
                     del first[key]
+        elif isinstance(fact, Sought) and fact.stage == "asked":
+            before[fact.consumer] = came.copy()
         elif isinstance(fact, Sought) and fact.stage == "done" and fact.topic:
-            first[fact.consumer, fact.topic] = fact.first
+            where = (fact.topic, fact.subscription)
+            if came[where] <= before.get(fact.consumer, came)[where] + 1:
+                first[fact.consumer, fact.topic] = fact.first
         elif isinstance(fact, Received):
             least = first.get((fact.consumer, fact.topic))
             if least is not None and fact.place < least:

@@ -179,6 +179,8 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
             since = -1 if seek is None or vague else seek.came
             if arrived.get((subscription, what), -1) > since:
                 continue
+            if stored.split and (subscription, stored.place) in arrived:
+                continue  # It was skipped: consumers are named other things by it.
             later = seeks.unknown_since((topic, subscription), since)
             if any(one.passes(stored.place) for one in later):
                 continue

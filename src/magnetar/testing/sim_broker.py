@@ -15,21 +15,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from magnetar.broker.chunk_search import ChunkSearch
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
 from magnetar.broker.skip import skip_messages
 from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic import Topic
 from magnetar.errors import ConnectError
-from magnetar.model import TopicName
+from magnetar.model import ChunkMessageId, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Catalog, check
+from magnetar.storage.read_plan import ReadPlan
+from magnetar.testing.history import Place
 from magnetar.testing.sim_disk import DiskFaults, SimDisk
 from magnetar.testing.sim_executor import SimExecutor
 from magnetar.testing.sim_writer import SimWriter
 
 if TYPE_CHECKING:
-    from magnetar.testing.history import Place
     from magnetar.testing.sim_loop import SimLoop
     from magnetar.testing.sim_process import SimProcess
 
@@ -138,7 +141,7 @@ class SimBroker:
 
         await self.ask(ask)
 
-    async def skip(self, topics: list[str], subscription: str, places: "list[Place]") -> None:
+    async def skip(self, topics: list[str], subscription: str, places: list[Place]) -> None:
         """Skips single messages of a topic, or of its partitions, all or none of them.
 
         Raises what the broker refuses with, and ConnectError if it is not known whether
@@ -147,10 +150,23 @@ class SimBroker:
         ids = [MessageIdData(place.ledger, place.entry, -1, place.index) for place in places]
 
         def ask(server: BrokerServer) -> Promise[None]:
-            found = [server.broker.find(TopicName.parse(topic)) for topic in topics]
-            return skip_messages(found, subscription, ids)
+            return skip_messages(_topics(server, topics), subscription, ids)
 
         await self.ask(ask)
+
+    async def chunks_of(self, topics: list[str], id: ChunkMessageId) -> list[Place]:
+        """Where the chunks of a message are. Raises as `skip` does."""
+        first = id.first_chunk_message_id()
+        named = MessageIdData(
+            id.ledger_id(),
+            id.entry_id(),
+            first_chunk=MessageIdData(first.ledger_id(), first.entry_id()),
+        )
+        search = await self.ask(lambda server: kept(ChunkSearch(_topics(server, topics), [named])))
+        while (plan := search.next_plan()) is not None:
+            await self.ask(partial(_read, plan))
+            search.take(plan)
+        return [Place(int(found.ledger_id), int(found.entry_id)) for found in search.chunks()]
 
     async def ask(self, question: "Callable[[BrokerServer], Promise[T]]") -> T:
         """Asks the broker something in its own process, and waits for the answer."""
@@ -180,6 +196,10 @@ class SimBroker:
         """Whether the broker runs, and somebody has come to the topic since it began."""
         return self._server is not None and topic in self._server.broker.topics
 
+    def loaded(self) -> list[Topic]:
+        """The topics that somebody has come to since it began; none if it is down."""
+        return [] if self._server is None else list(self._server.broker.topics.values())
+
     def subscription(self, topic: str, name: str) -> Subscription:
         """A subscription as the broker has it now, for its counters."""
         assert self._server is not None
@@ -197,3 +217,25 @@ class _LastingCatalog(Catalog):
 
     def close(self) -> None:
         pass
+
+
+def _topics(server: BrokerServer, names: list[str]) -> list[Topic]:
+    return [server.broker.find(TopicName.parse(name)) for name in names]
+
+
+def _read(plan: ReadPlan, server: BrokerServer) -> Promise[None]:
+    """Reads what was planned, in the broker's own time."""
+    promise: Promise[None] = Promise()
+
+    def done(error: Exception | None) -> None:
+        server.broker.store.finish_read(plan)
+        if error is None:
+            promise.keep(None)
+        else:
+            promise.fail(error)
+
+    if plan.complete:
+        done(None)
+    else:
+        server.broker.host.read(plan, done)
+    return promise

@@ -122,7 +122,7 @@ class _Line:
                     signed(command.consumer_id),
                     command.topic,
                     command.subscription,
-                    ConsumerType(command.subType).name,
+                    _type(command),
                     command.consumer_name,
                 )
             )
@@ -187,3 +187,9 @@ def _commands(connection: Connection, data: bytes) -> "list[Command | UnknownCom
         # Somebody sends what is no protocol: the peer's to deal with. Stays so.
         return found
     return found
+
+
+def _type(command: pb.CommandSubscribe) -> str:
+    """As checkers tell them apart: where order is given up, keys promise nothing."""
+    name = ConsumerType(command.subType).name
+    return f"{name}, any order" if command.keySharedMeta.allowOutOfOrderDelivery else name

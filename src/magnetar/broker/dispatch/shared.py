@@ -232,6 +232,7 @@ class SharedDispatcher(Dispatcher):
             assert consumer.unacked == unacked, "a consumer's unacked messages are miscounted"
         self._chunks.check()
         for key, consumer_id in self._chunks.held().items():
+            assert key in held, "a chunk that nobody has binds its message"
             assert held[key].key == consumer_id, "a chunk is another's"
         self._check_waiting()
         if not (self.reading or self._scheduled or self._closed or self.subscription.fenced):
