@@ -151,6 +151,59 @@ def _only_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     return write_then
 
 
+def _does_not_look(original: Callable[..., Any]) -> Callable[..., Any]:
+    def let_go(self: Any, *args: Any) -> None:
+        self._look_at = lambda slot: None
+        try:
+            original(self, *args)
+        finally:
+            del self._look_at
+
+    return let_go
+
+
+def _keeps_slots(original: Callable[..., Any]) -> Callable[..., Any]:
+    def give_back(self: Any, key: int, consumer: Any) -> None:
+        slot = consumer.drop(key)
+        del self.owners[key]
+        self._wait(key, slot)
+
+    return give_back
+
+
+def _keeps_what_is_skipped(original: Callable[..., Any]) -> Callable[..., Any]:
+    def have_moved(self: Any, delta: Any) -> None:
+        self.topic.acks_moved()
+
+    return have_moved
+
+
+def _overtakes(original: Callable[..., Any]) -> Callable[..., Any]:
+    def taker(self: Any, slot: int, key: int, *, chunk: bool) -> Any:
+        owner = self._owner(slot)
+        if owner < 0 or self._drains(slot, owner):
+            return None
+        consumer = self._by_key[owner]
+        return consumer if consumer.available else None
+
+    return taker
+
+
+def _as_the_disk_has_it(original: Callable[..., Any]) -> Callable[..., Any]:
+    def slowest(self: Any) -> Any:
+        marks = [s.cursor.mark_delete for s in self.subscriptions.values() if s.durable]
+        return min(marks) if marks else None
+
+    return slowest
+
+
+def _tells_nobody(original: Callable[..., Any]) -> Callable[..., Any]:
+    def flow(self: Any, consumer: Any, permits: int) -> None:
+        consumer.permits += permits
+
+    return flow
+
+
 # ---- The client --------------------------------------------------------------
 
 
@@ -251,6 +304,54 @@ PLANTS = [
         "magnetar.ack.reset_plan:ResetPlan.enter_batch",
         nothing,
         52,
+    ),
+    Plant(
+        "chunks bind their key when they are let go of",
+        f"{BROKER}.chunk_owners:ChunkOwners.let_go",
+        returns(-1),
+        4,
+    ),
+    Plant(
+        "nobody keeps the chunks of a message together",
+        f"{BROKER}.chunk_owners:ChunkOwners.slot_owner",
+        returns(-1),
+        102,
+    ),
+    Plant(
+        "a key that is let go of is not looked at again",
+        f"{BROKER}.dispatch.key_shared:KeySharedDispatcher._let_go",
+        _does_not_look,
+        20,
+    ),
+    Plant(
+        "a key stays with the consumer that gave its messages back",
+        f"{BROKER}.dispatch.shared:SharedDispatcher._give_back",
+        _keeps_slots,
+        3,
+    ),
+    Plant(
+        "a new message overtakes one of its key that waits",
+        f"{BROKER}.dispatch.key_shared:KeySharedDispatcher._taker",
+        _overtakes,
+        68,
+    ),
+    Plant(
+        "what is skipped stays with who has it",
+        f"{BROKER}.subscription:Subscription.have_moved",
+        _keeps_what_is_skipped,
+        4,
+    ),
+    Plant(
+        "a topic is trimmed as if no seek were on its way",
+        f"{BROKER}.topic:Topic.slowest_subscription",
+        _as_the_disk_has_it,
+        0,
+    ),
+    Plant(
+        "permits wake nobody",
+        f"{BROKER}.dispatch.dispatcher:Dispatcher.flow",
+        _tells_nobody,
+        0,
     ),
     Plant(
         "acks from before a seek are sent after it",
