@@ -123,6 +123,21 @@ def test_an_index_where_indexes_are_off_is_not_allowed_and_never_widened() -> No
     assert again(world) == []
 
 
+@pytest.mark.parametrize("type", SINGLE)
+def test_a_cumulative_ack_inside_a_batch_where_indexes_are_off_acks_all_before_the_batch(
+    type: int,
+) -> None:
+    world = World(batch_index_ack=False)
+    consumer, batches = start(world, tuple("abcd"), tuple("efgh"), tuple("ijkl"), type=type)
+    consumer.acked(batches[2].through(0), cumulative=True)
+    assert world.subscription("t", "sub").cursor.unacked_entries() == 1
+    consumer.acked(batches[0].through(2), cumulative=True)  # a stale one takes nothing back
+    with refused(ServerError.NotAllowedError, "3 entries"):
+        consumer.acked(but(MessageIdData(batches[0].id.ledger_id, 3), 4, 0), cumulative=True)
+    world.crash()
+    assert again(world, type) == ["i", "j", "k", "l"]
+
+
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("partial", [True, False])
 def test_a_receipt_comes_when_the_ack_is_durable(world: World, type: int, partial: bool) -> None:

@@ -109,14 +109,15 @@ class Cursor:
             plan.ack_message(id)
         return plan.delta(self._epoch)
 
-    def plan_cumulative(self, id: MessageIdData) -> AckDelta:
+    def plan_cumulative(self, id: MessageIdData, *, whole_entries: bool = False) -> AckDelta:
         """A cumulative ack as an ACK carries it; a stale one gives an empty delta.
 
         Inside a batch (with `ack_set`) it adds to what is acked there, and takes nothing
-        back. Raises NoSuchEntryError, BatchIndexError.
+        back; where only whole entries are acked, it acks everything before the batch.
+        Raises NoSuchEntryError, BatchIndexError.
         """
         plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
-        plan.ack_through(id)
+        plan.ack_through(id, whole_entries=whole_entries)
         return plan.delta(self._epoch)
 
     def plan_skip(self, entry_count: int) -> AckDelta:

@@ -66,11 +66,12 @@ class AckPlan:
                 raise BatchIndexError(id.ledger_id, id.entry_id, reason)
             self._add_record(id.ledger_id, id.entry_id, make_record(size, ~(1 << index)))
 
-    def ack_through(self, id: MessageIdData) -> None:
+    def ack_through(self, id: MessageIdData, *, whole_entries: bool = False) -> None:
         """What a cumulative ACK says: all before the entry, and of the entry as `ack` does.
 
-        Entry -1 is fine here and means all before the ledger: a client that does not ack
-        indexes acks the previous entry instead, and subtracts one.
+        With `whole_entries` a part of the entry is not acked. Entry -1 is fine here and means
+        all before the ledger: a client that does not ack indexes acks the previous entry
+        instead, and subtracts one.
         """
         position = Position(id.ledger_id, id.entry_id)
         if id.entry_id == -1:
@@ -81,7 +82,8 @@ class AckPlan:
                 self.move(position)
             else:
                 self.move(self._ledgers.previous(position))
-                self.ack(id)
+                if not whole_entries:
+                    self.ack(id)
 
     def move(self, target: Position) -> None:
         """Moves mark-delete to `target`, unless it stands there or further on."""

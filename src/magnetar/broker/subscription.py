@@ -336,7 +336,9 @@ class Subscription:
         cumulative = ack.ack_type == AckType.Cumulative
         try:
             if cumulative:
-                delta = self.cursor.plan_cumulative(ack.message_ids[0])
+                delta = self.cursor.plan_cumulative(
+                    ack.message_ids[0], whole_entries=not self.topic.settings.batch_index_ack
+                )
             else:
                 delta = self.cursor.plan_acks(ack.message_ids)
         except UsageError as error:
@@ -386,7 +388,7 @@ class Subscription:
                     ServerError.NotAllowedError,
                     "cumulative acks are for Exclusive and Failover: acknowledge each message",
                 )
-        if not self.topic.settings.batch_index_ack:
+        elif not self.topic.settings.batch_index_ack:
             for id in ack.message_ids:
                 if id.ack_set is not None and id.ack_set != 0:
                     return BrokerError(
