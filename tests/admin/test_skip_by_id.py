@@ -307,6 +307,24 @@ def test_8_a_chunked_message_is_skipped_with_all_its_chunks(served: Served, topi
         assert before.entry_id() == 0
 
 
+@pytest.mark.parametrize("back", [0, 1, 2], ids=["last", "middle", "first"])
+def test_8_any_chunk_of_a_message_stands_for_all_of_it(
+    served: Served, topic: str, back: int
+) -> None:
+    with served.client() as client:
+        producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+        producer.send(b"before")
+        large = producer.send(bytes(11 << 20))
+        producer.send(b"behind")
+        place = {"ledgerId": large.ledger_id(), "entryId": large.entry_id() - back}
+        body = {"type": "messageId", "messageIds": [place]}
+        assert skip(served, topic, body).status_code == 204
+        assert backlog(served, topic) == (2, 2)
+        consumer = client.subscribe(topic, "s", SHARED)
+        assert received(consumer, 2) == [b"before", b"behind"]
+        assert nothing_more(consumer)
+
+
 def test_9_the_type_of_a_subscription_that_nobody_joined_is_no_matter(
     served: Served, topic: str
 ) -> None:

@@ -1,12 +1,16 @@
 """Skipping by id, at the broker's heart: all or nothing, whatever else goes on."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wire_client import Earliest, Exclusive, Failover, KeyShared, Shared, WireProducer
 from support.world import ENDS, FULL, World
 
-from magnetar.broker.chunk_search import ChunkSearch
+from magnetar.ack.delta import position_key
+from magnetar.broker.chunk_map import Chunk, ChunkMap
+from magnetar.broker.chunk_search import ChunkSearch, find_chunks
 from magnetar.broker.promise import Promise
 from magnetar.broker.skip import skip_messages
 from magnetar.broker.topic import Topic
@@ -315,8 +319,8 @@ def test_an_id_whose_chunks_do_not_fit_is_refused(world: World) -> None:
     for id in bad:
         with pytest.raises(UsageError):
             search(world, [topic], whole(chunks), id)
-    # A part of a message may be named, as long as it is one.
-    assert places(search(world, [topic], whole(chunks[1:]))) == places(chunks[1:])
+    # Who names a part of a message names all of it.
+    assert places(search(world, [topic], whole(chunks[1:]))) == places(chunks)
 
 
 def test_chunks_of_two_partitions_are_no_message(world: World) -> None:
@@ -440,17 +444,161 @@ def test_a_cursor_that_was_reset_behind_our_back_takes_nothing(world: World) -> 
 
 
 def test_chunks_too_far_apart_are_not_looked_for(world: World) -> None:
-    producer = start(world)
-    chunks = producer.send_chunks("u", "a", "b")
+    producer, other = start(world), world.connect().producer("t")
+    chunks = [producer.send_chunk("u", 0, 2, "a")]
+    for number in range(3):
+        other.send_chunk(f"v{number}", 0, 2, "x")
+    chunks.append(producer.send_chunk("u", 1, 2, "b"))
     topic = world.topic("t")
     found = ChunkSearch([topic], [whole(chunks)])
+    near = ChunkSearch([topic], [whole(chunks)], gap_max=2)
+    assert near.next_plan() is None
     with pytest.raises(UsageError, match="looked through at most"):
-        ChunkSearch([topic], [whole(chunks)], entries_max=1)
+        near.chunks()
     # What is trimmed while the search goes on is not missed.
     world.done(topic.subscriptions["sub"].clear())
     world.trim("t")
     assert found.next_plan() is None
     assert found.chunks() == []
+
+
+# ---- Any chunk stands for its message (I6) ---------------------------------------------
+
+
+def skip_any(world: World, topics: list[Topic], *ids: MessageIdData) -> None:
+    """Skips as REST does it."""
+    whole_ones: list[list[MessageIdData]] = []
+    found = find_chunks(topics, [plain(id) for id in ids])
+    found.then(whole_ones.append, lambda error: None)
+    world.settle()
+    assert found.error is None, found.error
+    world.done(skip_messages(topics, "sub", whole_ones[0]))
+
+
+def plain(id: MessageIdData) -> MessageIdData:
+    """An id as `ledger_id()` and `entry_id()` give it."""
+    return MessageIdData(id.ledger_id, id.entry_id)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
+@pytest.mark.parametrize("ledger_entries_max", [2, 1000])
+@pytest.mark.parametrize("number", [0, 1, 2, 3], ids=["first", "second", "third", "last"])
+def test_to_skip_any_chunk_is_to_skip_its_message(
+    number: int, ledger_entries_max: int, restarts: bool
+) -> None:
+    world = World(ledger_entries_max=ledger_entries_max, cache_bytes=0)
+    producer, other = start(world), world.connect().producer("t")
+    left = [other.send("before", "it")]
+    chunks = []
+    for chunk_id in range(4):
+        chunks.append(producer.send_chunk("u", chunk_id, 4, f"{chunk_id}"))
+        left.append(other.send_chunk("v", chunk_id, 4, f"{chunk_id}"))
+        left.append(other.send("between"))
+    left += producer.send_chunks("w", "a", "b")
+    if restarts:
+        world.restart()
+        world.connect().subscribe("t", "sub", Shared)
+    topic = world.topic("t")
+    skip_any(world, [topic], chunks[number])
+    assert {place[:2] for place in unacked(topic)} == set(places(left))
+    world.close()
+
+
+def test_to_skip_any_chunk_finds_its_message_over_partitions_and_ledgers() -> None:
+    world = World(ledger_entries_max=2)
+    topics = partitions(world, 3)
+    producers = [world.connect().producer(str(topic.name)) for topic in topics]
+    chunks: list[list[MessageIdData]] = [[], [], []]
+    for chunk_id in range(5):  # their ledgers take turns
+        for number, producer in enumerate(producers):
+            chunks[number].append(producer.send_chunk("u", chunk_id, 5, "x"))
+    skip_any(world, topics, chunks[0][4], chunks[1][2])
+    assert [len(unacked(topic)) for topic in topics] == [0, 0, 5]
+    both = search(world, topics, *[whole(some) for some in chunks])
+    assert places(both) == places(chunks[0] + chunks[1] + chunks[2])
+    world.close()
+
+
+def test_to_skip_a_chunk_of_a_message_that_was_never_finished_skips_what_is_there(
+    world: World,
+) -> None:
+    producer = start(world)
+    orphans = [producer.send_chunk("u", number, 5, "x") for number in range(3)]
+    producer.sequence_id += 1
+    after = producer.send("after")
+    topic = world.topic("t")
+    skip_any(world, [topic], orphans[1])
+    assert {place[:2] for place in unacked(topic)} == set(places([after]))
+
+
+def test_to_skip_a_chunk_whose_others_are_acked_or_trimmed_is_fine() -> None:
+    world = World(ledger_entries_max=2)
+    producer = start(world)
+    chunks = producer.send_chunks("u", "a", "b", "c", "d", "e")
+    topic = world.topic("t")
+    world.done(topic.subscriptions["sub"].skip(2))
+    topic.trim()
+    world.settle()
+    world.done(skip_messages([topic], "sub", [plain(chunks[3])]))
+    skip_any(world, [topic], chunks[4])
+    assert unacked(topic) == set()
+    skip_any(world, [topic], chunks[0], chunks[4])  # nothing is left to do
+    world.close()
+
+
+def test_chunks_that_were_sent_again_are_skipped_with_their_message(world: World) -> None:
+    producer = start(world)
+    # The connection broke while the receipts of 1, 2 and of the next message were on their way.
+    sent = [("u", 0), ("u", 1), ("u", 2), ("v", 0), ("u", 1), ("u", 2), ("v", 0), ("v", 1)]
+    ids = [producer.send_chunk(uuid, number, 3, "x") for uuid, number in sent]
+    topic = world.topic("t")
+    skip_any(world, [topic], ids[5])
+    assert {place[:2] for place in unacked(topic)} == set(places([ids[3], ids[6], ids[7]]))
+
+
+def test_a_second_copy_of_a_message_is_not_skipped_with_the_first(world: World) -> None:
+    producer = start(world)
+    first = producer.send_chunks("u", "a", "b")
+    second = producer.send_chunks("u", "a", "b")
+    topic = world.topic("t")
+    skip_any(world, [topic], first[1])
+    assert {place[:2] for place in unacked(topic)} == set(places(second))
+    skip_any(world, [topic], second[0])
+    assert unacked(topic) == set()
+
+
+def test_nothing_is_read_to_skip_messages_that_are_known_to_be_no_chunks() -> None:
+    world = World(cache_bytes=0)
+    producer = start(world)
+    batch = producer.send("a", "b")
+    world.restart()
+    world.connect().subscribe("t", "sub", Shared)
+    singles = [world.connect().producer("t").send("m") for _ in range(3)]
+    topic = world.topic("t")
+    world.hold_reads()
+    skip_any(world, [topic], batch, *singles)
+    world.done(skip_messages([topic], "sub", [batch, *singles]))
+    assert unacked(topic) == set()
+    world.close()
+
+
+def test_a_topic_remembers_only_so_many_chunks_and_looks_up_the_others() -> None:
+    world = World(ledger_entries_max=3, cache_bytes=0)
+    producer = start(world)
+    topic = world.topic("t")
+    small = ChunkMap(topic.ledgers, chunks_max=4)
+    chunks = producer.send_chunks("u", *"abcdefgh")
+    for number, id in enumerate(chunks):
+        small.published(Position(id.ledger_id, id.entry_id), Chunk("u", number, 8))
+    assert 1 <= len(small) <= 4
+    keys = [position_key(id.ledger_id, id.entry_id) for id in chunks]
+    assert [small.knows(key) for key in keys] == [False] * 6 + [True] * 2
+    for key, other in pairwise(keys):  # whether known or not, none is passed over
+        assert small.after(key) == other
+        assert small.before(other) == key
+    small.remove(chunks[7].ledger_id)
+    assert len(small) == 0
+    world.close()
 
 
 # ---- The type of a subscription --------------------------------------------------------

@@ -20,7 +20,7 @@ import msgspec
 from starlette.responses import Response
 
 from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, no_content
-from magnetar.admin.bridge import read_plan, settle
+from magnetar.admin.bridge import settle
 from magnetar.admin.call import (
     INT32_MAX,
     INT64_MAX,
@@ -32,7 +32,7 @@ from magnetar.admin.call import (
     stored,
     whole_number,
 )
-from magnetar.broker.chunk_search import ChunkSearch
+from magnetar.broker.chunk_search import find_chunks
 from magnetar.broker.skip import PIECE_IDS, Skip
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, RemoteProtocolError, UsageError
@@ -63,10 +63,7 @@ async def skip_by_ids(call: Call) -> Response:
     ids = await read_ids(await call.raw())
     topics = [stored(topic) for topic in call.topics()]
     try:
-        plain = [id for id in ids if id.first_chunk is None]
-        if len(plain) < len(ids):
-            plain += await _chunks(call, topics, [id for id in ids if id.first_chunk is not None])
-        skip = Skip(topics, call.path["subscription"], plain)
+        skip = Skip(topics, call.path["subscription"], await _with_chunks(topics, ids))
         while skip.plan_piece():  # noqa: ASYNC110, others have their turn
             await asyncio.sleep(0)
         await settle(skip.carry_out())
@@ -79,13 +76,15 @@ async def skip_by_ids(call: Call) -> Response:
     return no_content()
 
 
-async def _chunks(call: Call, topics: list[Topic], ids: list[MessageIdData]) -> list[MessageIdData]:
-    """The chunks of messages that were sent in several, each by itself."""
-    search = ChunkSearch(topics, ids)
-    while (plan := search.next_plan()) is not None:
-        await read_plan(call.broker, plan)
-        search.take(plan)
-    return search.chunks()
+async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[MessageIdData]:
+    """The ids, and for messages that were sent in chunks those of all their chunks."""
+    found: list[MessageIdData] = []
+    for first in range(0, len(ids), PIECE_IDS):
+        if first:
+            await asyncio.sleep(0)
+        some = await settle(find_chunks(topics, ids[first : first + PIECE_IDS]))
+        found.extend(some)
+    return found
 
 
 # ---- The body --------------------------------------------------------------------------

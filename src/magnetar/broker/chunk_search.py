@@ -1,157 +1,235 @@
-"""All chunks of messages that are named by their first chunk and their last.
+"""All chunks of messages that are named by any one of their chunks, or by the first and the last.
 
-Nothing in the log says which entries are chunks of one message: their metadata does, by a
-uuid. So what lies between the first chunk and the last is read, a little at a time, and
-whoever reads asks for the next plan until there is none:
+Most ids name messages that are none of this, and cost a look at what the topic knows of its
+entries (see `chunk_map.py`). Of those that it does not know the entry is read. From each
+chunk a walk leads to the others (`chunk_walk.py`); what it finds counts for all other ids of
+the same message. Chunks that were trimmed are left out, and so is what was never sent.
 
-| state     | next_plan            | take         | chunks                       |
-|-----------|----------------------|--------------|------------------------------|
-| searching | what to read next    | looks at it  | -                            |
-| done      | None                 | -            | plain ids, or what is wrong  |
-
-Ranges that overlap are read once, for large messages of one topic are often sent at the
-same time. A message whose last chunk was trimmed has no chunks any more; one of which only
-the first were trimmed has those that are left.
+Whoever says where a message begins and ends is held to it: what is no chunk, or of another
+message, is refused.
 """
 
 from typing import Final, final
 
 from magnetar.ack.delta import key_position, position_key
+from magnetar.broker.chunk_map import NONE
+from magnetar.broker.chunk_walk import GAP_MAX, ChunkWalk, look_at
+from magnetar.broker.entry_search import EntrySearch, run_search
+from magnetar.broker.promise import Promise, broken
 from magnetar.broker.skip import MessageFinder
 from magnetar.broker.topic import Topic
-from magnetar.errors import InvalidMessageIdError, NoSuchEntryError
+from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, UsageError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import entry_facts, split_entry
 from magnetar.storage.read_plan import ReadPlan
 
-__all__ = ["ChunkSearch"]
+__all__ = ["ChunkSearch", "find_chunks"]
 
-# What one plan reads: as much as a dispatcher would, or one chunk that is larger.
+# What one plan reads of entries that nobody knows: as much as a dispatcher would.
 PLAN_ENTRIES: Final = 200
 PLAN_BYTES: Final = 1 << 20
-# Entries that one search looks at. Chunks of one message lie closer together.
-ENTRIES_MAX: Final = 1_000_000
+
+
+def find_chunks(topics: list[Topic], ids: list[MessageIdData]) -> Promise[list[MessageIdData]]:
+    """The ids, and for messages that were sent in chunks those of all their chunks.
+
+    Breaks the promise with UsageError (an id that names nothing) or StorageError.
+    """
+    try:
+        search = ChunkSearch(topics, ids)
+    except UsageError as error:
+        return broken(error)
+    promise: Promise[list[MessageIdData]] = Promise()
+
+    def searched(done: None) -> None:
+        try:
+            found = search.chunks()
+        except UsageError as error:
+            promise.fail(error)
+        else:
+            promise.keep(found)
+
+    run_search(topics[0], search).then(searched, promise.fail)
+    return promise
 
 
 @final
-class ChunkSearch:
+class _Named:
+    """A message that is asked for; its topic is None if it was trimmed."""
+
+    def __init__(self, id: MessageIdData, topic: Topic | None) -> None:
+        self.id: Final = id
+        self.topic: Final = topic
+        self.key: Final[int] = position_key(id.ledger_id, id.entry_id)
+        first = id.first_chunk
+        self.first_key: Final[int] = (
+            NONE if first is None else position_key(first.ledger_id, first.entry_id)
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known if it is a chunk; what has an index is of a batch."""
+        if not self.there or self.id.batch_index > 0:
+            return True
+        return self.topic is None or self.topic.chunk_map.knows(self.key)
+
+    @property
+    def there(self) -> bool:
+        """Whether its entry was not trimmed meanwhile."""
+        return self.topic is not None and self.topic.ledgers.entry_count(self.id.ledger_id) >= 0
+
+
+@final
+class ChunkSearch(EntrySearch):
     """See the module."""
 
     def __init__(
-        self, topics: list[Topic], ids: list[MessageIdData], entries_max: int = ENTRIES_MAX
+        self, topics: list[Topic], ids: list[MessageIdData], gap_max: int = GAP_MAX
     ) -> None:
         """Raises NoSuchEntryError, InvalidMessageIdError."""
+        for topic in topics:
+            topic.chunk_map.tidy()
+        self._gap_max: Final = gap_max
         self._finder: Final = MessageFinder(topics)
-        self._wanted: Final[list[tuple[Topic, MessageIdData]]] = []
-        self._ranges: Final[list[tuple[Topic, Position, Position]]] = []
-        # By entry: the uuid of the message that it is a chunk of.
-        self._uuids: Final[dict[int, str]] = {}
-        # By uuid: its chunks, in order.
-        self._chunks: Final[dict[str, list[int]]] = {}
-        for id in ids:
-            self._want(id)
-        self._merge(entries_max)
+        self._named: Final = [self._find(id) for id in ids]
+        # Entries of which it is not known whether they are chunks, the last first.
+        self._unknown: Final = self._unknown_ones()
+        self._next: int = 0
+        self._walk: ChunkWalk | None = None
+        # By chunk: all chunks of its message, in order.
+        self._messages: Final[dict[int, list[int]]] = {}
+        # Whose entries are being read, by ledger.
+        self._reading: Final[dict[int, Topic]] = {}
 
-    def _want(self, id: MessageIdData) -> None:
-        first = id.first_chunk
-        assert first is not None
+    def _find(self, id: MessageIdData) -> _Named:
         topic = self._finder.find(id)
+        first = id.first_chunk
+        if first is None:
+            return _Named(id, topic)
         begins = self._finder.find(first)
-        last = Position(id.ledger_id, id.entry_id)
-        if Position(first.ledger_id, first.entry_id) > last:
+        if Position(first.ledger_id, first.entry_id) > Position(id.ledger_id, id.entry_id):
             raise InvalidMessageIdError(
                 f"its first chunk {first.ledger_id}:{first.entry_id} is behind its last, "
                 f"{id.ledger_id}:{id.entry_id}"
             )
-        if topic is None:
-            return
-        if begins is not None and begins is not topic:
+        if topic is not None and begins is not None and begins is not topic:
             raise InvalidMessageIdError(f"its chunks are of {begins.name} and of {topic.name}")
-        self._wanted.append((topic, id))
-        begin = topic.ledgers.at_or_after(Position(first.ledger_id, first.entry_id))
-        assert begin is not None
-        self._ranges.append((topic, begin, last))
+        return _Named(id, topic)
 
-    def _merge(self, entries_max: int) -> None:
-        """Puts the ranges in order and joins those that overlap."""
-        self._ranges.sort(key=lambda one: (one[0].id, one[1]))
-        merged: list[tuple[Topic, Position, Position]] = []
-        total = 0
-        for topic, begin, last in self._ranges:
-            if merged and merged[-1][0] is topic and begin <= merged[-1][2]:
-                merged[-1] = (topic, merged[-1][1], max(last, merged[-1][2]))
-            else:
-                merged.append((topic, begin, last))
-        for topic, begin, last in merged:
-            total += topic.ledgers.entries_after(begin) - topic.ledgers.entries_after(last) + 1
-        if total > entries_max:
-            raise InvalidMessageIdError(
-                f"{total} entries lie between first chunks and last ones, and {entries_max} are "
-                "looked through at most: name the chunks one by one"
-            )
-        merged.reverse()
-        self._ranges[:] = merged
+    def _unknown_ones(self) -> list[tuple[int, Topic]]:
+        found: dict[int, Topic] = {}
+        for one in self._named:
+            if one.topic is not None and not one.known:
+                found[one.key] = one.topic
+        return sorted(found.items(), key=lambda item: item[0], reverse=True)
 
     # ---- Reading -------------------------------------------------------------
 
     def next_plan(self) -> ReadPlan | None:
-        """What is to be read next; whoever has read it calls `take`."""
-        while self._ranges:
-            topic, begin, last = self._ranges[-1]
-            if begin <= last and topic.stored:
-                plan = topic.store.plan_read(
-                    topic.id, begin, entries_max=PLAN_ENTRIES, bytes_max=PLAN_BYTES
-                )
-                if plan.entries:
-                    return plan
-                topic.store.finish_read(plan)  # trimmed, just now
-            self._ranges.pop()
+        plan = self._plan_unknown()
+        return self._plan_walks() if plan is None else plan
+
+    def _plan_unknown(self) -> ReadPlan | None:
+        while self._unknown:
+            some = self._unknown[-PLAN_ENTRIES:]
+            some.reverse()
+            self._reading.clear()
+            for key, topic in some:
+                self._reading[key_position(key).ledger_id] = topic
+            store = some[0][1].store
+            plan = store.plan_entries([key_position(key) for key, _ in some], PLAN_BYTES)
+            # Those in front of the last that is there, and are not there, were trimmed just now.
+            last = some[-1][0]
+            if plan.entries:
+                last = position_key(plan.entries[-1].ledger_id, plan.entries[-1].entry_id)
+            while self._unknown and self._unknown[-1][0] <= last:
+                self._unknown.pop()
+            if plan.entries:
+                return plan
+            store.finish_read(plan)
         return None
 
+    def _plan_walks(self) -> ReadPlan | None:
+        while self._next < len(self._named):
+            one = self._named[self._next]
+            if self._walk is None and one.topic is not None and not one.known:
+                # So much was published since that this was forgotten.
+                self._unknown.append((one.key, one.topic))
+                return self._plan_unknown()
+            if self._walk is None:
+                self._walk = self._begin_walk(one)
+            if self._walk is not None:
+                assert one.topic is not None
+                plan = self._walk.next_plan()
+                if plan is not None:
+                    self._reading.clear()
+                    for entry in plan.entries:
+                        self._reading[int(entry.ledger_id)] = one.topic
+                    return plan
+                keys = sorted(self._walk.keys)
+                self._messages.update(dict.fromkeys(keys, keys))
+                self._walk = None
+            self._next += 1
+        return None
+
+    def _begin_walk(self, one: _Named) -> ChunkWalk | None:
+        """A walk to the other chunks of a message, if it has any and nobody went there."""
+        topic = one.topic
+        known = self._messages.get(one.key)
+        if topic is None or not one.there or (known is not None and known[0] <= one.first_key):
+            return None
+        if known is not None and one.first_key == NONE:
+            return None
+        if topic.chunk_map.chunk(one.key) is None:
+            return None
+        return ChunkWalk(topic, one.key, first_key=one.first_key, gap_max=self._gap_max)
+
     def take(self, plan: ReadPlan) -> None:
-        """Looks at what was read."""
-        topic, begin, last = self._ranges.pop()
         for entry in plan.entries:
-            begin = Position(entry.ledger_id, entry.entry_id + 1)
-            if Position(entry.ledger_id, entry.entry_id) > last:
-                break
-            assert entry.data is not None
-            facts = entry_facts(split_entry(entry.data))
-            if facts.chunk_id >= 0:
-                key = position_key(entry.ledger_id, entry.entry_id)
-                self._uuids[key] = facts.uuid
-                self._chunks.setdefault(facts.uuid, []).append(key)
-        self._ranges.append((topic, begin, last))
+            key = position_key(entry.ledger_id, entry.entry_id)
+            look_at(self._reading[int(entry.ledger_id)], key, entry)
 
     # ---- What was found ------------------------------------------------------
 
     def chunks(self) -> list[MessageIdData]:
-        """The chunks of all messages, as plain ids. Raises InvalidMessageIdError."""
-        assert not self._ranges, "not everything was read"
+        """Of messages in chunks, all chunks as plain ids, each once; other ids as they were.
+
+        Raises InvalidMessageIdError.
+        """
+        assert self._next >= len(self._named), "not everything was looked at"
         found: list[MessageIdData] = []
-        for topic, id in self._wanted:
-            for key in self._chunks_of(topic, id):
-                place = key_position(key)
-                found.append(MessageIdData(place.ledger_id, place.entry_id, topic.partition))
+        given: set[int] = set()
+        for one in self._named:
+            keys = self._messages.get(one.key)
+            if one.first_key != NONE:
+                self._check(one, keys)
+            elif keys is None:
+                found.append(one.id)
+            for key in keys or []:
+                if key not in given:
+                    given.add(key)
+                    found.append(self._plain(one, key))
         return found
 
-    def _chunks_of(self, topic: Topic, id: MessageIdData) -> list[int]:
-        first = id.first_chunk
+    def _plain(self, one: _Named, key: int) -> MessageIdData:
+        place = key_position(key)
+        partition = -1 if one.topic is None else one.topic.partition
+        return MessageIdData(place.ledger_id, place.entry_id, partition)
+
+    def _check(self, one: _Named, keys: list[int] | None) -> None:
+        """Raises unless the entries that an id names are chunks of one message."""
+        id, first = one.id, one.id.first_chunk
         assert first is not None
-        last_key = position_key(id.ledger_id, id.entry_id)
-        first_key = position_key(first.ledger_id, first.entry_id)
-        uuid = self._uuids.get(last_key)
-        if uuid is None:
-            if topic.ledgers.entry_count(id.ledger_id) < 0:
-                return []  # trimmed while the search went on
+        if not one.there:
+            return
+        assert one.topic is not None
+        if keys is None:
             raise NoSuchEntryError(
                 id.ledger_id, id.entry_id, "it is no chunk: name it without a first one"
             )
-        there = topic.ledgers.entry_count(first.ledger_id) >= 0
-        if there and self._uuids.get(first_key) != uuid:
+        if one.topic.ledgers.entry_count(first.ledger_id) >= 0 and one.first_key not in keys:
             raise InvalidMessageIdError(
                 f"{first.ledger_id}:{first.entry_id} and {id.ledger_id}:{id.entry_id} are no "
-                "chunks of one message"
+                f"chunks of one message, or too far apart: {self._gap_max} entries between two "
+                "chunks are looked through at most"
             )
-        return [key for key in self._chunks[uuid] if first_key <= key <= last_key]

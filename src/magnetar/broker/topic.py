@@ -17,6 +17,7 @@ from mypy_extensions import i64
 
 from magnetar.ack import Cursor, Ledgers, encode_snapshot
 from magnetar.broker.admission import Admission
+from magnetar.broker.chunk_map import Chunk, ChunkMap, chunk_of
 from magnetar.broker.commits import Commits, Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
@@ -73,8 +74,7 @@ class _Publish(Waiting):
         highest_sequence_id: i64,
         messages: i64,
         size: i64,
-        *,
-        whole: bool,
+        chunk: Chunk | None,
     ) -> None:
         super().__init__(ticket)
         self._topic: Final = topic
@@ -84,8 +84,9 @@ class _Publish(Waiting):
         self._highest_sequence_id: Final[i64] = highest_sequence_id
         self._messages: Final[i64] = messages
         self._size: Final[i64] = size
+        self._chunk: Final = chunk
         # Not so for a chunk that others follow: its sequence id is theirs too.
-        self._whole: Final = whole
+        self._whole: Final = chunk is None or chunk.last
 
     def topic(self) -> "Topic | None":
         return self._topic
@@ -102,6 +103,8 @@ class _Publish(Waiting):
             return
         position = self._position
         topic.have_stored(position, self._messages, self._size)
+        if self._chunk is not None:
+            topic.chunk_map.published(position, self._chunk)
         producer.traffic.add(self._messages, self._size)
         if topic.deduplication is not None:
             last: i64 = max(self._highest_sequence_id, self._sequence_id) if self._whole else -1
@@ -136,6 +139,7 @@ class Topic:
         self.id: Final = id
         self.partition: Final[i64] = name.partition
         self.ledgers: Final = ledgers
+        self.chunk_map: Final = ChunkMap(ledgers)
         self.policies: EffectivePolicies = policies
         self.terminated: bool = terminated
         self.closed: bool = False
@@ -210,7 +214,7 @@ class Topic:
                 send.highest_sequence_id,
                 facts.batch_size,
                 size,
-                whole=facts.chunk_id < 0 or facts.chunk_id + 1 >= facts.chunk_count,
+                chunk_of(facts),
             )
         )
         self.broker.publish_limit.queued(producer.peer, size)
@@ -613,6 +617,7 @@ class Topic:
         for ledger_id in ledger_ids:
             if self.ledgers.entry_count(ledger_id) >= 0:
                 self.ledgers.remove(ledger_id)
+            self.chunk_map.remove(ledger_id)
         for subscription in list(self.subscriptions.values()):
             subscription.have_trimmed()
 

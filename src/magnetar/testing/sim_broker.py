@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from magnetar.broker.chunk_search import ChunkSearch
+from magnetar.broker.chunk_search import find_chunks
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
@@ -26,7 +26,6 @@ from magnetar.errors import ConnectError
 from magnetar.model import ChunkMessageId, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Catalog, check
-from magnetar.storage.read_plan import ReadPlan
 from magnetar.testing.history import Place
 from magnetar.testing.sim_disk import DiskFaults, SimDisk
 from magnetar.testing.sim_executor import SimExecutor
@@ -150,7 +149,14 @@ class SimBroker:
         ids = [MessageIdData(place.ledger, place.entry, -1, place.index) for place in places]
 
         def ask(server: BrokerServer) -> Promise[None]:
-            return skip_messages(_topics(server, topics), subscription, ids)
+            found = _topics(server, topics)
+            skipped: Promise[None] = Promise()
+
+            def skip(whole: list[MessageIdData]) -> None:
+                skip_messages(found, subscription, whole).then(skipped.keep, skipped.fail)
+
+            find_chunks(found, ids).then(skip, skipped.fail)
+            return skipped
 
         await self.ask(ask)
 
@@ -162,11 +168,8 @@ class SimBroker:
             id.entry_id(),
             first_chunk=MessageIdData(first.ledger_id(), first.entry_id()),
         )
-        search = await self.ask(lambda server: kept(ChunkSearch(_topics(server, topics), [named])))
-        while (plan := search.next_plan()) is not None:
-            await self.ask(partial(_read, plan))
-            search.take(plan)
-        return [Place(int(found.ledger_id), int(found.entry_id)) for found in search.chunks()]
+        chunks = await self.ask(lambda server: find_chunks(_topics(server, topics), [named]))
+        return [Place(int(found.ledger_id), int(found.entry_id)) for found in chunks]
 
     async def ask(self, question: "Callable[[BrokerServer], Promise[T]]") -> T:
         """Asks the broker something in its own process, and waits for the answer."""
@@ -221,21 +224,3 @@ class _LastingCatalog(Catalog):
 
 def _topics(server: BrokerServer, names: list[str]) -> list[Topic]:
     return [server.broker.find(TopicName.parse(name)) for name in names]
-
-
-def _read(plan: ReadPlan, server: BrokerServer) -> Promise[None]:
-    """Reads what was planned, in the broker's own time."""
-    promise: Promise[None] = Promise()
-
-    def done(error: Exception | None) -> None:
-        server.broker.store.finish_read(plan)
-        if error is None:
-            promise.keep(None)
-        else:
-            promise.fail(error)
-
-    if plan.complete:
-        done(None)
-    else:
-        server.broker.host.read(plan, done)
-    return promise

@@ -1,0 +1,195 @@
+"""Which entries of a topic are chunks of larger messages, as far as that is known.
+
+Nothing in the log says so but the metadata of the entry itself, and to read it may mean to
+read megabytes. So a topic remembers what it saw:
+
+| an entry                                     | is known      | because                        |
+|----------------------------------------------|---------------|--------------------------------|
+| of a batch of several                        | to be no chunk| the index has its size         |
+| published since the topic was loaded         | either way    | it went through here           |
+| from before, and looked at since             | either way    | somebody needed to know        |
+| from before                                  | not at all    |                                |
+
+Only chunks cost memory. There is a limit to them: beyond it the oldest become unknown again,
+with everything in front of them; not while somebody looks, or he would never come to an end.
+Positions stand as keys (see `ack/delta.py`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+from pyroaring import BitMap
+
+from magnetar.ack import Ledgers
+from magnetar.ack.bitmap import next_set
+from magnetar.ack.delta import ENTRY_BITS, ENTRY_MASK, position_key
+from magnetar.model import Position
+from magnetar.protocol import EntryFacts
+
+__all__ = ["NONE", "Chunk", "ChunkMap"]
+
+NONE: Final = -1
+# What one topic remembers: 20 MB at most.
+CHUNKS_MAX: Final = 100_000
+
+
+@final
+class Chunk:
+    """Which chunk an entry is, and of which message."""
+
+    __slots__ = ("count", "id", "uuid")
+
+    def __init__(self, uuid: str, id: i64, count: i64) -> None:
+        self.uuid: Final = uuid
+        self.id: Final[i64] = id
+        self.count: Final[i64] = count
+
+    @property
+    def last(self) -> bool:
+        return self.id + 1 >= self.count
+
+
+def chunk_of(facts: EntryFacts) -> Chunk | None:
+    """The chunk that an entry with these facts is, if it is one."""
+    if facts.chunk_id < 0:
+        return None
+    return Chunk(facts.uuid, facts.chunk_id, facts.chunk_count)
+
+
+@final
+class ChunkMap:
+    """See the module."""
+
+    def __init__(self, ledgers: Ledgers, chunks_max: int = CHUNKS_MAX) -> None:
+        self._ledgers: Final = ledgers
+        self._chunks_max: Final = chunks_max
+        last = ledgers.last()
+        # Up to here entries were there before: those that were looked at are in `_looked`.
+        self._before: int = position_key(last.ledger_id, last.entry_id)
+        self._looked: Final[dict[int, BitMap]] = {}
+        self._places: Final[dict[int, BitMap]] = {}
+        self._chunks: Final[dict[int, Chunk]] = {}
+
+    def __len__(self) -> int:
+        """How many chunks are known."""
+        return len(self._chunks)
+
+    def published(self, position: Position, chunk: Chunk) -> None:
+        """A chunk is stored."""
+        self._put(position_key(position.ledger_id, position.entry_id), chunk)
+        self.tidy()
+
+    def looked(self, key: int, chunk: Chunk | None) -> None:
+        """An entry was read: it is this chunk, or none."""
+        if self.knows(key):
+            return
+        ledger_id = key >> ENTRY_BITS
+        if ledger_id not in self._looked:
+            self._looked[ledger_id] = BitMap()
+        self._looked[ledger_id].add(key & ENTRY_MASK)
+        if chunk is not None:
+            self._put(key, chunk)
+
+    def _put(self, key: int, chunk: Chunk) -> None:
+        ledger_id = key >> ENTRY_BITS
+        if ledger_id not in self._places:
+            self._places[ledger_id] = BitMap()
+        self._places[ledger_id].add(key & ENTRY_MASK)
+        self._chunks[key] = chunk
+
+    def tidy(self) -> None:
+        """Forgets what is too much: to be called before one begins to look."""
+        while len(self._chunks) > self._chunks_max:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """The oldest ledger with chunks, and all before it, are as before they were looked at."""
+        oldest = min(self._places)
+        end = position_key(oldest, self._places[oldest].max())
+        self._before = max(self._before, end)
+        for ledger_id in [id for id in self._looked if id <= oldest]:
+            del self._looked[ledger_id]
+        self._drop_chunks(oldest)
+
+    def remove(self, ledger_id: int) -> None:
+        """The ledger was trimmed."""
+        self._looked.pop(ledger_id, None)
+        if ledger_id in self._places:
+            self._drop_chunks(ledger_id)
+
+    def _drop_chunks(self, ledger_id: int) -> None:
+        for entry_id in self._places.pop(ledger_id):
+            del self._chunks[position_key(ledger_id, entry_id)]
+
+    # ---- Asking --------------------------------------------------------------
+
+    def knows(self, key: int) -> bool:
+        """Whether it is known if the entry is a chunk."""
+        if key > self._before:
+            return True
+        ledger_id = key >> ENTRY_BITS
+        looked = self._looked.get(ledger_id)
+        if looked is not None and key & ENTRY_MASK in looked:
+            return True
+        return self._ledgers.sizes.batch_size(ledger_id, key & ENTRY_MASK) > 1
+
+    def chunk(self, key: int) -> Chunk | None:
+        """The chunk that an entry is known to be."""
+        return self._chunks.get(key)
+
+    def before(self, key: int) -> int:
+        """The entry before this one that is a chunk or may be one, or NONE."""
+        ledger_id = key >> ENTRY_BITS
+        entry_id: i64 = key & ENTRY_MASK
+        while True:
+            found = self._before_in(ledger_id, entry_id)
+            if found >= 0:
+                return position_key(ledger_id, found)
+            previous = self._ledgers.previous(Position(ledger_id, 0))
+            if previous.entry_id < 0:
+                return NONE
+            ledger_id = previous.ledger_id
+            entry_id = previous.entry_id + 1
+
+    def _before_in(self, ledger_id: int, end: i64) -> i64:
+        places = self._places.get(ledger_id)
+        if position_key(ledger_id, 0) > self._before:
+            # Everything here is known.
+            smaller = places.rank(end - 1) if places is not None and end > 0 else 0
+            return -1 if places is None or smaller == 0 else places[smaller - 1]
+        entry_id = end - 1
+        while entry_id >= 0:
+            if self._may_be(position_key(ledger_id, entry_id)):
+                return entry_id
+            entry_id -= 1
+        return -1
+
+    def after(self, key: int) -> int:
+        """The same behind an entry."""
+        ledger_id = key >> ENTRY_BITS
+        entry_id: i64 = (key & ENTRY_MASK) + 1
+        while True:
+            found = self._after_in(ledger_id, entry_id)
+            if found >= 0:
+                return position_key(ledger_id, found)
+            following = self._ledgers.at_or_after(Position(ledger_id + 1, 0))
+            if following is None:
+                return NONE
+            ledger_id = following.ledger_id
+            entry_id = 0
+
+    def _after_in(self, ledger_id: int, first: i64) -> i64:
+        end = self._ledgers.entry_count(ledger_id)
+        if position_key(ledger_id, 0) > self._before:
+            places = self._places.get(ledger_id)
+            found = -1 if places is None else next_set(places, first, -1)
+            return found if found < end else -1
+        entry_id = first
+        while entry_id < end:
+            if self._may_be(position_key(ledger_id, entry_id)):
+                return entry_id
+            entry_id += 1
+        return -1
+
+    def _may_be(self, key: int) -> bool:
+        return key in self._chunks or not self.knows(key)

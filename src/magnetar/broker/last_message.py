@@ -1,0 +1,111 @@
+"""The last message of a topic: what GET_LAST_MESSAGE_ID answers.
+
+The last entry may hold none. It is passed over, and so are those in front of it, until a
+message ends:
+
+| an entry                                       | is the last message                          |
+|------------------------------------------------|----------------------------------------------|
+| a message or a batch                           | yes                                          |
+| the last chunk of a message, all of it there   | yes, and the answer names the first chunk too|
+| any other chunk: more may come, or it may not  | no                                           |
+| a marker                                       | no                                           |
+
+Apache Pulsar answers with the last entry, whatever it holds. Who waits for that one to arrive
+waits for ever, if it is a chunk and its producer is dead.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.ack.delta import key_position, position_key
+from magnetar.broker.chunk_walk import ChunkWalk, look_at
+from magnetar.broker.entry_search import EntrySearch
+from magnetar.broker.topic import Topic
+from magnetar.model import Position
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import entry_facts, split_entry
+from magnetar.storage.read_plan import ReadPlan, StoredEntry
+
+__all__ = ["LastMessage"]
+
+# So many entries at the end are passed over; then the last one has to do, as for others.
+PASSED_MAX: Final = 10_000
+
+
+@final
+class LastMessage(EntrySearch):
+    """See the module. `id` is what was found; -1, -1 if there is no message."""
+
+    def __init__(self, topic: Topic, passed_max: int = PASSED_MAX) -> None:
+        topic.chunk_map.tidy()
+        self._topic: Final = topic
+        self._passed_left: int = passed_max
+        self._last: Final = topic.ledgers.last()
+        self._at: Position = self._last
+        self._walk: ChunkWalk | None = None
+        self._done: bool = False
+        self.id: MessageIdData = MessageIdData(-1, -1, topic.partition)
+
+    def next_plan(self) -> ReadPlan | None:
+        while not self._done and self._at.entry_id >= 0:
+            plan = self._plan()
+            if plan is not None:
+                return plan
+        return None
+
+    def _plan(self) -> ReadPlan | None:
+        """What to read at the present entry; None: it is dealt with."""
+        if self._walk is not None:
+            return self._plan_walk(self._walk)
+        key = position_key(self._at.ledger_id, self._at.entry_id)
+        chunk = self._topic.chunk_map.chunk(key)
+        if chunk is not None and chunk.last:
+            self._walk = ChunkWalk(self._topic, key)
+        elif chunk is not None:
+            self._pass()
+        else:
+            plan = self._topic.store.plan_entries([self._at])
+            if plan.entries:
+                return plan
+            self._topic.store.finish_read(plan)
+            self._pass()
+        return None
+
+    def _plan_walk(self, walk: ChunkWalk) -> ReadPlan | None:
+        plan = walk.next_plan()
+        if plan is not None:
+            return plan
+        self._walk = None
+        if walk.whole:
+            first = key_position(min(walk.keys))
+            self._found(-1, MessageIdData(first.ledger_id, first.entry_id, self._topic.partition))
+        else:
+            self._pass()
+        return None
+
+    def take(self, plan: ReadPlan) -> None:
+        for entry in plan.entries:
+            look_at(self._topic, position_key(entry.ledger_id, entry.entry_id), entry)
+        if self._walk is None:
+            self._judge(plan.entries[0])
+
+    def _judge(self, entry: StoredEntry) -> None:
+        assert entry.data is not None
+        facts = entry_facts(split_entry(entry.data))
+        if facts.marker:
+            self._pass()
+        elif facts.chunk_id < 0:
+            self._found(facts.batch_size - 1 if facts.batched else -1, None)
+
+    def _found(self, index: i64, first: MessageIdData | None) -> None:
+        at, partition = self._at, self._topic.partition
+        self._done = True
+        self.id = MessageIdData(at.ledger_id, at.entry_id, partition, index, None, 0, first)
+
+    def _pass(self) -> None:
+        self._passed_left -= 1
+        self._at = self._topic.ledgers.previous(self._at)
+        if self._passed_left <= 0:
+            self._at = self._last
+            self._found(-1, None)
