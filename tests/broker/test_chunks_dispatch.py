@@ -530,3 +530,53 @@ def check(world: World) -> None:
     found = world.subscription("t", "sub").dispatcher
     assert isinstance(found, SharedDispatcher)
     found.check()
+
+
+# ---- Given back by the last chunk alone, as the official clients do it -------------------
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_a_nack_of_the_last_chunk_brings_the_whole_message_back(world: World, type: int) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", type)
+    consumer.flow(100)
+    one, two = client.producer("t"), client.producer("t")
+    for number in range(3):
+        one.send_chunk("u", number, 3, f"u{number}")
+        two.send_chunk("v", number, 3, f"v{number}")
+    one.send("plain")
+    got = consumer.deliveries()
+    last = [message for message in got if chunks([message]) == [("u", 2)]]
+    consumer.redeliver(*last)
+    again = consumer.deliveries()
+    assert chunks(again) == [("u", 0), ("u", 1), ("u", 2)]
+    assert {message.redelivery_count for message in again} == {1}
+    assert consumer.stats().unackedMessages == 7
+    consumer.redeliver(*last)
+    assert whole(consumer.deliveries()) == ["u"]
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_a_nack_brings_back_the_chunks_that_are_neither_acked_nor_with_others(
+    world: World, type: int
+) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", type)
+    consumer.flow(100)
+    client.producer("t").send_chunks("u", "a", "b", "c", "d")
+    got = consumer.deliveries()
+    consumer.acked(got[1])
+    consumer.redeliver(got[3])
+    assert consumer.payloads() == ["a", "c", "d"]
+
+
+def test_a_nack_of_an_older_copy_leaves_the_newer_one_alone(world: World) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    consumer.flow(100)
+    producer = client.producer("t")
+    for number in (0, 1, 0, 1, 2):
+        producer.send_chunk("u", number, 3, f"{number}")
+    got = consumer.deliveries()
+    consumer.redeliver(got[1])
+    assert [message.place for message in consumer.deliveries()] == [got[1].place]

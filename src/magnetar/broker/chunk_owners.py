@@ -74,6 +74,25 @@ class ChunkOwners:
         """The message that an entry is a chunk of; None if it is not known as one."""
         return self._uuids.get(key)
 
+    def with_others(self, keys: list[int], held: dict[int, int]) -> list[int]:
+        """The entries, and where one is the end of what a consumer has of a message, all of that.
+
+        The official clients name the last chunk only, and could not put the message together.
+        Who names another chunk wants that one: it may be of a copy that is not the last.
+        """
+        named = {self._uuids[key] for key in keys if key in self._uuids}
+        if not named:
+            return keys
+        chunks: dict[str, list[int]] = {}
+        for key, uuid in self._uuids.items():
+            if uuid in named and key in held:
+                chunks.setdefault(uuid, []).append(key)
+        wanted = set(keys)
+        for those in chunks.values():
+            if max(those) in wanted:
+                wanted.update(those)
+        return sorted(wanted)
+
     def known_through(self, key: int) -> list[int]:
         """The chunks up to `key`, and it too."""
         return [known for known in self._uuids if known <= key]

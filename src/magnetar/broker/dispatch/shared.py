@@ -109,11 +109,14 @@ class SharedDispatcher(Dispatcher):
         self._judge()
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        for key in keys or sorted(consumer.pending):
+        for key in self._with_chunks(consumer, keys) or sorted(consumer.pending):
             if key in consumer.pending:
                 self.redeliveries.bump(key)
                 self._give_back(key, consumer)
         self.changed()
+
+    def _with_chunks(self, consumer: Consumer, keys: list[int]) -> list[int]:
+        return keys if len(self._chunks) == 0 else self._chunks.with_others(keys, consumer.pending)
 
     def _give_back(self, key: int, consumer: Consumer) -> None:
         """The entry is nobody's; it waits for its next delivery."""
