@@ -44,6 +44,11 @@ class NonPersistentSubscription(Subscription):
     def ack(self, consumer: Consumer, ack: CommandAck) -> None:
         answer_ack(consumer, ack.request_id)
 
+    def ack_when(
+        self, consumer: Consumer, ack: CommandAck, found: Promise[list[MessageIdData]]
+    ) -> None:
+        answer_ack(consumer, ack.request_id)
+
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         """What was delivered is gone; what comes is of the new epoch."""
         if epoch is not None:
@@ -55,9 +60,9 @@ class NonPersistentSubscription(Subscription):
     def clear(self) -> Promise[None]:
         return kept(None)
 
-    def reset(
+    def reset_when(
         self,
-        position: Position,
+        found: Promise[Position],
         *,
         batch_index: i64 = -1,
         ack_set: int | None = None,

@@ -10,12 +10,13 @@
 
 from typing import Final, final
 
-from mypy_extensions import i64
-
 from magnetar.ack.delta import position_key
 from magnetar.broker.auth.access import CONSUME
 from magnetar.broker.broker import Broker
+from magnetar.broker.chunk_search import find_acked, find_first
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.entry_search import run_search
+from magnetar.broker.last_message import LastMessage
 from magnetar.broker.peer import Peer, unsigned
 from magnetar.broker.schema import schema_topic
 from magnetar.broker.session_schemas import read_schema
@@ -23,20 +24,17 @@ from magnetar.broker.subscribe_request import KeySharedOptions, SubscribeRequest
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, MagnetarError
-from magnetar.model import ConsumerType, Position, ServerError, TopicName
+from magnetar.model import AckType, ConsumerType, Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     CommandAck,
     CommandAckResponse,
     CommandFlow,
-    entry_facts,
     message_id_from_pb,
     message_id_to_pb,
     signed,
-    split_entry,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.read_plan import ReadPlan
 
 __all__ = ["SessionConsumers"]
 
@@ -254,7 +252,11 @@ class SessionConsumers:
     def on_ack(self, command: CommandAck) -> None:
         link = self._links.get(command.consumer_id)
         if link is not None and link.subscription is not None and not link.consumer.closed:
-            link.subscription.ack(link.consumer, command)
+            if names_chunks(command):
+                found = find_acked(link.topic, command.message_ids)
+                link.subscription.ack_when(link.consumer, command, found)
+            else:
+                link.subscription.ack(link.consumer, command)
             return
         if command.request_id is None:
             return
@@ -286,8 +288,8 @@ class SessionConsumers:
         assert subscription is not None
         if command.HasField("message_id"):
             id = message_id_from_pb(command.message_id)
-            moved = subscription.reset(
-                Position(id.ledger_id, id.entry_id),
+            moved = subscription.reset_when(
+                find_first(link.topic, id),
                 batch_index=id.batch_index,
                 ack_set=id.ack_set,
                 batch_size=id.batch_size,
@@ -343,24 +345,12 @@ class SessionConsumers:
             return
         topic, subscription = link.topic, link.subscription
         assert subscription is not None
-        last = topic.ledgers.last()
-        mark_delete = subscription.cursor.mark_delete
-        if last.entry_id < 0:
-            self._send_last_id(request_id, MessageIdData(-1, -1, topic.partition), mark_delete)
-            return
-        plan = self._broker.store.plan_entries([last])
+        last = LastMessage(topic)
 
-        def done(error: Exception | None) -> None:
-            self._broker.store.finish_read(plan)
-            if error is not None:
-                self._peer.refuse(request_id, error)
-            else:
-                self._send_last_id(request_id, last_id_of(plan, topic.partition), mark_delete)
+        def found(done: None) -> None:
+            self._send_last_id(request_id, last.id, subscription.cursor.mark_delete)
 
-        if plan.complete:
-            done(None)
-        else:
-            self._broker.host.read(plan, done)
+        run_search(topic, last).then(found, lambda error: self._peer.refuse(request_id, error))
 
     def _send_last_id(self, request_id: int, id: MessageIdData, mark_delete: Position) -> None:
         mark = MessageIdData(mark_delete.ledger_id, mark_delete.entry_id)
@@ -373,6 +363,16 @@ class SessionConsumers:
         )
 
 
+def names_chunks(ack: CommandAck) -> bool:
+    """Whether it names messages by their first chunk and their last, and wants them all acked."""
+    if ack.ack_type != AckType.Individual:
+        return False
+    for id in ack.message_ids:
+        if id.first_chunk is not None:
+            return True
+    return False
+
+
 def read_key_shared(command: pb.CommandSubscribe) -> KeySharedOptions:
     """What a Key_Shared consumer asks for; the defaults if it says nothing."""
     if not command.HasField("keySharedMeta"):
@@ -383,12 +383,3 @@ def read_key_shared(command: pb.CommandSubscribe) -> KeySharedOptions:
         [(item.start, item.end) for item in meta.hashRanges],
         out_of_order=meta.allowOutOfOrderDelivery,
     )
-
-
-def last_id_of(plan: ReadPlan, partition: i64) -> MessageIdData:
-    """The id of the last message of the one entry that was read."""
-    entry = plan.entries[0]
-    assert entry.data is not None
-    facts = entry_facts(split_entry(entry.data))
-    index: i64 = facts.batch_size - 1 if facts.batched else -1
-    return MessageIdData(entry.ledger_id, entry.entry_id, partition, index)

@@ -32,6 +32,7 @@ from magnetar.broker.properties import pack_properties
 from magnetar.broker.subscribe_request import KeySharedOptions
 from magnetar.errors import BrokerError, StorageError, UsageError
 from magnetar.model import AckType, KeySharedMode, Position, ServerError
+from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandAckResponse
 
 if TYPE_CHECKING:
@@ -110,6 +111,9 @@ class Subscription:
         self.closed: bool = False
         # The last ticket that an ack of this subscription waits for.
         self._ack_ticket: int = -1
+        # ACKs of which it is looked for what they name, and what waits for them.
+        self._searching: int = 0
+        self._after_search: Final[list[Callable[[], None]]] = []
         # Subscribes that are on their way.
         self.joining: int = 0
         self._out_before: Final = Traffic()
@@ -323,6 +327,9 @@ class Subscription:
 
     def _when_quiet(self, callback: Callable[[], None]) -> None:
         """Calls back when all acks that came so far are settled."""
+        if self._searching > 0:
+            self._after_search.append(callback)
+            return
         self.topic.when(self._ack_ticket, lambda error: callback())
 
     # ---- Acks ----------------------------------------------------------------
@@ -367,6 +374,45 @@ class Subscription:
         self.topic.commits.add(
             _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
         )
+
+    def ack_when(
+        self, consumer: Consumer, ack: CommandAck, found: Promise[list[MessageIdData]]
+    ) -> None:
+        """The same for an ACK of which it is still looked for what it names.
+
+        What depends on acks waits for it as if it were on its way to the disk.
+        """
+        refusal = self._refusal(ack)
+        if refusal is not None:
+            refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
+            return
+        self._searching += 1
+
+        def searched(ids: list[MessageIdData]) -> None:
+            self._searching -= 1
+            self.ack(
+                consumer,
+                CommandAck(
+                    ack.consumer_id, ack.ack_type, ids, ack.request_id, ack.validation_error
+                ),
+            )
+            self._search_ended()
+
+        def failed(error: Exception) -> None:
+            self._searching -= 1
+            wrong = isinstance(error, UsageError)
+            code = ServerError.NotAllowedError if wrong else ServerError.PersistenceError
+            refuse_ack(consumer, ack.request_id, code, str(error))
+            self._search_ended()
+
+        found.then(searched, failed)
+
+    def _search_ended(self) -> None:
+        if self._searching == 0:
+            waiting = self._after_search.copy()
+            self._after_search.clear()
+            for callback in waiting:
+                self._when_quiet(callback)
 
     def _refusal(self, ack: CommandAck) -> BrokerError | None:
         if self.closed or self.fenced:
@@ -504,34 +550,58 @@ class Subscription:
 
         They are told before the promise is kept.
         """
+        return self.reset_when(
+            kept(position), batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
+        )
+
+    def reset_when(
+        self,
+        found: Promise[Position],
+        *,
+        batch_index: i64 = -1,
+        ack_set: int | None = None,
+        batch_size: i64 = 0,
+    ) -> Promise[None]:
+        """The same for a position that is still looked for: fenced from now on."""
         promise: Promise[None] = Promise()
         if self.closed or self.fenced:
             reason = f"{self.title} is being reset: try again when that is done"
             promise.fail(BrokerError(ServerError.ServiceNotReady, reason))
             return promise
-        try:
-            delta = self.cursor.plan_reset(
-                position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
-            )
-        except UsageError as error:
-            promise.fail(error)
-            return promise
         self.fenced = True
-        self._reset_to = delta.mark_delete
 
-        def settled(error: Exception | None) -> None:
+        def failed(error: Exception) -> None:
             self._reset_to = None
-            if error is None:
-                # Fenced still: who is about to be closed gets nothing more.
-                self._have_reset(delta)
             self.fenced = False
-            if error is None:
-                promise.keep(None)
-            else:
-                promise.fail(error)
+            promise.fail(error)
             self.pump()
 
-        self._write_then(delta, settled)
+        def settled(delta: ResetDelta, error: Exception | None) -> None:
+            if error is not None:
+                failed(error)
+                return
+            # Fenced still: who is about to be closed gets nothing more.
+            self._have_reset(delta)
+            self._reset_to = None
+            self.fenced = False
+            promise.keep(None)
+            self.pump()
+
+        def go_on(position: Position) -> None:
+            try:
+                if self.closed:
+                    reason = f"{self.title} is closed: try again"
+                    raise BrokerError(ServerError.ServiceNotReady, reason)
+                delta = self.cursor.plan_reset(
+                    position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
+                )
+            except (BrokerError, UsageError) as error:
+                failed(error)
+                return
+            self._reset_to = delta.mark_delete
+            self._write_then(delta, lambda error: settled(delta, error))
+
+        found.then(go_on, failed)
         return promise
 
     def _have_reset(self, delta: ResetDelta) -> None:
