@@ -214,13 +214,58 @@ def back(consumer: WireConsumer, type: int) -> list[str]:
     return consumer.client.subscribe("t", "sub", type, consumer_id=consumer.id).receive()
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 @pytest.mark.parametrize("type", TYPES)
-def test_a_seek_to_any_chunk_begins_with_the_first(world: World, type: int, number: int) -> None:
-    consumer = world.connect().subscribe("t", "sub", type)
+def test_a_seek_to_any_chunk_brings_the_whole_message_and_what_stands_behind_the_place(
+    type: int, number: int, restarts: bool
+) -> None:
+    world = World(cache_bytes=0, ledger_entries_max=3)
+    world.connect().subscribe("t", "sub", type).close()
     _, chunks = filled(world)
+    if restarts:
+        world.restart()
+    consumer = world.connect().subscribe("t", "sub", type)
     consumer.seek(chunks[number])
-    assert back(consumer, type) == ["0", "1", "between", "2", "3", "behind"]
+    between = ["between"] if number < 2 else []
+    assert back(consumer, type) == ["0", "1", *between, "2", "3", "behind"]
+    assert backlog(world) == 5 + len(between)
+    world.crash()
+    again = world.connect().subscribe("t", "sub", type)
+    assert again.receive() == ["0", "1", *between, "2", "3", "behind"]
+    world.close()
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_a_seek_behind_a_message_loses_none_that_ends_later(world: World, type: int) -> None:
+    consumer = world.connect().subscribe("t", "sub", type)
+    one, two = world.connect().producer("t"), world.connect().producer("t")
+    one.send_chunk("u", 0, 2, "u0")
+    two.send_chunk("v", 0, 2, "v0")
+    plain = world.connect().producer("t").send("plain")
+    end = one.send_chunk("u", 1, 2, "u1")
+    batch = world.connect().producer("t").send("a", "b", "c")
+    two.send_chunk("v", 1, 2, "v1")
+    consumer.seek(MessageIdData(end.ledger_id, end.entry_id + 1))
+    assert back(consumer, type) == ["v0", "a", "b", "c", "v1"]
+    consumer.seek(MessageIdData(batch.ledger_id, batch.entry_id, -1, 2, None, 3))
+    assert back(consumer, type) == ["v0", "c", "v1"]
+    consumer.seek(MessageIdData(plain.ledger_id, plain.entry_id + 1))
+    assert back(consumer, type) == ["u0", "v0", "u1", "a", "b", "c", "v1"]
+    consumer.seek(MessageIdData(end.ledger_id, 99))
+    assert back(consumer, type) == []
+    assert backlog(world) == 0
+
+
+def test_a_seek_brings_no_chunks_back_that_come_to_nothing(world: World) -> None:
+    consumer = world.connect().subscribe("t", "sub", Shared)
+    one = world.connect().producer("t")
+    one.send_chunk("u", 0, 2, "orphan")
+    one.sequence_id += 1
+    place = one.send("plain")
+    consumer.seek(place)
+    assert back(consumer, Shared) == ["plain"]
+    assert backlog(world) == 1
 
 
 def test_no_ack_is_taken_while_the_place_of_a_seek_is_looked_for() -> None:

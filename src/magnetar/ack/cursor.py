@@ -169,6 +169,32 @@ class Cursor:
         self._epoch_planned += 1
         return plan.delta(self._epoch_planned)
 
+    def plan_spare(self, reset: ResetDelta, keys: list[int]) -> tuple[ResetDelta, AckDelta]:
+        """A reset that leaves some entries unacked that are before its place.
+
+        What is acked between them is a second delta, of the same epoch, to be written and
+        applied with the first.
+        """
+        mark = reset.mark_delete
+        end = position_key(mark.ledger_id, mark.entry_id)
+        spared = {key for key in keys if key <= end and self._exists(key_position(key))}
+        if not spared:
+            return reset, AckDelta(reset.epoch, None, (), ())
+        position: Position | None = key_position(min(spared))
+        assert position is not None
+        before = self._ledgers.previous(position)
+        acked: list[int] = []
+        while position is not None and position <= mark:
+            key = position_key(position.ledger_id, position.entry_id)
+            if key not in spared:
+                acked.append(key)
+            position = self._ledgers.next(position)
+        moved = ResetDelta(reset.epoch, before, reset.entry, reset.record)
+        return moved, AckDelta(reset.epoch, None, tuple(acked), ())
+
+    def _exists(self, position: Position) -> bool:
+        return position.entry_id < self._ledgers.entry_count(position.ledger_id)
+
     # ---- apply ---------------------------------------------------------------
 
     def apply(self, delta: Delta) -> bool:

@@ -29,6 +29,7 @@ from magnetar.admin.call import (
     text_map,
     whole_number,
 )
+from magnetar.broker.spanning import find_spanning
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.errors import BatchIndexError, StorageError
@@ -227,7 +228,9 @@ async def skip_all(call: Call) -> Response:
 async def reset_to_time(call: Call) -> Response:
     time_ms = call.number("time")
     for subscription in _movable(call.subscriptions(), PRECONDITION):
-        await settle(subscription.reset(subscription.topic.position_at(time_ms)))
+        await settle(
+            subscription.reset(subscription.topic.position_at(time_ms), find_spanning=find_spanning)
+        )
     return no_content()
 
 
@@ -242,7 +245,9 @@ async def _reset(subscription: Subscription, place: Place) -> None:
     """Inside a batch if that is known; else to the whole entry, as Pulsar does."""
     position = place.next_read(subscription.topic)
     try:
-        await settle(subscription.reset(position, batch_index=place.next_index))
+        await settle(
+            subscription.reset(position, batch_index=place.next_index, find_spanning=find_spanning)
+        )
     except BatchIndexError as error:
         raise Refusal(PRECONDITION, str(error)) from error
 

@@ -15,7 +15,7 @@ from magnetar.ack.delta import key_position, position_key
 from magnetar.broker.chunk_map import NONE
 from magnetar.broker.chunk_walk import GAP_MAX, ChunkWalk, look_at
 from magnetar.broker.entry_search import EntrySearch, run_search
-from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.promise import Promise, broken
 from magnetar.broker.skip import MessageFinder
 from magnetar.broker.topic import Topic
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, UsageError
@@ -23,7 +23,7 @@ from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage.read_plan import ReadPlan
 
-__all__ = ["ChunkSearch", "find_acked", "find_chunks", "find_first"]
+__all__ = ["ChunkSearch", "find_acked", "find_chunks"]
 
 # What one plan reads of entries that nobody knows: as much as a dispatcher would.
 PLAN_ENTRIES: Final = 200
@@ -62,25 +62,6 @@ def find_acked(topic: Topic, ids: list[MessageIdData]) -> Promise[list[MessageId
     ends = [MessageIdData(id.ledger_id, id.entry_id) for id in ids if id.first_chunk is not None]
     promise: Promise[list[MessageIdData]] = Promise()
     find_chunks([topic], ends).then(lambda found: promise.keep(plain + found), promise.fail)
-    return promise
-
-
-def find_first(topic: Topic, id: MessageIdData) -> Promise[Position]:
-    """Where a message begins that a seek names: of one in chunks, the first of them.
-
-    What names no entry, or a part of a batch, is taken as it is.
-    """
-    position = Position(id.ledger_id, id.entry_id)
-    there = 0 <= id.entry_id < topic.ledgers.entry_count(id.ledger_id)
-    if not there or id.batch_index >= 0 or id.ack_set:
-        return kept(position)
-    promise: Promise[Position] = Promise()
-
-    def found(ids: list[MessageIdData]) -> None:
-        promise.keep(Position(ids[0].ledger_id, ids[0].entry_id))
-
-    named = MessageIdData(id.ledger_id, id.entry_id)
-    find_chunks([topic], [named]).then(found, promise.fail)
     return promise
 
 

@@ -38,7 +38,13 @@ class ChunkWalk:
     """See the module. `keys` has what was found, the chunk that it begins with too."""
 
     def __init__(
-        self, topic: Topic, key: int, *, first_key: int = NONE, gap_max: int = GAP_MAX
+        self,
+        topic: Topic,
+        key: int,
+        *,
+        first_key: int = NONE,
+        gap_max: int = GAP_MAX,
+        only_back: bool = False,
     ) -> None:
         chunk = topic.chunk_map.chunk(key)
         assert chunk is not None
@@ -47,6 +53,7 @@ class ChunkWalk:
         self._start: Final[Chunk] = chunk
         self._first_key: Final = first_key
         self._gap_max: Final = gap_max
+        self._only_back: Final = only_back
         self._direction: int = BACK
         self._at: int = key
         # The chunk that was found last, and how many others were passed since.
@@ -54,6 +61,10 @@ class ChunkWalk:
         self._gap: int = 0
         self._ids: Final[set[int]] = {int(chunk.id)}
         self.keys: Final[list[int]] = [key]
+
+    @property
+    def has_first(self) -> bool:
+        return 0 in self._ids
 
     @property
     def whole(self) -> bool:
@@ -96,7 +107,7 @@ class ChunkWalk:
         return self._edge.id == 0 and (self._first_key == NONE or self._at <= self._first_key)
 
     def _turn(self) -> None:
-        self._direction += 1
+        self._direction = DONE if self._only_back else self._direction + 1
         self._at = self._key
         self._edge = self._start
         self._gap = 0

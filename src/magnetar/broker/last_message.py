@@ -61,7 +61,7 @@ class LastMessage(EntrySearch):
         key = position_key(self._at.ledger_id, self._at.entry_id)
         chunk = self._topic.chunk_map.chunk(key)
         if chunk is not None and chunk.last:
-            self._walk = ChunkWalk(self._topic, key)
+            self._walk = ChunkWalk(self._topic, key, only_back=True)
         elif chunk is not None:
             self._pass()
         else:

@@ -17,7 +17,7 @@ from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.producer import Producer
 from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.subscribe_request import SubscribeRequest
-from magnetar.broker.subscription import NO_CURSOR, Subscription, answer_ack
+from magnetar.broker.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
 from magnetar.broker.topic import BEGINNING, Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError, TopicName
@@ -60,13 +60,14 @@ class NonPersistentSubscription(Subscription):
     def clear(self) -> Promise[None]:
         return kept(None)
 
-    def reset_when(
+    def reset(
         self,
-        found: Promise[Position],
+        position: Position,
         *,
         batch_index: i64 = -1,
         ack_set: int | None = None,
         batch_size: i64 = 0,
+        find_spanning: FindSpanning | None = None,
     ) -> Promise[None]:
         return broken(self._nothing_stored())
 

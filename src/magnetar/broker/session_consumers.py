@@ -13,13 +13,14 @@ from typing import Final, final
 from magnetar.ack.delta import position_key
 from magnetar.broker.auth.access import CONSUME
 from magnetar.broker.broker import Broker
-from magnetar.broker.chunk_search import find_acked, find_first
+from magnetar.broker.chunk_search import find_acked
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.entry_search import run_search
 from magnetar.broker.last_message import LastMessage
 from magnetar.broker.peer import Peer, unsigned
 from magnetar.broker.schema import schema_topic
 from magnetar.broker.session_schemas import read_schema
+from magnetar.broker.spanning import find_spanning
 from magnetar.broker.subscribe_request import KeySharedOptions, SubscribeRequest
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
@@ -288,14 +289,16 @@ class SessionConsumers:
         assert subscription is not None
         if command.HasField("message_id"):
             id = message_id_from_pb(command.message_id)
-            moved = subscription.reset_when(
-                find_first(link.topic, id),
+            moved = subscription.reset(
+                Position(id.ledger_id, id.entry_id),
                 batch_index=id.batch_index,
                 ack_set=id.ack_set,
                 batch_size=id.batch_size,
+                find_spanning=find_spanning,
             )
         elif command.HasField("message_publish_time"):
-            moved = subscription.reset(link.topic.position_at(command.message_publish_time))
+            position = link.topic.position_at(command.message_publish_time)
+            moved = subscription.reset(position, find_spanning=find_spanning)
         else:
             reason = "a seek needs a message id or a publish time"
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))

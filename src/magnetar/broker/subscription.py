@@ -12,8 +12,8 @@ are on their way (redelivery, a consumer that comes or goes) waits until they ar
 so that nothing comes back that was acked before.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from mypy_extensions import i64
 
@@ -38,7 +38,10 @@ from magnetar.protocol import CommandAck, CommandAckResponse
 if TYPE_CHECKING:
     from magnetar.broker.topic import Topic
 
-__all__ = ["Subscription", "answer_ack", "refuse_ack"]
+__all__ = ["FindSpanning", "Subscription", "answer_ack", "refuse_ack"]
+
+# Of a topic and a position, the chunks up to there of messages that end behind it.
+FindSpanning: TypeAlias = Callable[["Topic", Position], Promise[list[int]]]
 
 # What the cursor of a subscription that is in memory only has for an id.
 NO_CURSOR: Final = -1
@@ -509,7 +512,7 @@ class Subscription:
             self.have_moved(delta)
             promise.keep(None)
 
-        self._write_then(delta, settled)
+        self._write_then([delta], settled)
         return promise
 
     def have_moved(self, delta: AckDelta) -> None:
@@ -545,67 +548,67 @@ class Subscription:
         batch_index: i64 = -1,
         ack_set: int | None = None,
         batch_size: i64 = 0,
+        find_spanning: FindSpanning | None = None,
     ) -> Promise[None]:
         """Puts the cursor where `position` is next; consumers are closed and come back.
 
-        They are told before the promise is kept.
+        They are told before the promise is kept. With `find_spanning`, messages in chunks that
+        end there or later are spared, though they begin before.
         """
-        return self.reset_when(
-            kept(position), batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
-        )
-
-    def reset_when(
-        self,
-        found: Promise[Position],
-        *,
-        batch_index: i64 = -1,
-        ack_set: int | None = None,
-        batch_size: i64 = 0,
-    ) -> Promise[None]:
-        """The same for a position that is still looked for: fenced from now on."""
         promise: Promise[None] = Promise()
         if self.closed or self.fenced:
             reason = f"{self.title} is being reset: try again when that is done"
             promise.fail(BrokerError(ServerError.ServiceNotReady, reason))
             return promise
-        self.fenced = True
-
-        def failed(error: Exception) -> None:
-            self._reset_to = None
-            self.fenced = False
+        try:
+            delta = self.cursor.plan_reset(
+                position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
+            )
+        except UsageError as error:
             promise.fail(error)
-            self.pump()
+            return promise
+        # From now on: who acks while the place is looked for would ack in vain.
+        self.fenced = True
+        self._reset_to = delta.mark_delete
+        spared: Promise[list[int]] = kept([])
+        if find_spanning is not None:
+            spared = find_spanning(self.topic, delta.mark_delete)
+        spared.then(
+            lambda keys: self._reset(delta, keys, promise),
+            lambda error: self._reset_failed(promise, error),
+        )
+        return promise
 
-        def settled(delta: ResetDelta, error: Exception | None) -> None:
+    def _reset(self, delta: ResetDelta, spared: list[int], promise: Promise[None]) -> None:
+        if self.closed:
+            reason = f"{self.title} is closed: try again"
+            self._reset_failed(promise, BrokerError(ServerError.ServiceNotReady, reason))
+            return
+        reset, acks = self.cursor.plan_spare(delta, spared)
+        self._reset_to = reset.mark_delete
+
+        def settled(error: Exception | None) -> None:
             if error is not None:
-                failed(error)
+                self._reset_failed(promise, error)
                 return
             # Fenced still: who is about to be closed gets nothing more.
-            self._have_reset(delta)
+            self._have_reset(reset, acks)
             self._reset_to = None
             self.fenced = False
             promise.keep(None)
             self.pump()
 
-        def go_on(position: Position) -> None:
-            try:
-                if self.closed:
-                    reason = f"{self.title} is closed: try again"
-                    raise BrokerError(ServerError.ServiceNotReady, reason)
-                delta = self.cursor.plan_reset(
-                    position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
-                )
-            except (BrokerError, UsageError) as error:
-                failed(error)
-                return
-            self._reset_to = delta.mark_delete
-            self._write_then(delta, lambda error: settled(delta, error))
+        self._write_then([reset] if acks.empty else [reset, acks], settled)
 
-        found.then(go_on, failed)
-        return promise
+    def _reset_failed(self, promise: Promise[None], error: Exception) -> None:
+        self._reset_to = None
+        self.fenced = False
+        promise.fail(error)
+        self.pump()
 
-    def _have_reset(self, delta: ResetDelta) -> None:
-        self.cursor.apply(delta)
+    def _have_reset(self, reset: ResetDelta, acks: AckDelta) -> None:
+        self.cursor.apply(reset)
+        self.cursor.apply(acks)
         dispatcher = self.dispatcher
         if dispatcher is None:
             return
@@ -633,15 +636,21 @@ class Subscription:
             self._out_before.add(consumer.out.messages, consumer.out.bytes)
             self.dispatcher.remove(consumer)
 
-    def _write_then(self, delta: Delta, settled: Callable[[Exception | None], None]) -> None:
-        if not self.durable or delta.empty:
+    def _write_then(
+        self, deltas: Sequence[Delta], settled: Callable[[Exception | None], None]
+    ) -> None:
+        """Writes them, all or none, and calls back when they are durable."""
+        if not self.durable or all(delta.empty for delta in deltas):
             self._when_quiet(lambda: settled(None))
             return
         try:
-            ticket = self._write(delta)
+            ticket = self.topic.store.append_deltas(
+                [(self.cursor_id, int(delta.epoch), encode_delta(delta)) for delta in deltas]
+            )
         except StorageError as error:
             settled(error)
             return
+        self.topic.host.kick()
         self._ack_ticket = ticket
         self.topic.when(ticket, settled)
 

@@ -22,7 +22,7 @@ from magnetar.client.ack_counts import AckCounts
 from magnetar.client.ack_records import IDLE_MAX, AckRecords
 from magnetar.client.ack_retry import CUMULATIVE, AckRetries
 from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Waiter
-from magnetar.client.entry_key import entry_key
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.errors import MemoryBufferIsFull
 from magnetar.model.enums import AckType
 from magnetar.model.message_id_data import MessageIdData
@@ -153,10 +153,13 @@ class AckOutbox(AckRecords):
             self._called.append(acks)
         return acks.left == 0
 
-    def ack_chunks(self, keys: list[int]) -> None:
-        """A message in chunks is acked, all of them."""
+    def ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
+        """A message in chunks is acked, all of them; if `keys` lacks some, the broker knows."""
         for key in keys:
-            self.acknowledge(self.find_id(key, -1, 0), -1)
+            acks = self.find_id(key, -1, 0)
+            if not all_known and key == keys[-1]:
+                acks.first_key = keys[0]
+            self.acknowledge(acks, -1)
         self.chunks.pop(keys[-1], None)
         if self._receipts:
             self._remember_acked(keys)
@@ -403,7 +406,10 @@ class AckOutbox(AckRecords):
 
 def _id_of(acks: EntryAcks) -> MessageIdData:
     if acks.left == 0:
-        return MessageIdData(acks.ledger_id, acks.entry_id)
+        first: MessageIdData | None = None
+        if acks.first_key >= 0:
+            first = MessageIdData(key_ledger(acks.first_key), key_entry(acks.first_key))
+        return MessageIdData(acks.ledger_id, acks.entry_id, first_chunk=first)
     return MessageIdData(
         acks.ledger_id, acks.entry_id, ack_set=acks.unacked(), batch_size=acks.batch_size
     )

@@ -3,7 +3,8 @@
 What is acked concerns several others, and is told to each: the tracker, which sends it; what
 is outstanding; the queue, if a message came again before it was acked and is still there:
 nobody is given a message that he has acked. To ack a message in chunks is to ack them all; an
-id from elsewhere tells the first and the last of them, and the assembler acks the others.
+id from elsewhere tells the first and the last of them. The ack says so, and a broker of ours acks
+those between; the assembler acks what is here of them, for brokers that do not.
 """
 
 from collections.abc import Sequence
@@ -135,9 +136,10 @@ class Acknowledger:
         key = entry_key(id.ledger_id(), id.entry_id())
         if isinstance(id, ChunkMessageId) or self._acks.chunks_of(key) is not None:
             keys = self.chunks_of(id, key)
-            if self._acks.chunks_of(key) is None:
+            known = self._acks.chunks_of(key) is not None
+            if not known:
                 keys[1:1] = self._assembler.acked_elsewhere(keys[0], key)
-            self._ack_chunks(keys)
+            self._ack_chunks(keys, all_known=known)
             return
         self._ack_index(key, id.batch_index(), id.batch_size())
         self._counts.messages_acked += 1
@@ -148,10 +150,10 @@ class Acknowledger:
         if self._queue.copies:
             self._drop_copies(key, index)
 
-    def _ack_chunks(self, keys: list[int]) -> None:
+    def _ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
         """Acks a message in chunks, all of them."""
         key = keys[-1]
-        self._acks.ack_chunks(keys)
+        self._acks.ack_chunks(keys, all_known=all_known)
         self._outstanding.acked(key, -1, True)
         if self._queue.copies:
             # It may be on its way here once more.

@@ -492,7 +492,8 @@ async def has_message(consumer: EngineConsumer) -> bool:
             continue
         if _begins_with(part, last, mark_delete):
             await part.seek(last, None)
-        if _is_behind(part, last, mark_delete):
+            mark_delete = None
+        if _is_behind(part, last, mark_delete) and await part.arrives(last):
             return True
     return False
 
@@ -509,16 +510,17 @@ def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId 
     """Whether the last message of a topic is one that was not read yet."""
     start = part.core.start_message_id()
     by_time = part.sought_by_time and not part.core.has_taken
+    entry = (last.ledger_id(), last.entry_id())
+    if mark_delete is not None and entry <= (mark_delete.ledger_id(), mark_delete.entry_id()):
+        return False  # it was read, or skipped, or is before where reading began
     if start is None or (start.ledger_id < 0 and not by_time):
         return True
     if start.ledger_id == INT64_MAX or by_time:
         # Nothing was read yet, and reading begins where the subscription was made or moved.
-        if mark_delete is None:
-            return False
-        read = (mark_delete.ledger_id(), mark_delete.entry_id())
-        return (last.ledger_id(), last.entry_id()) > read
-    there = (last.ledger_id(), last.entry_id(), last.batch_index())
-    read_to = (start.ledger_id, start.entry_id, start.batch_index)
+        return mark_delete is not None
+    read_to = (start.ledger_id, start.entry_id)
     if part.options.start_message_id_inclusive and not part.core.has_taken:
-        return there >= read_to
-    return there > read_to
+        return (*entry, last.batch_index()) >= (*read_to, start.batch_index)
+    if start.batch_index < 0:
+        return entry > read_to  # all of the entry
+    return (*entry, last.batch_index()) > (*read_to, start.batch_index)

@@ -209,6 +209,11 @@ class ConsumerCore:
         """The same for SUBSCRIBE, which begins with the entry that it names."""
         return self._start.subscribe_from()
 
+    def has_received(self, id: MessageId) -> bool:
+        """Whether the entry of a message came, and all before it: what is not here of them is
+        not for the application."""
+        return self._incoming.last_key() >= entry_key(id.ledger_id(), id.entry_id())
+
     @property
     def has_taken(self) -> bool:
         """Whether, without a subscription that knows it, anything was taken since the start."""
@@ -518,14 +523,17 @@ class ConsumerCore:
         """The subscription is gone, and what was acked on it matters no more."""
         self._acks.clear(Interrupted("the consumer unsubscribed before the ack was confirmed"))
 
-    def sought(self, id: MessageId | None, inclusive: bool) -> None:
-        """The broker moved the subscription, to an id or to a time."""
+    def sought(self, id: MessageId | None, inclusive: bool, *, exact: bool = False) -> None:
+        """The broker moved the subscription, to an id or to a time.
+
+        `exact` says that it brings nothing from before it.
+        """
         self._acks.clear()
         count = self._queue.clear()
         self._assembler.clear()
         self._spans.clear()
         self._outstanding.clear()
-        self._start.sought(id, inclusive, self._state == READY)
+        self._start.sought(id, inclusive, self._state == READY, exact=exact)
         if self._state == READY:
             self._permits.give_back(count)
 

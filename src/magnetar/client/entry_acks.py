@@ -75,6 +75,9 @@ class EntryAcks:
         self.more: bool = False
         # A message of it came again and was dropped: if the ack fails it must come once more.
         self.held_back: bool = False
+        # Of the last chunk of a message that was acked by an id from elsewhere: where that
+        # begins. The chunks between are known to the broker, if to anybody.
+        self.first_key: int = -1
         # How often in a row it got no answer, where nobody waits for one.
         self.unanswered: i64 = 0
         self.live: bool = True

@@ -96,15 +96,23 @@ class StartPosition:
             self._incoming.only_from_start = self._resume_key >= 0 or late
         self._incoming.reconnected()
 
-    def sought(self, id: MessageId | None, inclusive: bool, ready: bool) -> None:
-        """The broker moved the subscription, to an id or to a time."""
+    def sought(
+        self, id: MessageId | None, inclusive: bool, ready: bool, *, exact: bool = False
+    ) -> None:
+        """The broker moved the subscription, to an id or to a time.
+
+        If it did so exactly nothing is to be dropped: what comes from before that was brought
+        back by somebody else, later. A subscription that is gone with its consumer begins anew
+        by SUBSCRIBE, which is less exact.
+        """
         self.last_taken = None
         # A subscription that is gone with its consumer forgets a time; everything is enough.
         self._first_id = MessageId.earliest if id is None else id
         if self._durable:
             self._first_id = None
-        self._begin_at(id, inclusive)
+        self._begin_at(None if exact and self._durable else id, inclusive)
         self._incoming.only_from_start = ready
+        self._incoming.reconnected()
 
     def _begin_at(self, id: MessageId | None, inclusive: bool) -> None:
         if id is None or id.ledger_id() < 0 or id.ledger_id() == INT64_MAX:

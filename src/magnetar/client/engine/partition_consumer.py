@@ -16,10 +16,10 @@ from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_wire import schema_to_pb
+from magnetar.client.seek_target import seek_target
 from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
-from magnetar.model import ChunkMessageId, ConsumerType, MessageId, TopicName
+from magnetar.model import ConsumerType, MessageId, TopicName
 from magnetar.model.message_id import message_id_of
-from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     Command,
     CommandAckResponse,
@@ -32,7 +32,7 @@ from magnetar.protocol import pulsar_pb2 as pb
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
 
-__all__ = ["PartitionConsumer", "seek_target"]
+__all__ = ["PartitionConsumer"]
 
 T = TypeVar("T", bound=Pb)
 
@@ -91,6 +91,8 @@ class PartitionConsumer(Reconnecting):
         self._sought.set()
         self._one_seek = asyncio.Lock()
         self.sought_by_time: bool = False
+        # Set when something came, or the connection changed; there is one while somebody waits.
+        self._news: asyncio.Event | None = None
         self.active: bool = True
         self.ended: bool = False
 
@@ -158,6 +160,8 @@ class PartitionConsumer(Reconnecting):
         with self._engine.lock:
             self.core.close(error)
         self._report_acks()
+        if self._news is not None:
+            self._news.set()
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_exception(error)
         self._wake()
@@ -174,6 +178,8 @@ class PartitionConsumer(Reconnecting):
     def on_message(self, command: CommandMessage) -> None:
         with self._engine.lock:
             self.core.receive(command)
+        if self._news is not None:
+            self._news.set()
         if self.options.dead_letter_policy is not None:
             self._burials.bury()
         self._rearm()
@@ -254,7 +260,10 @@ class PartitionConsumer(Reconnecting):
         connection = await self.when_connected()
         command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
         if id is not None:
-            command.message_id.CopyFrom(message_id_to_pb(seek_target(id)))
+            target = seek_target(
+                id, self.options.start_message_id_inclusive, exact=connection.is_magnetar
+            )
+            command.message_id.CopyFrom(message_id_to_pb(target))
         else:
             assert time_ms is not None
             command.message_publish_time = time_ms
@@ -266,7 +275,8 @@ class PartitionConsumer(Reconnecting):
         try:
             await self._request(connection, command, pb.CommandSuccess)
             with self._engine.lock:
-                self.core.sought(id, self.options.start_message_id_inclusive)
+                inclusive = self.options.start_message_id_inclusive
+                self.core.sought(id, inclusive, exact=connection.is_magnetar)
             self.sought_by_time = id is None
             self.ended = False
             self._sought.set()
@@ -297,6 +307,25 @@ class PartitionConsumer(Reconnecting):
             return last, None
         mark = message_id_from_pb(found.consumer_mark_delete_position)
         return last, message_id_of(mark, self.topic)
+
+    async def arrives(self, last: MessageId) -> bool:
+        """Whether a message comes of those up to the last of the topic, none of which was read.
+
+        There may be none: they can be chunks of a message whose beginning was not asked for, or
+        whose end was never sent. So it waits until one is here, or all of them came to nothing.
+        Without a queue nothing comes before it is asked for, and the broker's word has to do.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while self.core.has_queue and self.core.queue_length() == 0:
+                    if self.core.has_received(last) or self.was_closed:
+                        return False
+                    self._news = self._news or asyncio.Event()
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+        return True
 
     async def _request(self, connection: ClientConnection, command: Pb, answer: type[T]) -> T:
         """Asks something about this consumer, which the broker may just be closing."""
@@ -345,20 +374,8 @@ class PartitionConsumer(Reconnecting):
         with self._engine.lock:
             self.core.close()
         self._report_acks()
+        if self._news is not None:
+            self._news.set()
         self.connection = None
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
-
-
-def seek_target(id: MessageId) -> MessageIdData:
-    """Where a seek to a message goes: of a chunked one, to its first chunk."""
-    if isinstance(id, ChunkMessageId):
-        id = id.first_chunk_message_id()
-    return MessageIdData(
-        id.ledger_id(),
-        id.entry_id(),
-        id.partition(),
-        id.batch_index(),
-        None,
-        id.batch_size(),
-    )
