@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from client.conftest import Engine, datas, payloads, receive, send_all
+from client.conftest import Engine, datas, new_batcher, payloads, receive, send_all, until
 from client.consumer_model import plain_entry
 from google.protobuf.message import Message as Pb
 
@@ -76,6 +76,38 @@ async def test_a_consumer_seeks_at_once(engine: Engine, topic: str, kind: Consum
             assert sorted(datas(await receive(consumer, COUNT - 5))) == payloads(COUNT - 5, 5)
             with pytest.raises(Timeout):
                 await consumer.receive(50)
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
+@pytest.mark.parametrize("number", [0, 4, 5, 7, 8, 11])
+async def test_a_seek_brings_only_what_was_asked_for_and_nothing_is_left_unacked(
+    engine: Engine, topic: str, number: int, inclusive: bool
+) -> None:
+    """Of batches of four, and with no message that the client must drop."""
+    async with aio.Client(engine.url) as client:
+        ids = await send_all(await new_batcher(client, topic, 4), payloads(12))
+        consumer = await client.subscribe(
+            topic,
+            "sub",
+            consumer_type=ConsumerType.Shared,
+            initial_position=InitialPosition.Earliest,
+            start_message_id_inclusive=inclusive,
+            ack_receipt_enabled=True,
+        )
+        await consumer.acknowledge(await receive(consumer, 12))
+        await consumer.seek(ids[number])
+        first = number if inclusive else number + 1
+        got = await receive(consumer, 12 - first)
+        assert datas(got) == payloads(12 - first, first)
+        assert consumer.stats().messages_dropped == 0
+        if got:
+            await consumer.acknowledge(got)
+        await until(lambda: backlog(engine, topic) == 0, lambda: str(backlog(engine, topic)))
+
+
+def backlog(engine: Engine, topic: str) -> int:
+    return int(engine.stats(topic)["subscriptions"]["sub"]["msgBacklog"])
 
 
 # A broker that says that it is ours is not waited for: it reads for nobody who is gone.
