@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from magnetar.testing.chunk_facts import ChunkFacts
 from magnetar.testing.history import (
     AckAnswered,
     AckAsked,
@@ -43,6 +44,8 @@ class Acked:
     def __init__(self) -> None:
         self._left: Final[dict[tuple[int, int], int]] = {}
         self._through: tuple[int, int] = (-1, -1)
+        # What a seek left behind, but for messages in chunks that end later.
+        self._passed: tuple[int, int] = (-1, -1)
 
     def ack(self, entries: Iterable[Bits], *, cumulative: bool) -> None:
         for ledger, entry, left in entries:
@@ -61,19 +64,28 @@ class Acked:
         self.ack([(place.ledger, place.entry, left)], cumulative=True)
 
     def begin(self, target: Place) -> None:
-        """Everything before a place is acked."""
+        """Everything that ends before a place is acked."""
         left = -1 << max(target.index, 0)
-        self.ack([(target.ledger, target.entry, left)], cumulative=True)
+        self.ack([(target.ledger, target.entry, left)], cumulative=False)
+        self._passed = max(self._passed, (target.ledger, target.entry - 1))
 
-    def again(self, fact: Dispatched) -> int:
+    def again(self, fact: Dispatched, chunks: ChunkFacts) -> int:
         """The bits of what is shown although it is acked."""
-        if (fact.ledger, fact.entry) <= self._through:
+        entry = (fact.ledger, fact.entry)
+        if entry <= self._through:
             return fact.unacked
-        return fact.unacked & ~self._left.get((fact.ledger, fact.entry), -1)
+        if entry <= self._passed:
+            end = chunks.end(entry) if fact.chunk >= 0 else entry
+            if end is not None and end <= self._passed:
+                return fact.unacked
+        return fact.unacked & ~self._left.get(entry, -1)
 
     def has(self, place: Place) -> bool:
         key = (place.ledger, place.entry)
-        return key <= self._through or not self._left.get(key, -1) >> max(place.index, 0) & 1
+        return (
+            key <= max(self._through, self._passed)
+            or not self._left.get(key, -1) >> max(place.index, 0) & 1
+        )
 
 
 # ---- The broker --------------------------------------------------------------
@@ -81,7 +93,7 @@ class Acked:
 
 def stays_acked(history: History) -> Iterable[Violation]:
     """I2, I5: an ack that the broker confirmed, a skip and a seek are not forgotten."""
-    seats, seeks = Seats(), Seeks(history)
+    seats, seeks, chunks = Seats(), Seeks(history), ChunkFacts(history)
     acked: dict[Where, Acked] = {}
     epochs: dict[Where, int] = {}
     moving: dict[Where, None] = {}
@@ -106,14 +118,14 @@ def stays_acked(history: History) -> Iterable[Violation]:
             if found is None or fact.error or found[1] != epochs.get(where, 0):
                 continue
             ack = found[0]
-            acked.setdefault(where, Acked()).ack(ack.entries, cumulative=ack.cumulative)
+            acked.setdefault(where, Acked()).ack(chunks.acked(ack), cumulative=ack.cumulative)
         elif isinstance(fact, Skipped):
             where = (fact.topic, fact.subscription)
             if where not in moving:  # else it may have been skipped before that
-                acked.setdefault(where, Acked()).ack(bits_of(fact.places), cumulative=False)
+                acked.setdefault(where, Acked()).ack(chunks.bits(fact.places), cumulative=False)
         elif isinstance(fact, Dispatched):
             where = seats.topic[fact.line, fact.consumer]
-            again = acked[where].again(fact) if where in acked else 0
+            again = acked[where].again(fact, chunks) if where in acked else 0
             if again:
                 yield Violation("I2", f"{fact} shows {again:b} again, which {where} has acked")
 

@@ -36,6 +36,7 @@ from magnetar.testing.ack_checkers import (
     sought,
     stays_acked,
 )
+from magnetar.testing.chunk_facts import ChunkFacts
 from magnetar.testing.history import (
     AckAnswered,
     AckAsked,
@@ -176,7 +177,7 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
         topic = _topic_of(message, stored)
         for subscription in opened:
             seek = seeks.last_done((topic, subscription))
-            since = -1 if seek is None or vague else seek.came
+            since = -1 if seek is None or stored.place.ledger < 0 else seek.came
             if arrived.get((subscription, what), -1) > since:
                 continue
             if stored.split and (subscription, stored.place) in arrived:
@@ -360,15 +361,15 @@ def in_order(history: History) -> Iterable[Violation]:
 
 def one_holder(history: History) -> Iterable[Violation]:
     """I4: entries of a key are with one consumer at a time; the next waits until it let go."""
-    seats, held = Seats(), _Held()
+    seats, held, chunks = Seats(), _Held(), ChunkFacts(history)
     for fact in history.facts:
         seats.take(fact)
         if isinstance(fact, AckCame):
-            held.ack(seats.topic.get((fact.line, fact.consumer), NOWHERE), fact.entries)
+            held.ack(seats.topic.get((fact.line, fact.consumer), NOWHERE), chunks.acked(fact))
         elif isinstance(fact, Skipped):
-            held.ack((fact.topic, fact.subscription), bits_of(fact.places))
+            held.ack((fact.topic, fact.subscription), chunks.bits(fact.places))
         elif isinstance(fact, SkipAsked):
-            held.doubt((fact.topic, fact.subscription), bits_of(fact.places))
+            held.doubt((fact.topic, fact.subscription), chunks.bits(fact.places))
         elif isinstance(fact, RedeliverCame):
             line = (fact.line, fact.consumer)
             held.give_back(seats.topic.get(line, NOWHERE), line, fact.entries)

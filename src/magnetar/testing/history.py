@@ -222,7 +222,10 @@ class Granted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Dispatched(Fact):
-    """The broker wrote an entry to a consumer; `unacked` has a bit for each message shown."""
+    """The broker wrote an entry to a consumer; `unacked` has a bit for each message shown.
+
+    Of a message in chunks it is one: `uuid` tells which message, `chunk` which of how many.
+    """
 
     line: int
     consumer: int
@@ -231,13 +234,17 @@ class Dispatched(Fact):
     unacked: int
     key: bytes
     delayed: bool
+    uuid: str = ""
+    chunk: int = -1
+    chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AckCame(Fact):
     """An ACK reached the broker: for each entry what it leaves unacked, 0 if nothing.
 
-    A `request` of -1 asks for no answer.
+    A `request` of -1 asks for no answer. `whole` has those of them that stand for all chunks of
+    their message.
     """
 
     line: int
@@ -245,6 +252,7 @@ class AckCame(Fact):
     request: int
     entries: tuple[tuple[int, int, int], ...]
     cumulative: bool
+    whole: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,9 +208,7 @@ class RecordedConsumer(Consumer):
         if isinstance(to, int) or to.entry_id() < 0 or to == MessageId.latest:
             return "", Place(-1, -1)
         topic = to.topic_name() or self.topic()
-        if isinstance(to, ChunkMessageId):
-            return topic, place_of(to.first_chunk_message_id())
-        place = place_of(to)
+        place = place_of(to)  # of one in chunks, where it ends
         if self._consumer.options.start_message_id_inclusive:
             return topic, place
         if place.index < 0:

@@ -109,7 +109,14 @@ class _Line:
         )
         request = -1 if ack.request_id is None else ack.request_id
         cumulative = ack.ack_type == AckType.Cumulative
-        self._history.add(AckCame(self._number, ack.consumer_id, request, entries, cumulative))
+        whole = tuple(
+            (int(id.ledger_id), int(id.entry_id))
+            for id in ack.message_ids
+            if id.first_chunk is not None and not cumulative
+        )
+        self._history.add(
+            AckCame(self._number, ack.consumer_id, request, entries, cumulative, whole)
+        )
 
     def _flow(self, flow: CommandFlow) -> None:
         self._history.add(Granted(self._number, flow.consumer_id, flow.message_permits))
@@ -164,6 +171,9 @@ class _Line:
                 unacked,
                 facts.sticky_key(),
                 facts.deliver_at_ms > 0,
+                facts.uuid,
+                int(facts.chunk_id),
+                int(facts.chunk_count),
             )
         )
 
