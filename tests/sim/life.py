@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen
+from sim.readers import desert, read_to_the_end
+from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen, vary
 from sim.workload import CLIENT, Book, Publisher, Worker, skip_large, skip_some, vandalise
 
 from magnetar.broker.dispatch.shared import SharedDispatcher
@@ -48,6 +49,10 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     await trouble.end()
     book.publishing = False
     await _until(simulation, lambda: _publishers_ended(simulation), "publishers to end")
+    if scenario.deserter:
+        await desert(simulation, scenario)
+    if scenario.reader:
+        await read_to_the_end(simulation, scenario)
     await _first_peace(simulation, scenario, book)
     # Acks without a receipt may have been lost where nobody saw it; this brings them back.
     await broker.stop()
@@ -216,7 +221,7 @@ def _is_at_rest(simulation: Simulation, book: Book, plan: SubscriptionPlan, topi
     subscription = simulation.broker.subscription(topic, plan.name)
     if len(subscription.consumers) != plan.consumers:
         return False
-    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    withheld = book.kept_on(plan, topic)
     if subscription.cursor.unacked_messages() != len(withheld):
         return False
     # What is unacked is with consumers, all of it.
@@ -227,7 +232,7 @@ def _is_at_rest(simulation: Simulation, book: Book, plan: SubscriptionPlan, topi
 
 def _count_one(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str) -> None:
     subscription = simulation.broker.subscription(topic, plan.name)
-    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    withheld = book.kept_on(plan, topic)
     entries = {(place.ledger, place.entry) for place in withheld}
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     assert dispatcher is not None
@@ -254,7 +259,7 @@ def _state(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: st
     if not simulation.broker.is_loaded(topic):
         return "the topic is not loaded"
     subscription = simulation.broker.subscription(topic, plan.name)
-    withheld = [p for p, where in book.withheld.get(plan.name, {}).items() if where == topic]
+    withheld = book.kept_on(plan, topic)
     consumers = [(c.name, int(c.permits), int(c.unacked)) for c in subscription.consumers]
     run = subscription.cursor.next_run(subscription.cursor.mark_delete, 1)
     return (
@@ -272,6 +277,7 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
     with Simulation(seed, settings=None) as probe:
         scenario = draw(probe.loop.random_for("scenario"))
         scenario = sharpen(scenario, probe.loop.random_for("keys that nearly stick"))
+        scenario = vary(scenario, probe.loop.random_for("scenario of chunks"))
     settings = BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,

@@ -35,6 +35,10 @@ class SubscriptionPlan:
     withhold: bool
     # Of Key_Shared: whether keys may come out of order.
     any_order: bool = False
+    # Seeks lead behind a message, not to it.
+    exclusive: bool = False
+    # How much is acked by its id through another consumer of the subscription.
+    elsewhere_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ class Scenario:
     gap_s: float
     # Whether messages in chunks are skipped while they are on their way.
     skips_large: bool = False
+    # A reader goes over everything when all is published; before that a producer dies in the
+    # middle of a message.
+    reader: bool = False
+    deserter: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -165,4 +173,32 @@ def sharpen(scenario: Scenario, random: Random) -> Scenario:
         ledger_entries_max=random.choice((5, 20)),
         kinds=tuple(sorted(kinds)),
         skips_large=chunks and random.random() < 0.6,
+    )
+
+
+def vary(scenario: Scenario, random: Random) -> Scenario:
+    """The same with more about chunks, readers and seeks, drawn by itself."""
+    chunks = any(producer.batching == "chunks" for producer in scenario.producers)
+    subscriptions = tuple(_vary(plan, random, chunks=chunks) for plan in scenario.subscriptions)
+    skips = chunks and any(plan.withhold for plan in subscriptions) and random.random() < 0.5
+    return replace(
+        scenario,
+        subscriptions=subscriptions,
+        skips=scenario.skips or skips,
+        reader=random.random() < (0.5 if chunks else 0.1),
+        deserter=random.random() < (0.3 if chunks else 0.05),
+    )
+
+
+def _vary(plan: SubscriptionPlan, random: Random, *, chunks: bool) -> SubscriptionPlan:
+    waits = plan.type == "KeyShared" and plan.consumers > 1
+    withhold = chunks and plan.acks != "cumulative" and not waits and random.random() < 0.5
+    seeks = chunks and random.random() < 0.25
+    elsewhere = plan.acks != "cumulative" and random.random() < 0.3
+    return replace(
+        plan,
+        withhold=plan.withhold or withhold,
+        seek_share=max(plan.seek_share, 0.02 if seeks else 0.0),
+        exclusive=random.random() < 0.5,
+        elsewhere_share=0.2 if elsewhere else 0.0,
     )

@@ -15,6 +15,7 @@ from random import Random
 
 from sim.scenario import TOPIC, ProducerPlan, Scenario, SubscriptionPlan
 
+from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
@@ -55,6 +56,14 @@ class Book:
     # Messages in chunks that were stored, the last at the end, if somebody skips such.
     skips_large: bool = False
     large: list[ChunkMessageId] = field(default_factory=list)
+    # Of messages in chunks that are kept unacked: where their chunks are.
+    chunks: dict[Place, list[Place]] = field(default_factory=dict)
+
+    def kept_on(self, plan: SubscriptionPlan, topic: str) -> list[Place]:
+        """The entries and messages of a topic that are kept unacked, chunks one by one."""
+        withheld = self.withheld.get(plan.name, {})
+        places = [place for place, where in withheld.items() if where == topic]
+        return [one for place in places for one in self.chunks.get(place, [place])]
 
     def withholds(self, plan: SubscriptionPlan, message: Message) -> bool:
         if not plan.withhold or self.released:
@@ -144,6 +153,7 @@ class Worker:
         self._plan = plan
         self._name = name
         self._random = simulation.loop.random_for(f"worker {name}")
+        self._elsewhere = simulation.loop.random_for(f"elsewhere {name}")
         self._seeks_left = SEEKS_MAX
         # Where it was: some seeks lead back there.
         self._been: list[MessageId] = []
@@ -186,7 +196,7 @@ class Worker:
                     acknowledgement_group_time_ms=plan.group_ms,
                     negative_ack_redelivery_delay_ms=200,
                     expire_time_of_incomplete_chunked_message_ms=60_000,
-                    start_message_id_inclusive=True,
+                    start_message_id_inclusive=not plan.exclusive,
                     auto_retry_acknowledgement=plan.retries,
                     key_shared_policy=KEYS_IN_ANY_ORDER if plan.any_order else None,
                 )
@@ -213,6 +223,10 @@ class Worker:
         if book.withholds(plan, message):
             place = place_of(message.message_id())
             book.withheld.setdefault(plan.name, {})[place] = message.topic_name()
+            if message.delivery.chunks is not None:
+                book.chunks[place] = [
+                    Place(key_ledger(key), key_entry(key)) for key in message.delivery.chunks
+                ]
             kept.append(message)
         elif book.publishing and random.random() < plan.nack_share:
             consumer.negative_acknowledge(message)
@@ -251,7 +265,9 @@ class Worker:
 
     async def _ack(self, consumer: RecordedConsumer, messages: list[Message]) -> None:
         """Acks until that has worked, or the consumer is gone."""
-        while True:
+        if self._elsewhere.random() < self._plan.elsewhere_share:
+            messages = await self._ack_elsewhere(messages)
+        while messages:
             try:
                 if self._plan.acks == "cumulative":
                     last = {message.topic_name(): message for message in messages}
@@ -269,10 +285,30 @@ class Worker:
             except MagnetarError:
                 await asyncio.sleep(0.2)
 
+    async def _ack_elsewhere(self, messages: list[Message]) -> list[Message]:
+        """Acks by the ids, through another consumer; what is still to be acked here."""
+        others = [
+            consumer
+            for name, consumer in self._book.consumers.items()
+            if name.startswith(f"{self._plan.name}-c") and name != self._name
+        ]
+        if not others:
+            return messages
+        other = self._elsewhere.choice(others)
+        left: list[Message] = []
+        for message in messages:
+            id = message.message_id()
+            try:
+                await other.acknowledge(MessageId.deserialize(id.serialize(), id.topic_name()))
+            except MagnetarError:
+                left.append(message)
+        return left
+
 
 async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> None:
     """An operator who skips messages that consumers keep unacked."""
     random = simulation.loop.random_for("operator")
+    chunk = simulation.loop.random_for("operator's chunks")
     while book.publishing:
         await asyncio.sleep(random.random() * 2)
         plan = random.choice(scenario.subscriptions)
@@ -289,7 +325,9 @@ async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> N
         for topic, place in zip(topics, places, strict=True):
             simulation.history.add(SkipAsked(topic, plan.name, (place,)))
         with contextlib.suppress(MagnetarError):
-            await simulation.broker.skip(scenario.topics, plan.name, places)
+            # Any chunk stands for its message.
+            named = [chunk.choice(book.chunks.get(place, [place])) for place in places]
+            await simulation.broker.skip(scenario.topics, plan.name, named)
             for topic, place in zip(topics, places, strict=True):
                 simulation.history.add(Skipped(topic, plan.name, (place,)))
 
