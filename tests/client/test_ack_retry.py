@@ -40,6 +40,7 @@ from magnetar.errors import (
 )
 from magnetar.model import ServerError
 
+WRITE_ERROR = BrokerPersistenceError("the disk is full")
 READY_ERROR = ServiceUnitNotReady("unloading")
 
 
@@ -65,14 +66,14 @@ def test_the_life_of_an_ack_that_fails_twice() -> None:
     retries = new_retries()
     assert not retries.sent(7), "one that never failed is not known here"
     assert retries.kept(7) is None
-    retries.failed(7, 900, 1000)
+    retries.failed(7, 900, 1000, WRITE_ERROR)
     assert (state_of(retries, 7), retries.next_ms(), retries.waiting) == (WAITING, 1100, 1)
     assert retries.take_due(1099) == []
     assert retries.take_due(1100) == [7]
     assert (state_of(retries, 7), retries.next_ms()) == (PENDING, None)
     assert retries.sent(7)
     assert state_of(retries, 7) == IN_FLIGHT
-    retries.failed(7, 1100, 1110)
+    retries.failed(7, 1100, 1110, WRITE_ERROR)
     assert retries.next_ms() == 1310
     assert retries.take_due(5000) == [7]
     retries.sent(7)
@@ -82,25 +83,35 @@ def test_the_life_of_an_ack_that_fails_twice() -> None:
     assert len(retries) == 0
 
 
-def test_a_lost_connection_ends_every_wait_and_costs_nothing() -> None:
+def test_a_lost_connection_ends_no_wait_but_of_what_met_the_closing_of_its_consumer() -> None:
     retries = new_retries(max_retries=1)
-    retries.failed(1, 0, 0)
+    retries.failed(1, 0, 0, WRITE_ERROR)
+    retries.failed(2, 0, 0, READY_ERROR)
     for _ in range(50):
-        retries.lost(2, 0)
-        retries.sent(2)
-    assert retries.may_retry(2, READY_ERROR)
-    assert retries.lose_all() == [1]
-    assert (state_of(retries, 1), retries.next_ms()) == (PENDING, None)
-    retries.lost(1, 0)
-    assert state_of(retries, 1) == PENDING
+        retries.lost(3, 0)
+        retries.sent(3)
+    assert retries.may_retry(3, READY_ERROR)
+    assert retries.lose_all() == [2]
+    assert (state_of(retries, 1), retries.next_ms(), retries.waiting) == (WAITING, 100, 1)
+    assert state_of(retries, 2) == PENDING
+    assert retries.may_retry(2, READY_ERROR), "it was the loss of a connection"
     assert not retries.may_retry(1, READY_ERROR), "the failure itself did cost one"
+
+
+def test_where_there_is_no_later_nothing_waits() -> None:
+    retries = new_retries(max_retries=1)
+    retries.failed(1, 0, 0, WRITE_ERROR)
+    retries.failed(2, 0, 0, READY_ERROR)
+    assert retries.end_waits() == [1, 2]
+    assert (state_of(retries, 1), state_of(retries, 2)) == (PENDING, PENDING)
+    assert (retries.next_ms(), retries.waiting) == (None, 0)
 
 
 def test_attempts_end_and_some_errors_end_them_at_once() -> None:
     retries = new_retries(max_retries=2)
     for now_ms in (0, 1000):
         assert retries.may_retry(1, READY_ERROR)
-        retries.failed(1, 0, now_ms)
+        retries.failed(1, 0, now_ms, WRITE_ERROR)
         retries.take_due(now_ms + 999)
         retries.sent(1)
     assert not retries.may_retry(1, READY_ERROR)
@@ -119,7 +130,7 @@ def test_what_is_superseded_is_forgotten_in_any_state() -> None:
         lambda retries: (retries.take_due(100), retries.sent(1)),
     ):
         retries = new_retries()
-        retries.failed(1, 0, 0)
+        retries.failed(1, 0, 0, WRITE_ERROR)
         prepare(retries)
         retry = retries.get(1)
         retries.superseded(1)
@@ -127,16 +138,16 @@ def test_what_is_superseded_is_forgotten_in_any_state() -> None:
         assert (retry.state, len(retries), retries.next_ms()) == (SUPERSEDED, 0, None)
         retries.superseded(1)
     retries = new_retries()
-    retries.failed(1, 0, 0)
+    retries.failed(1, 0, 0, WRITE_ERROR)
     retries.clear()
     assert (len(retries), retries.waiting, retries.waiting_keys()) == (0, 0, [])
 
 
 def test_an_event_that_cannot_be_is_a_mistake() -> None:
     retries = new_retries()
-    retries.failed(1, 0, 0)
+    retries.failed(1, 0, 0, WRITE_ERROR)
     with pytest.raises(AssertionError):
-        retries.failed(1, 0, 0)
+        retries.failed(1, 0, 0, WRITE_ERROR)
     with pytest.raises(AssertionError):
         retries.sent(1)
 

@@ -9,6 +9,7 @@ from magnetar.errors import (
     AlreadyClosed,
     BrokerPersistenceError,
     ConnectError,
+    ConsumerNotFound,
     Interrupted,
     MemoryBufferIsFull,
     NotAllowedError,
@@ -212,12 +213,89 @@ def test_an_answer_in_between_ends_a_row_of_broken_connections() -> None:
     for _ in range(2):
         for _ in range(BREAKS_FREE):
             bench.reconnect()
-        bench.answer_all(NOT_READY)
+        bench.answer_all(NOT_WRITTEN)
         bench.pass_time(200)
     assert bench.results == []
     bench.reconnect()
     bench.answer_all()
     assert bench.results == [None]
+
+
+def test_a_refused_ack_waits_for_its_time_whatever_becomes_of_connections() -> None:
+    bench = RetryBench(max_retries=3)
+    bench.ack(1, waits=True)
+    bench.ack_through(0, waits=True)
+    bench.acks.flush()
+    first = sorted(bench.sent())
+    for delay_ms in (100, 200, 400):
+        bench.answer_all(NOT_WRITTEN)
+        for _ in range(5):
+            bench.reconnect()
+            assert bench.sent() == []
+            assert (bench.acks.waiting, bench.acks.unconfirmed) == (2, 2)
+        bench.pass_time(delay_ms - 1)
+        assert bench.sent() == []
+        bench.pass_time(1)
+        assert sorted(bench.sent()) == first
+    bench.answer_all()
+    assert bench.results == [None, None]
+    assert bench.at_rest()
+
+
+def test_a_refused_ack_whose_time_comes_without_a_connection_is_sent_with_the_next() -> None:
+    bench = RetryBench()
+    bench.ack(1)
+    bench.ack(2, 1, 3)
+    bench.acks.flush()
+    first = bench.sent()
+    bench.answer_all(NOT_WRITTEN)
+    bench.acks.disconnected()
+    bench.now += 100
+    bench.acks.connected()
+    assert bench.sent() == first
+
+
+def test_an_ack_that_was_lost_after_it_was_refused_goes_at_once_and_then_waits_longer() -> None:
+    bench = RetryBench()
+    bench.ack(1)
+    bench.acks.flush()
+    bench.answer_all(NOT_WRITTEN)
+    bench.pass_time(100)
+    bench.sent()
+    bench.reconnect()  # it was in flight
+    assert bench.sent() == [(0, [(1, None)])]
+    bench.answer_all(NOT_WRITTEN)
+    bench.reconnect()
+    bench.pass_time(199)
+    assert bench.sent() == []
+    bench.pass_time(1)
+    assert bench.sent() == [(0, [(1, None)])]
+
+
+@pytest.mark.parametrize("code", [NOT_READY, int(ServerError.ConsumerNotFound)])
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_that_met_the_closing_of_its_consumer_goes_at_once_and_for_nothing(
+    code: int, cumulative: bool
+) -> None:
+    bench = RetryBench(max_retries=1)
+    ack = bench.ack_through if cumulative else bench.ack
+    ack(1, waits=True)
+    bench.acks.flush()
+    first = bench.sent()
+    for _ in range(BREAKS_FREE):
+        bench.answer_all(code)
+        bench.reconnect()
+        assert bench.sent() == first
+    # It may be what closes it: from now on that is a failure like any other.
+    bench.answer_all(code)
+    bench.reconnect()
+    assert bench.sent() == []
+    bench.pass_time(100)
+    assert bench.sent() == first
+    bench.answer_all(code)
+    assert [type(result) for result in bench.results] == [
+        ServiceUnitNotReady if code == NOT_READY else ConsumerNotFound
+    ]
 
 
 def test_no_time_without_a_connection_costs_an_attempt() -> None:
@@ -449,12 +527,14 @@ def test_a_message_that_comes_again_is_held_back_until_its_ack_has_ended() -> No
         return inside and bench.acks.unacked_of(7, 0, 0, 1) == 0
 
     assert held_back()  # in flight
-    bench.answer_all(NOT_READY)
+    bench.answer_all(NOT_WRITTEN)
     assert held_back()  # waiting
     bench.reconnect()
+    assert held_back()  # waiting still
+    bench.pass_time(100)
     assert held_back()  # on its way again
     assert bench.acks.take_held_back() == []
-    bench.answer_all(NOT_READY)
+    bench.answer_all(NOT_WRITTEN)
     # That was the last time: what was held back must come once more.
     assert sorted(bench.acks.take_held_back()) == [entry_key(7, 0), entry_key(7, 1)]
     assert bench.acks.unacked_of(7, 1, 2, 0b11) == 0b11

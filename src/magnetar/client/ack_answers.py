@@ -238,7 +238,7 @@ class AckAnswers(AckOutbox):
             elif self._supersede_one(retries, acks, flight.waiters(acks)):
                 continue
             elif retries.may_retry(acks.key, error):
-                retries.failed(acks.key, flight.begun_ms, now_ms)
+                retries.failed(acks.key, flight.begun_ms, now_ms, error)
                 acks.waiting = True
                 acks.more = False
                 acks.wait(flight.waiters(acks))
@@ -257,8 +257,7 @@ class AckAnswers(AckOutbox):
         self, cumulative: Cumulative, begun_ms: int, retries: AckRetries, error: Exception
     ) -> None:
         if retries.may_retry(CUMULATIVE, error):
-            broke = isinstance(error, ConnectError)
-            retries.failed(CUMULATIVE, begun_ms, self._now_ms(), broke=broke)
+            retries.failed(CUMULATIVE, begun_ms, self._now_ms(), error)
             self._merge(cumulative)
             return
         retries.given_up(CUMULATIVE)
@@ -302,7 +301,7 @@ class AckAnswers(AckOutbox):
                 acks.more = False
                 self._add(acks)
             elif retries.may_retry(acks.key, error):
-                retries.failed(acks.key, flight.begun_ms, self._now_ms(), broke=True)
+                retries.failed(acks.key, flight.begun_ms, self._now_ms(), error)
                 acks.wait(flight.waiters(acks))
                 acks.waiting = True
                 acks.more = False

@@ -18,8 +18,11 @@ is a mistake of ours, and raises.
   what breaks them: the next times are failures, after which it waits like any other, and what
   is not to blame gets through meanwhile. Time without a connection costs nothing.
 - An ack waits as long as the backoff says of its failures so far; `next_ms` is the earliest
-  moment, `take_due` hands out those whose time has come. A lost connection ends every wait:
-  what waited is sent with everything else when the consumer is back.
+  moment, `take_due` hands out those whose time has come. The broker that refused it is the
+  same one on the next connection, so losing one does not end a wait: else connections that
+  break often would use up all attempts within seconds. *Lost* is of those only that were
+  refused because the broker was about to close the consumer (`was_closing`): what they met
+  was the loss of the connection, and costs as little.
 - *dropped*: a later cumulative ack, a seek or an unsubscribe makes it pointless.
 
 An ack of an entry has its key; the cumulative ack, of which there is one, has `CUMULATIVE`.
@@ -64,6 +67,7 @@ __all__ = [
     "is_kept_already",
     "is_retriable",
     "may_be_one_of_many",
+    "was_closing",
 ]
 
 # Failures so far, 0 for the first, give the wait in ms.
@@ -126,6 +130,14 @@ def is_retriable(error: Exception) -> bool:
     (True, False)
     """
     return isinstance(error, RETRIABLE)
+
+
+def was_closing(error: Exception) -> bool:
+    """Whether the broker refused an ack because the consumer is about to be closed there.
+
+    On the next connection, or when it has subscribed again, that is over.
+    """
+    return isinstance(error, (ServiceUnitNotReady, ConsumerNotFound))
 
 
 def may_be_one_of_many(error: Exception) -> bool:
@@ -210,6 +222,8 @@ class AckRetry:
         self.failures: i64 = 0
         # How many connections broke in a row with it on its way.
         self.breaks: i64 = 0
+        # Its last failure was that the broker was about to close the consumer.
+        self.closing: bool = False
         self.since_ms: Final = since_ms
 
 
@@ -259,10 +273,11 @@ class AckRetries:
         failures: i64 = 0 if retry is None else retry.failures
         return failures < self.policy.max_retries and is_retriable(error)
 
-    def failed(self, key: int, since_ms: int, now_ms: int, *, broke: bool = False) -> None:
+    def failed(self, key: int, since_ms: int, now_ms: int, error: Exception) -> None:
         """It failed, and is to be tried again later. `since_ms` is when it was acked."""
         retry = self._begin(key, since_ms)
-        if not broke:
+        retry.closing = was_closing(error)
+        if not retry.closing and not isinstance(error, ConnectError):
             retry.breaks = 0
         _move(retry, FAILED)
         self._due.add(key, now_ms + self.policy.delay_ms(retry.failures))
@@ -321,10 +336,24 @@ class AckRetries:
         return keys
 
     def lose_all(self) -> list[int]:
-        """The connection is lost: those that waited are pending now."""
+        """The connection is lost. Returns those whose wait ends with it: they are pending now."""
+        return [key for key in self.waiting_keys() if self._lose(key, self._retries[key])]
+
+    def _lose(self, key: int, retry: AckRetry) -> bool:
+        if not retry.closing or retry.breaks >= BREAKS_FREE:
+            return False
+        retry.closing = False
+        retry.breaks += 1
+        retry.failures -= 1
+        self._due.remove(key)
+        _move(retry, LOST)
+        return True
+
+    def end_waits(self) -> list[int]:
+        """There is no later: those that waited are pending now."""
         keys = self.waiting_keys()
         for key in keys:
-            _move(self._retries[key], LOST)
+            _move(self._retries[key], DUE)
         self._due.clear()
         return keys
 

@@ -7,7 +7,7 @@ are unacked. Where its ack stands:
 |-----------|----------------------------------------------|---------------------------------|
 | pending   | something of it was not sent yet             | `flush` sends it                |
 | in flight | sent with a request id that has no answer    | the answer, or the end of wait  |
-| waiting   | it failed, and is to be sent again later     | its time, or another connection |
+| waiting   | it failed, and is to be sent again later     | its time, see `ack_retry.py`    |
 | idle      | neither; kept to know when the batch is done | its last ack, or a redelivery   |
 
 Messages that come again while their ack is pending, in flight or waiting are duplicates and
@@ -115,7 +115,7 @@ class AckTracker(AckAnswers):
     def flush_all(self) -> None:
         """Sends all that is known and not confirmed, for there is no later."""
         if self._retries is not None and self._connected:
-            self._wake(self._retries.lose_all())
+            self._wake(self._retries.end_waits())
             self._retries.clear()
             self._cumulative_busy = False
             for acks in self._entries.values():
@@ -129,6 +129,11 @@ class AckTracker(AckAnswers):
         """Sends what was acked meanwhile. What is not acked comes again by itself."""
         self._connected = True
         self._held_back = []
+        if self._retries is not None:
+            self._wake(self._retries.take_due(self._now_ms()))
+            for key in self._retries.waiting_keys():
+                if key != CUMULATIVE:
+                    self._entries[key].held_back = False
         for acks in self._pending:
             acks.held_back = False
         if self._cumulative is not None:
