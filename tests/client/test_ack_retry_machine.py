@@ -9,13 +9,17 @@ that were acked. With retries without end
 - everything else comes, and can be acked.
 
 With few retries the same holds less exactly those messages that were reported as failed.
+
+Messages are refused, too: some that were acked before, where the ack may or may not win, and
+some whose ack was reported as failed. Of the latter, whatever is unacked at the broker comes
+again, and no ack of another message of its batch acks it.
 """
 
 from collections import deque
 from random import Random
 
 import pytest
-from client.consumer_model import ENTRY_SIZES, STEPS, ModelBroker, Rig, place
+from client.consumer_model import ENTRY_SIZES, LEDGER, STEPS, ModelBroker, Rig, place
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -82,6 +86,9 @@ class Life:
         self.held: list[Message] = []
         self.acked: set[Place] = set()
         self.reported: set[Place] = set()
+        # Acked, and refused before that was confirmed, perhaps.
+        self.doubtful: set[Place] = set()
+        self.given: list[Message] = []
         self.calls = 0
         self.rig.connect()
 
@@ -106,6 +113,7 @@ class Life:
             self.rig.core.acknowledge_message(some[0], self.rig.done)
         else:
             self.rig.core.acknowledge(some, self.rig.done)
+        self.given.extend(some)
         self._now_acked({place(message) for message in some})
 
     def acknowledge_cumulatively(self, pick: int) -> None:
@@ -120,10 +128,33 @@ class Life:
     def _now_acked(self, places: set[Place]) -> None:
         self.acked |= places
         self.reported -= places
+        self.doubtful -= places
 
     def refuse(self, pick: int) -> None:
         if self.held:
-            self.rig.core.negative_acknowledge(self.held.pop(pick % len(self.held)))
+            self._refuse(self.held.pop(pick % len(self.held)))
+
+    def _refuse(self, message: Message) -> None:
+        """A message, of which a copy may have been acked."""
+        if place(message) in self.acked:
+            self.acked.discard(place(message))
+            self.doubtful.add(place(message))
+        self.rig.core.negative_acknowledge(message)
+
+    def refuse_after_all(self, pick: int) -> None:
+        """One that was acked."""
+        if self.given:
+            self._refuse(self.given.pop(pick % len(self.given)))
+
+    def refuse_failed(self, pick: int) -> None:
+        """One whose ack was reported as failed; what is under way has arrived."""
+        self.pump()
+        failed = sorted(self.reported & self.broker.left())
+        if failed:
+            entry, index = failed[pick % len(failed)]
+            size = self.broker.sizes[entry]
+            self.reported.discard((entry, index))
+            self.rig.core.negative_acknowledge(MessageId(-1, LEDGER, entry, index, batch_size=size))
 
     def seek(self) -> None:
         """To the beginning; what was acked before counts no more."""
@@ -136,6 +167,8 @@ class Life:
         self.rig.core.sought(MessageId.earliest, False)
         self.acked.clear()
         self.reported.clear()
+        self.doubtful.clear()
+        self.given.clear()
         self.held.clear()
         self.rig.reconnect()
         self.note_failures()
@@ -177,6 +210,8 @@ class Life:
                 places = {p for p in self.broker.everything() if p <= last}
             self.reported |= places & self.acked
             self.acked -= places
+            # The ack of what was refused since, in part, or a cumulative one that it was under.
+            self.doubtful -= places & self.reported
 
     # ---- The end -------------------------------------------------------------
 
@@ -198,13 +233,14 @@ class Life:
             assert self.rig.results == [None] * self.calls
         # On this very connection everything else has come, or comes now.
         here = {place(message) for message in [*self.held, *self.rig.take_all()]}
-        assert here | self.acked | self.reported == self.broker.everything()
+        acked = self.acked | (self.doubtful - self.broker.left())
+        assert here | acked | self.reported == self.broker.everything()
         self.rig.check_permits()
         self.rig.reconnect()
         taken = self.rig.take_all()
         places = {place(message) for message in taken}
         assert not places & self.acked
-        assert places | self.acked | self.reported == self.broker.everything()
+        assert places | acked | self.reported == self.broker.everything()
         for message in taken:
             core.acknowledge_message(message)
         core.flush()
@@ -294,6 +330,14 @@ class RetryMachine(RuleBasedStateMachine):
     def refuse(self, pick: int) -> None:
         self.life.refuse(pick)
 
+    @rule(pick=PICK)
+    def refuse_after_all(self, pick: int) -> None:
+        self.life.refuse_after_all(pick)
+
+    @rule(pick=PICK)
+    def refuse_failed(self, pick: int) -> None:
+        self.life.refuse_failed(pick)
+
     @rule(ms=st.sampled_from(TIMES_MS))
     def time_passes(self, ms: int) -> None:
         self.life.pass_time(ms)
@@ -341,7 +385,8 @@ def live(seed: int, steps: int) -> Life:
     )
     often = {"take": 10, "ack": 10, "through": 3, "refuse": 3, "some": 12, "all": 4, "time": 6}
     seldom = {"publish": 3, "falter": 4, "cut": 3, "all again": 1, "seek": 0.3}
-    weights = {**often, **seldom}
+    refusals = {"refuse after all": 1, "refuse failed": 2}
+    weights = {**often, **seldom, **refusals}
     verbs = random.choices(list(weights), list(weights.values()), k=steps)
     for verb in verbs:
         pick = random.randrange(30)
@@ -353,6 +398,10 @@ def live(seed: int, steps: int) -> Life:
             life.acknowledge_cumulatively(pick)
         elif verb == "refuse":
             life.refuse(pick)
+        elif verb == "refuse after all":
+            life.refuse_after_all(pick)
+        elif verb == "refuse failed":
+            life.refuse_failed(pick)
         elif verb == "some":
             life.arrive(random.choices(STEPS, k=6))
         elif verb == "all":
@@ -381,7 +430,7 @@ def test_a_long_life_with_a_broker_that_loses_acks(seed: int) -> None:
 
 def test_the_long_lives_have_seen_every_kind_of_end() -> None:
     """The checks above would be worth little if nothing ever failed."""
-    lives = [live(seed, 300) for seed in range(1000, 1010)]
+    lives = [live(seed, 300) for seed in range(1000, 1020)]
     totals = [life.rig.core.acks.counts for life in lives]
     assert sum(counts.failed for counts in totals) > 100
     assert sum(counts.retried for counts in totals) > 100

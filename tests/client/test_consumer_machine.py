@@ -20,8 +20,9 @@ from magnetar.model import ConsumerType, MessageId
 class World:
     """A consumer, its broker and an application that remembers what it acked.
 
-    `acked` is what the application acked, less what was lost on the wire without a receipt.
-    What was lost may yet be acked, with what the application acks next of the same batch.
+    `acked` is what the application acked, less what was lost on the wire without a receipt, and
+    what it refused later. What was lost may yet be acked, with what the application acks next of
+    the same batch.
     """
 
     def __init__(self, consumer_type: ConsumerType, sizes: list[int], **options: object) -> None:
@@ -93,6 +94,10 @@ class World:
     def refuse(self, pick: int, by_id: bool) -> None:
         if self.held:
             message = self.held.pop(pick % len(self.held))
+            if place(message) in self.acked:
+                # A copy of it was, and that is taken back if it is not confirmed.
+                self.acked.discard(place(message))
+                self.ever_acked.add(place(message))
             self.rig.core.negative_acknowledge(message.message_id() if by_id else message)
 
     def pass_time(self, ms: int) -> None:
@@ -137,6 +142,7 @@ class World:
             self.rig.core.acknowledge_message(message)
         self.rig.core.flush()
         self.rig.pump()
+        self.rig.pass_time(100)  # what was acked of a batch while an ack of it was under way
         assert self.rig.broker.left() == set()
         assert self.rig.core.acks.in_flight == 0
         self.rig.check_permits()

@@ -11,6 +11,9 @@
 | lost       | the same                                 | goes again on the next connection, for |
 |            |                                          | nothing unless that was so too often   |
 
+An ack that failed for good is none any more: its messages are unacked here too, so that they
+can be refused, and what is acked of the same batch later does not ack them with it.
+
 Messages that came again and were dropped for an ack that then failed are `held back` no more:
 their entries are asked for again. What is given up is handed out by `take_given_up`.
 """
@@ -29,9 +32,8 @@ from magnetar.client.ack_retry import (
     may_be_one_of_many,
 )
 from magnetar.client.entry_acks import Cumulative, EntryAcks, Waiter
-from magnetar.client.entry_key import entry_key
 from magnetar.client.errors import error_of
-from magnetar.errors import ConnectError
+from magnetar.errors import ConnectError, Interrupted
 from magnetar.protocol.ack import CommandAckResponse
 from magnetar.protocol.command import Command
 
@@ -41,6 +43,8 @@ LOST: Final = (
     "the connection broke before the broker confirmed the ack: the message may be delivered "
     "again, and can be acknowledged again"
 )
+
+REFUSED: Final = "a negative ack of the message came before the broker confirmed the ack"
 
 
 @final
@@ -102,25 +106,46 @@ class AckAnswers(AckOutbox):
         if kept:
             self.counts.keep(kept, now_ms - flight.begun_ms)
         for at, acks in enumerate(flight.acks):
-            acks.unanswered = 0
-            if acks.in_flight > 0:
-                continue
-            if acks.more:
-                # It was acked meanwhile, and goes on from here.
-                acks.more = False
-                if acks.live:
-                    self._add(acks)
-            if acks.left > 0 or acks.pending:
-                acks.known &= flight.ids[at].ack_set or 0
-            elif acks.live and acks.idle:
-                self._drop(acks)
-            if acks.left == 0 and self._acked_chunks:
-                self._acked_chunks.pop(entry_key(acks.ledger_id, acks.entry_id), None)
-        if retries is not None:
-            if flight.cumulative is not None:
-                self._cumulative_busy = False
-            self._gather()
+            self._confirm(acks, flight.left(at))
+        if flight.cumulative is not None:
+            self._confirm_through(flight.cumulative, flight.left(0))
+        if retries is not None and flight.cumulative is not None:
+            self._cumulative_busy = False
+        self._gather()
         self._tell(flight, None)
+
+    def _confirm(self, acks: EntryAcks, left: int) -> None:
+        """The broker has an ACK of an entry that left so much of it."""
+        acks.unanswered = 0
+        acks.confirm(left)
+        if acks.more:
+            # It was acked meanwhile, and goes on from here.
+            acks.more = False
+            if acks.live and acks.in_flight == 0 and acks.unconfirmed():
+                self._add(acks)
+        if acks.left > 0 or acks.through:
+            return
+        if acks.live and acks.idle:
+            self._done(acks, left == 0)
+        if self._acked_chunks:
+            self._acked_chunks.pop(acks.key, None)
+
+    def _confirm_through(self, cumulative: Cumulative, left: int) -> None:
+        """The same of a cumulative ack, of the entry that it reaches into."""
+        if cumulative.index < 0:
+            return
+        acks = self._entries.get(cumulative.key)
+        if acks is not None and not acks.contradicts(cumulative.batch_size):
+            acks.confirm(left)
+            if acks.left == 0 and acks.idle:
+                self._done(acks, left == 0)
+
+    def _done(self, acks: EntryAcks, plainly: bool) -> None:
+        """Nothing is left of an entry. Brokers without batch index acks must be told plainly."""
+        if plainly:
+            self._drop(acks)
+        else:
+            self._add(acks)
 
     def _kept_after_retry(self, flight: Flight, retries: AckRetries, now_ms: int) -> i64:
         """Ends the retries of what was kept. Returns of how many."""
@@ -145,11 +170,12 @@ class AckAnswers(AckOutbox):
         self.counts.failed += len(flight.ids)
         if self._retries is not None:
             self._retry(flight, self._retries, error)
-            return
-        for acks in flight.acks:
-            self._fail_held_back(acks)
-        if flight.cumulative is not None:
-            self._fail_held_back_through(flight.cumulative)
+        else:
+            for at, acks in enumerate(flight.acks):
+                self._fail(acks, self._sent(acks, flight.left(at)))
+            if flight.cumulative is not None:
+                self._fail_through(flight.cumulative)
+            self._gather()
         self._tell(flight, error)
 
     def _unanswered(self, flight: Flight, error: Exception) -> None:
@@ -160,39 +186,91 @@ class AckAnswers(AckOutbox):
         """
         self._landed(flight)
         self.counts.failed += len(flight.ids)
-        for acks in flight.acks:
+        for at, acks in enumerate(flight.acks):
             acks.unanswered += 1
-            if flight.waiters(acks) is not None or acks.unanswered > BREAKS_FREE:
-                self._fail_held_back(acks)
-                acks.unanswered = 0
-            elif acks.live and not acks.pending:
-                self._add(acks)
+            failed = self._sent(acks, flight.left(at))
+            if acks.unanswered <= BREAKS_FREE:
+                failed &= acks.waited_for()
+            self._fail(acks, failed)
         cumulative = flight.cumulative
         if cumulative is not None:
             cumulative.unanswered += 1
             if cumulative.waiters or cumulative.unanswered > BREAKS_FREE:
-                self._fail_held_back_through(cumulative)
+                self._fail_through(cumulative)
             else:
                 self._merge(cumulative)
         self._gather()
         self._tell(flight, error)
 
+    def _sent(self, acks: EntryAcks, left: int) -> int:
+        """What an ACK named of an entry; not what is named by a cumulative one that reaches into
+        the entry too and is still under way."""
+        bits = acks.known & ~left
+        if self._cumulatives_in_flight:
+            for flight in self._flights.values():
+                through = flight.cumulative
+                if through is not None and through.key == acks.key and through.index >= 0:
+                    bits &= flight.left(0)
+        return bits
+
+    def _fail(self, acks: EntryAcks, bits: int) -> None:
+        """These are unacked again; what else was acked of the entry goes on from here."""
+        if acks.take_back(bits):
+            acks.unanswered = 0
+            self._fail_held_back(acks)
+        acks.more = False
+        if acks.live and not acks.pending and acks.unconfirmed():
+            self._add(acks)
+
+    def _fail_through(self, cumulative: Cumulative) -> None:
+        """What it covered is unacked again, but for what another one covers."""
+        self._fail_held_back_through(cumulative)
+        acks = self._entries.get(cumulative.key)
+        if acks is not None and acks.through:
+            failed = acks.through & ~cumulative.unacked(acks.key, acks.through)
+            acks.take_back(self._beyond(acks.key, failed))
+
     # ---- Who waits -----------------------------------------------------------
 
     def _tell(self, flight: Flight, error: Exception | None) -> None:
-        """All who wait for it are told, as far as it goes."""
-        if flight.told is not None:
-            for waiters in flight.told.values():
-                self._settle(waiters, error)
-        if flight.cumulative is not None:
-            waiters = flight.cumulative.waiters
-            flight.cumulative.waiters = []
-            self._settle(waiters, error)
+        """Those who wait for it are told, as far as it is decided."""
+        if self._waiters:
+            for acks in flight.acks:
+                if acks.stakes is not None:
+                    self._settle_stakes(acks, error)
+        if self._retries is None and flight.cumulative is not None:
+            self._settle(flight.cumulative, error)
+        elif error is None and flight.cumulative is not None:
+            self._settle(flight.cumulative, None)
 
-    def _settle(self, waiters: list[Waiter], error: Exception | None) -> None:
+    def _settle_stakes(self, acks: EntryAcks, error: Exception | None) -> None:
+        """Tells those who wait for what is confirmed, and for what is unacked again: because of
+        the error or, if there is none, of a negative ack."""
+        stakes = acks.stakes
+        if stakes is None:
+            return
+        acks.stakes = None
+        unacked = acks.unacked()
+        for stake in stakes:
+            bits = acks.bit_of(stake.index) & acks.known
+            if bits == 0:
+                self._told(stake.waiter, None)
+            elif bits & unacked or not acks.live:
+                self._told(stake.waiter, Interrupted(REFUSED) if error is None else error)
+            elif acks.stakes is None:
+                acks.stakes = [stake]
+            else:
+                acks.stakes.append(stake)
+
+    def _settle(self, cumulative: Cumulative, error: Exception | None) -> None:
+        waiters = cumulative.waiters
+        cumulative.waiters = []
         for waiter in waiters:
-            if waiter.settle(error):
-                self._waiters.pop(waiter, None)
+            self._told(waiter, error)
+
+    def _told(self, waiter: Waiter, error: Exception | None) -> None:
+        if waiter.settle(error):
+            self._waiters.pop(waiter, None)
 
     # ---- What came again -----------------------------------------------------
 
@@ -231,27 +309,39 @@ class AckAnswers(AckOutbox):
         last: list[EntryAcks] = []
         bits: list[int] = []
         for at, acks in enumerate(flight.acks):
-            if acks.in_flight > 0:
-                acks.wait(flight.waiters(acks))
-            elif not acks.live:
-                self._settle(flight.waiters(acks) or [], error)
-            elif self._supersede_one(retries, acks, flight.waiters(acks)):
+            if self._goes_on_without(acks) or self._supersede_one(retries, acks):
                 continue
-            elif retries.may_retry(acks.key, error):
+            if retries.may_retry(acks.key, error):
                 retries.failed(acks.key, flight.begun_ms, now_ms, error)
                 acks.waiting = True
                 acks.more = False
-                acks.wait(flight.waiters(acks))
             else:
                 last.append(acks)
-                bits.append(flight.ids[at].ack_set or 0)
+                bits.append(self._sent(acks, flight.left(at)))
         if len(last) > 1 and may_be_one_of_many(error):
             self._split(last, flight, retries)
         elif last:
-            self._give_up(last, bits, flight, retries, error)
+            self._give_up(last, bits, retries, error)
         if flight.cumulative is not None:
             self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
         self._gather()
+
+    def _goes_on_without(self, acks: EntryAcks) -> bool:
+        """Whether nothing is to be done for an entry whose ACK failed: there is no record of it
+        any more, another ACK names the same, or a negative ack took all of it back."""
+        if not acks.live or acks.in_flight > 0 or acks.pending:
+            return True
+        if acks.unconfirmed():
+            return False
+        self._end_wait(acks)
+        return True
+
+    def _end_wait(self, acks: EntryAcks) -> None:
+        """There is nothing to send again."""
+        acks.waiting = False
+        acks.more = False
+        if self._retries is not None:
+            self._retries.superseded(acks.key)
 
     def _retry_cumulative(
         self, cumulative: Cumulative, begun_ms: int, retries: AckRetries, error: Exception
@@ -266,10 +356,8 @@ class AckAnswers(AckOutbox):
         given_up = GivenUp(error)
         given_up.cumulative = cumulative
         self._given_up.append(given_up)
-        self._fail_held_back_through(cumulative)
-        waiters = cumulative.waiters
-        cumulative.waiters = []
-        self._settle(waiters, error)
+        self._fail_through(cumulative)
+        self._settle(cumulative, error)
 
     def _split(self, acks: list[EntryAcks], flight: Flight, retries: AckRetries) -> None:
         """Sends a list that was refused in halves: one of its acks may be to blame for all."""
@@ -277,7 +365,6 @@ class AckAnswers(AckOutbox):
         middle = len(acks) // 2
         for half in (acks[:middle], acks[middle:]):
             for one in half:
-                one.wait(flight.waiters(one))
                 one.pending = True
                 retries.lost(one.key, flight.begun_ms)
             self._send_individual(half, flight.begun_ms, commands)
@@ -292,54 +379,39 @@ class AckAnswers(AckOutbox):
         last: list[EntryAcks] = []
         bits: list[int] = []
         for at, acks in enumerate(flight.acks):
-            if not acks.live:
-                self._settle(flight.waiters(acks) or [], error)
-            elif acks.in_flight > 0 or acks.pending:
-                acks.wait(flight.waiters(acks))
-            elif retries.broke(acks.key, flight.begun_ms):
-                acks.wait(flight.waiters(acks))
+            if self._goes_on_without(acks):
+                continue
+            if retries.broke(acks.key, flight.begun_ms):
                 acks.more = False
                 self._add(acks)
             elif retries.may_retry(acks.key, error):
                 retries.failed(acks.key, flight.begun_ms, self._now_ms(), error)
-                acks.wait(flight.waiters(acks))
                 acks.waiting = True
                 acks.more = False
             else:
                 last.append(acks)
-                bits.append(flight.ids[at].ack_set or 0)
+                bits.append(self._sent(acks, flight.left(at)))
         if last:
-            self._give_up(last, bits, flight, retries, error)
-        if flight.cumulative is None:
-            return
-        if retries.broke(CUMULATIVE, flight.begun_ms):
-            self._cumulative_busy = False
-            self._merge(flight.cumulative)
-        else:
-            self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
+            self._give_up(last, bits, retries, error)
+        if flight.cumulative is not None:
+            if retries.broke(CUMULATIVE, flight.begun_ms):
+                self._cumulative_busy = False
+                self._merge(flight.cumulative)
+            else:
+                self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
+        self._tell(flight, error)
 
     def _give_up(
-        self,
-        last: list[EntryAcks],
-        bits: list[int],
-        flight: Flight,
-        retries: AckRetries,
-        error: Exception,
+        self, last: list[EntryAcks], bits: list[int], retries: AckRetries, error: Exception
     ) -> None:
+        """What was sent of these is given up; what was acked since has tries of its own."""
         given_up = GivenUp(error)
-        for acks, sent in zip(last, bits, strict=True):
+        for acks, failed in zip(last, bits, strict=True):
             retries.given_up(acks.key)
             self.counts.exhausted += 1
-            given_up.entries.append((acks.key, acks.batch_size, acks.known & ~sent))
-            if acks.more:
-                # That is another ack, with tries of its own.
-                acks.more = False
-                self._add(acks)
-            else:
-                self._fail_held_back(acks)
+            given_up.entries.append((acks.key, acks.batch_size, failed & acks.unconfirmed()))
+            self._fail(acks, failed)
         self._given_up.append(given_up)
-        for acks in last:
-            self._settle(flight.waiters(acks) or [], error)
 
     def take_given_up(self) -> list[GivenUp]:
         """Acks that failed for good since the last call."""
@@ -354,20 +426,17 @@ class AckAnswers(AckOutbox):
         """The newest cumulative ack covers acks that wait to be sent again."""
         for key in retries.waiting_keys():
             if key != CUMULATIVE:
-                self._supersede_one(retries, self._entries[key], None)
+                self._supersede_one(retries, self._entries[key])
 
-    def _supersede_one(
-        self, retries: AckRetries, acks: EntryAcks, waiters: list[Waiter] | None
-    ) -> bool:
+    def _supersede_one(self, retries: AckRetries, acks: EntryAcks) -> bool:
         """Whether a cumulative ack, pending or in flight, covers all of it, and took it over."""
         cover = self._cover(acks)
         if cover is None:
             return False
         retries.superseded(acks.key)
-        acks.wait(waiters)
-        if acks.waiters is not None:
-            cover.waiters = acks.waiters + cover.waiters
-            acks.waiters = None
+        if acks.stakes is not None:
+            cover.waiters = [stake.waiter for stake in acks.stakes] + cover.waiters
+            acks.stakes = None
         cover.held_back = cover.held_back or acks.held_back
         acks.waiting = False
         acks.more = False

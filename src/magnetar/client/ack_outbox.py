@@ -8,9 +8,9 @@ Of cumulative acks only the newest is kept. It carries the bits of its own id, l
 was acked one by one, for some brokers would forget the latter otherwise.
 
 A group ends by count, by time or by `flush`. It becomes one ACK for the cumulative ack and
-one or more for the entries, each of them a `Flight` if it asks for an answer. With retries an
-entry, or the cumulative ack, has one flight at a time; what is acked of it meanwhile is its
-`more`, and follows.
+one or more for the entries, each of them a `Flight` if it asks for an answer. An entry has one
+flight at a time, so that a refusal says of each of its messages whether it is acked; what is
+acked of it meanwhile is its `more`, and follows. With retries the cumulative ack has one too.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from magnetar.client.ack_counts import AckCounts
 from magnetar.client.ack_records import IDLE_MAX, AckRecords
 from magnetar.client.ack_retry import CUMULATIVE, AckRetries
-from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Waiter
+from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Stake, Waiter
 from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.errors import MemoryBufferIsFull
 from magnetar.model.enums import AckType
@@ -77,21 +77,19 @@ class Flight:
         self,
         acks: list[EntryAcks],
         ids: list[MessageIdData],
-        told: dict[int, list[Waiter]] | None,
         cumulative: Cumulative | None,
         begun_ms: int,
         due_ms: int,
     ) -> None:
         self.acks: Final = acks
         self.ids: Final = ids
-        # Who waits for what of it, by the key of the entry.
-        self.told: Final = told
         self.cumulative: Final = cumulative
         self.begun_ms: Final = begun_ms
         self.due_ms: Final = due_ms
 
-    def waiters(self, acks: EntryAcks) -> list[Waiter] | None:
-        return None if self.told is None else self.told.get(acks.key)
+    def left(self, at: i64) -> int:
+        """What it left unacked of the entry that it names there."""
+        return self.ids[at].ack_set or 0
 
 
 class AckOutbox(AckRecords):
@@ -120,8 +118,9 @@ class AckOutbox(AckRecords):
         self._receipt_timeout_ms: Final[i64] = settings.receipt_timeout_ms
         self._connected: bool = False
         self._pending: list[EntryAcks] = []
-        # What the current call acked, and all who wait.
+        # What the current call acked, entries and indexes, and all who wait.
         self._called: list[EntryAcks] = []
+        self._called_indexes: list[int] = []
         self._waiters: dict[Waiter, None] = {}
         self._cumulative: Cumulative | None = None
         # With retries: one is in flight, or it waits to be sent again.
@@ -145,12 +144,13 @@ class AckOutbox(AckRecords):
         else:
             acks.clear(index)
         if not acks.pending:
-            if acks.waiting or (acks.in_flight > 0 and self._retries is not None):
+            if acks.waiting or acks.in_flight > 0:
                 acks.more = True
             else:
                 self._add(acks)
         if self._waits:
             self._called.append(acks)
+            self._called_indexes.append(index)
         return acks.left == 0
 
     def ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
@@ -184,7 +184,9 @@ class AckOutbox(AckRecords):
 
     def _wait(self, done: Done | None, cumulative: bool) -> None:
         called = self._called
+        indexes = self._called_indexes
         self._called = []
+        self._called_indexes = []
         if done is None:
             return
         waiter = Waiter(done, 1 if cumulative else len(called))
@@ -195,10 +197,10 @@ class AckOutbox(AckRecords):
         elif not called:
             done(None)
             return
-        for acks in called:
-            if acks.waiters is None:
-                acks.waiters = []
-            acks.waiters.append(waiter)
+        for acks, index in zip(called, indexes, strict=True):
+            if acks.stakes is None:
+                acks.stakes = []
+            acks.stakes.append(Stake(waiter, index))
         self._waiters[waiter] = None
 
     def group_size(self) -> i64:
@@ -211,6 +213,11 @@ class AckOutbox(AckRecords):
     def _add(self, acks: EntryAcks) -> None:
         acks.pending = True
         self._pending.append(acks)
+
+    def _withdraw(self, acks: EntryAcks) -> None:
+        """It is not to be sent after all."""
+        acks.pending = False
+        self._pending.remove(acks)
 
     def _gather(self) -> None:
         """Begins a group, if something is pending that did not join one."""
@@ -281,11 +288,21 @@ class AckOutbox(AckRecords):
                 else:
                     acks.keep(unacked)
                     acks.known &= unacked
+                    acks.through &= unacked
                     if acks.unacked() != unacked:
                         acks.held_back = True
                         unacked = acks.unacked()
         if self._cumulative is not None or self._cumulatives_in_flight:
             unacked = self._beyond_cumulative(entry_key(ledger_id, entry_id), unacked)
+        return unacked
+
+    def _beyond(self, key: int, unacked: int) -> int:
+        """What no cumulative ack, pending or in flight, covers of an entry."""
+        if self._cumulative is not None:
+            unacked = self._cumulative.unacked(key, unacked)
+        for flight in self._flights.values():
+            if flight.cumulative is not None:
+                unacked = flight.cumulative.unacked(key, unacked)
         return unacked
 
     def _beyond_cumulative(self, key: int, unacked: int) -> int:
@@ -332,7 +349,7 @@ class AckOutbox(AckRecords):
         for acks in list(self._entries.values()):
             if acks.idle and not cumulative.unacked(acks.key, acks.unacked()):
                 self._drop(acks)
-        self._send(AckType.Cumulative, [id], [], None, cumulative, begun_ms, commands)
+        self._send(AckType.Cumulative, [id], [], cumulative, begun_ms, commands)
 
     def _bits_of(self, cumulative: Cumulative) -> int | None:
         if cumulative.index < 0:
@@ -348,7 +365,6 @@ class AckOutbox(AckRecords):
     ) -> None:
         ids: list[MessageIdData] = []
         some: list[EntryAcks] = []
-        told: dict[int, list[Waiter]] | None = None
         size: i64 = 0
         again = self._retries
         if again is not None and len(again) == 0:
@@ -357,10 +373,9 @@ class AckOutbox(AckRecords):
             if not acks.pending:
                 continue
             if len(ids) == COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX:
-                self._send(AckType.Individual, ids, some, told, None, begun_ms, commands)
+                self._send(AckType.Individual, ids, some, None, begun_ms, commands)
                 ids = []
                 some = []
-                told = None
                 size = 0
             acks.pending = False
             ids.append(_id_of(acks))
@@ -370,23 +385,20 @@ class AckOutbox(AckRecords):
                 acks.in_flight += 1
                 acks.more = False
                 some.append(acks)
-                if acks.waiters is not None:
-                    told = {} if told is None else told
-                    told[acks.key] = told.get(acks.key, []) + acks.waiters
-                    acks.waiters = None
                 if again is not None and again.sent(acks.key):
                     self.counts.retried += 1
-            elif acks.left == 0 and acks.live:
+            elif acks.left > 0:
+                acks.known = acks.unacked()  # what is written counts as received
+            elif acks.live:
                 self._drop(acks)
         if ids:
-            self._send(AckType.Individual, ids, some, told, None, begun_ms, commands)
+            self._send(AckType.Individual, ids, some, None, begun_ms, commands)
 
     def _send(
         self,
         ack_type: i64,
         ids: list[MessageIdData],
         acks: list[EntryAcks],
-        told: dict[int, list[Waiter]] | None,
         cumulative: Cumulative | None,
         begun_ms: int,
         commands: list[Command],
@@ -399,17 +411,16 @@ class AckOutbox(AckRecords):
             if cumulative is not None:
                 self._cumulatives_in_flight += 1
             due_ms = self._now_ms() + self._receipt_timeout_ms
-            self._flights[request_id] = Flight(acks, ids, told, cumulative, begun_ms, due_ms)
+            self._flights[request_id] = Flight(acks, ids, cumulative, begun_ms, due_ms)
         self.counts.sent += len(ids)
         commands.append(CommandAck(self._consumer_id, ack_type, ids, request_id))
 
 
 def _id_of(acks: EntryAcks) -> MessageIdData:
-    if acks.left == 0:
+    if acks.left == 0 and not acks.through:
         first: MessageIdData | None = None
         if acks.first_key >= 0:
             first = MessageIdData(key_ledger(acks.first_key), key_entry(acks.first_key))
         return MessageIdData(acks.ledger_id, acks.entry_id, first_chunk=first)
-    return MessageIdData(
-        acks.ledger_id, acks.entry_id, ack_set=acks.unacked(), batch_size=acks.batch_size
-    )
+    left = acks.unacked() | acks.through
+    return MessageIdData(acks.ledger_id, acks.entry_id, ack_set=left, batch_size=acks.batch_size)

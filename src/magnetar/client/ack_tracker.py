@@ -18,11 +18,15 @@ With receipts, `done` is called when the broker answers; an ack without `done` t
 answer, since the connection broke, is pending again. Without receipts `done` is called at
 once, and what was written counts as received.
 
+An entry has one ACK on its way at a time; what is acked of it meanwhile goes with the next
+one. An ack that failed for good, or that a negative ack takes back, is an ack no more: what is
+acked later of the same batch does not name it. An idle record has nothing unconfirmed;
+`entry_acks.py` has the table.
+
 With retries every ACK asks for an answer, and
 
-- an entry has one ACK on its way at a time; what is acked of it meanwhile goes with the next
-  one, so a retry and newer acks of the same batch are one thing. Likewise cumulative acks:
-  there is one on its way, and at most one behind it, the newest;
+- a retry and newer acks of the same batch are one thing. Likewise cumulative acks: there is
+  one on its way, and at most one behind it, the newest;
 - what fails waits for its time (`ack_retry.py`), and `done` waits with it;
 - a list that is refused, and would be for good, is sent again in halves: if one of its acks
   is to blame, it alone is given up;
@@ -33,6 +37,8 @@ With retries every ACK asks for an answer, and
 """
 
 from typing import Final, final
+
+from mypy_extensions import i64
 
 from magnetar.client.ack_answers import LOST, AckAnswers, GivenUp
 from magnetar.client.ack_retry import CUMULATIVE
@@ -61,7 +67,11 @@ class AckTracker(AckAnswers):
                 cumulative.batch_size,
                 all_unacked(cumulative.batch_size),
             )
-            acks.keep(cumulative.unacked(acks.key, acks.unacked()))
+            left = cumulative.unacked(acks.key, acks.unacked())
+            if self._receipts:
+                acks.cover(left)
+            else:
+                acks.keep(left)
         newest = self._cumulative
         if newest is None:
             self._cumulative = cumulative
@@ -70,6 +80,19 @@ class AckTracker(AckAnswers):
             self._cumulative = cumulative
         if self._retries is not None and self._retries.waiting:
             self._supersede(self._retries)
+
+    def take_back(self, key: int, index: i64) -> None:
+        """A negative ack: an ack of the message that is not confirmed is not meant any more."""
+        acks = self._entries.get(key)
+        if acks is None or not acks.take_back(acks.bit_of(index) & acks.unconfirmed()):
+            return
+        if acks.in_flight > 0:
+            return  # it may be kept all the same, and who waits is told then
+        if not acks.unconfirmed():
+            if acks.pending:
+                self._withdraw(acks)
+            self._end_wait(acks)
+        self._settle_stakes(acks, None)
 
     # ---- Time ----------------------------------------------------------------
 
@@ -114,10 +137,11 @@ class AckTracker(AckAnswers):
 
     def flush_all(self) -> None:
         """Sends all that is known and not confirmed, for there is no later."""
-        if self._retries is not None and self._connected:
-            self._wake(self._retries.end_waits())
-            self._retries.clear()
-            self._cumulative_busy = False
+        if self._connected and self._receipts:
+            if self._retries is not None:
+                self._wake(self._retries.end_waits())
+                self._retries.clear()
+                self._cumulative_busy = False
             for acks in self._entries.values():
                 if acks.more and not acks.pending:
                     self._add(acks)

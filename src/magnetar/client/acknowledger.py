@@ -2,9 +2,10 @@
 
 What is acked concerns several others, and is told to each: the tracker, which sends it; what
 is outstanding; the queue, if a message came again before it was acked and is still there:
-nobody is given a message that he has acked. To ack a message in chunks is to ack them all; an
-id from elsewhere tells the first and the last of them. The ack says so, and a broker of ours acks
-those between; the assembler acks what is here of them, for brokers that do not.
+nobody is given a message that he has acked, unless he refused it before that was confirmed. To
+ack a message in chunks is to ack them all; an id from elsewhere tells the first and the last of
+them. The ack says so, and a broker of ours acks those between; the assembler acks what is here of
+them, for brokers that do not.
 """
 
 from collections.abc import Sequence
@@ -161,6 +162,15 @@ class Acknowledger:
                 self._acks.hold_back(chunk)
             self._drop_copies(key, -1)
         self._counts.messages_acked += 1
+
+    def take_back(self, key: int, index: i64) -> None:
+        """A message is refused: an ack of it that is not confirmed does not count."""
+        chunks = self._acks.chunks_of(key)
+        if chunks is None:
+            self._acks.take_back(key, index)
+        else:
+            for chunk in chunks:
+                self._acks.take_back(chunk, -1)
 
     def chunks_of(self, id: MessageId, key: int) -> list[int]:
         """The keys of all chunks of a message that was split, as far as they are known."""

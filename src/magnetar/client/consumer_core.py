@@ -464,6 +464,7 @@ class ConsumerCore:
             count = 0
             if isinstance(message, ChunkMessageId) and key not in self._acks.chunks:
                 self._acks.chunks[key] = self._acknowledger.chunks_of(message, key)
+        self._acknowledger.take_back(key, index)
         self._outstanding.refused(key, index, count)
 
     def redeliver_all(self) -> None:

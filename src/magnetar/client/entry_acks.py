@@ -2,9 +2,37 @@
 
 An `EntryAcks` says which messages of an entry are unacked; an entry that is no batch has one
 of them. `known` is what the broker was last known to hold for unacked, so what is in `known`
-and not in `unacked()` was acked here and is not confirmed. A `Cumulative` is an ack of
-everything through one message. Both only add up: an index that was acked never becomes
-unacked again in the same record. When they are sent, and sent again, the tracker decides.
+and not in `unacked()` was acked here and is not confirmed: by itself (`unconfirmed()`), or by
+a cumulative ack through the middle of the entry (`through`). What becomes of an index:
+
+| it is       | in `known` | acked here | in `through` | it becomes                              |
+|-------------|------------|------------|--------------|-----------------------------------------|
+| unacked     | yes        | no         | no           | unconfirmed, or covered, by an ack      |
+| unconfirmed | yes        | yes        | no           | confirmed if the ack is kept; unacked   |
+|             |            |            |              | if it failed for good, or was taken     |
+|             |            |            |              | back by a negative ack                  |
+| covered     | yes        | yes        | yes          | the same, with the cumulative ack; an   |
+|             |            |            |              | ack of its own makes it unconfirmed     |
+| confirmed   | no         | yes        | no           | -                                       |
+
+and what a negative ack does to one that is unconfirmed, by where the ack of its entry is:
+
+| state     | a negative ack of an index                                                       |
+|-----------|----------------------------------------------------------------------------------|
+| pending   | takes it back: it is not sent. If it was the only one, nothing is                |
+| in flight | takes it back, and the next ACK does not name it. If the broker keeps the one    |
+|           | that is under way it is acked nevertheless: the ack came first                   |
+| waiting   | takes it back, and the retry does not name it. If it was the only one, there is  |
+|           | no retry any more                                                                |
+| idle      | nothing is unconfirmed                                                           |
+
+Whoever waits for an index is told when it is confirmed, by whichever ACK, or unacked again. An
+index that is covered is not taken back by a negative ack: there is no cumulative ack of all
+but one. Only the ACK of the cumulative ack names what is covered, so that the others, if they
+are kept and it is not, do not ack it.
+
+A `Cumulative` is an ack of everything through one message. When acks are sent, and sent again,
+the tracker decides.
 """
 
 from collections.abc import Callable
@@ -14,7 +42,7 @@ from mypy_extensions import i64
 
 from magnetar.client.entry_key import entry_key
 
-__all__ = ["Cumulative", "Done", "EntryAcks", "Waiter"]
+__all__ = ["Cumulative", "Done", "EntryAcks", "Stake", "Waiter"]
 
 Done: TypeAlias = Callable[[Exception | None], object]
 
@@ -49,6 +77,15 @@ class Waiter:
 
 
 @final
+class Stake:
+    """Who waits for the ack of one index of an entry; -1 is all of it."""
+
+    def __init__(self, waiter: Waiter, index: i64) -> None:
+        self.waiter: Final = waiter
+        self.index: Final[i64] = index
+
+
+@final
 class EntryAcks:
     """Which messages of one entry are unacked, and where the acks of the others are.
 
@@ -67,6 +104,8 @@ class EntryAcks:
             self._bits = bytearray(unacked.to_bytes((batch_size >> 3) + 1, "little"))
         self.left: i64 = unacked.bit_count()
         self.known: int = unacked
+        # What a cumulative ack covers, and no ack of its own, and is not confirmed.
+        self.through: int = 0
         self.pending: bool = False
         self.in_flight: i64 = 0
         # It failed, and waits for its time to be sent again.
@@ -81,12 +120,14 @@ class EntryAcks:
         # How often in a row it got no answer, where nobody waits for one.
         self.unanswered: i64 = 0
         self.live: bool = True
-        self.waiters: list[Waiter] | None = None
+        self.stakes: list[Stake] | None = None
         # The tracker that has it: a message can be acked by another consumer than its own.
         self.owner: object = None
 
     def clear(self, index: i64) -> None:
         """Index `index` is acked."""
+        if self.through:
+            self.through &= ~self.bit_of(index)
         at = index >> 3
         bit: i64 = 1 << (index & 7)
         byte: i64 = self._bits[at]
@@ -95,6 +136,7 @@ class EntryAcks:
             self.left -= 1
 
     def clear_all(self) -> None:
+        self.through = 0
         if self.left > 0:
             self.left = 0
             if self.batch_size > 0:
@@ -109,6 +151,43 @@ class EntryAcks:
         left = self.unacked() & unacked
         self._bits = bytearray(left.to_bytes((self.batch_size >> 3) + 1, "little"))
         self.left = left.bit_count()
+
+    def cover(self, unacked: int) -> None:
+        """As `keep`, by a cumulative ack that is not confirmed."""
+        self.through |= self.unacked() & ~unacked
+        self.keep(unacked)
+
+    def confirm(self, unacked: int) -> None:
+        """The broker keeps an ACK that left `unacked`, so that is all there can be."""
+        if unacked == 0:
+            self.known = 0
+            self.clear_all()
+            return
+        self.known &= unacked
+        self.through &= unacked
+        if self.unacked() & ~self.known:
+            self.keep(self.known)  # a negative ack came too late
+
+    def take_back(self, bits: int) -> int:
+        """These are unacked again, as far as they are not confirmed. Returns those that are."""
+        bits &= self.known & ~self.unacked()
+        if bits:
+            self.through &= ~bits
+            self.left += bits.bit_count()
+            if self.batch_size > 0:
+                unacked = int.from_bytes(self._bits, "little") | bits
+                self._bits = bytearray(unacked.to_bytes(len(self._bits), "little"))
+        return bits
+
+    def bit_of(self, index: i64) -> int:
+        """The bit of an index; of -1, those of all."""
+        if index >= 0 and self.batch_size > 0:
+            return 1 << int(index)  # an i64 would overflow
+        return (1 << max(int(self.batch_size), 1)) - 1
+
+    def unconfirmed(self) -> int:
+        """What was acked by itself and is not confirmed."""
+        return self.known & ~self.unacked() & ~self.through
 
     def is_acked(self, index: i64) -> bool:
         if index < 0 or self.batch_size == 0:
@@ -130,10 +209,13 @@ class EntryAcks:
     def idle(self) -> bool:
         return not self.pending and self.in_flight == 0 and not self.waiting
 
-    def wait(self, waiters: list[Waiter] | None) -> None:
-        """These wait for what is sent of it next."""
-        if waiters is not None:
-            self.waiters = waiters if self.waiters is None else waiters + self.waiters
+    def waited_for(self) -> int:
+        """The bits of what somebody waits for."""
+        bits = 0
+        if self.stakes is not None:
+            for stake in self.stakes:
+                bits |= self.bit_of(stake.index)
+        return bits
 
 
 @final
