@@ -16,7 +16,7 @@ from support.wire_client import (
 from support.world import FULL, World
 
 from magnetar.broker.skip import skip_messages
-from magnetar.model import ServerError
+from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage
 from magnetar.protocol import pulsar_pb2 as pb
@@ -183,7 +183,7 @@ def test_the_consumer_is_closed_before_success_and_gets_nothing_in_between(world
     assert not consumer.client.take(CommandMessage)
 
 
-@pytest.mark.parametrize("type", [Shared, KeyShared])
+@pytest.mark.parametrize("type", [Failover, Shared, KeyShared])
 def test_a_seek_closes_all_consumers(world: World, type: int) -> None:
     consumer, ids = filled(world, type)
     other = world.connect().subscribe("t", "sub", type)
@@ -192,18 +192,32 @@ def test_a_seek_closes_all_consumers(world: World, type: int) -> None:
     assert other.closed_by_broker()
 
 
-def test_a_seek_closes_only_the_active_consumer_of_failover(world: World) -> None:
-    client = world.connect()
-    active = client.subscribe("t", "sub", Failover, priority_level=0)
-    other = client.subscribe("t", "sub", Failover, priority_level=1)
-    other.flow(100)
+@pytest.mark.parametrize("type", [Exclusive, Failover, Shared, KeyShared])
+@pytest.mark.parametrize("by_operator", [False, True])
+def test_no_ack_of_a_consumer_that_joined_before_a_reset_is_applied_after_it(
+    world: World, type: int, by_operator: bool
+) -> None:
+    consumer, ids = filled(world, type)
+    others = [] if type == Exclusive else [world.connect().subscribe("t", "sub", type)]
+    if by_operator:
+        world.subscription("t", "sub").reset(Position(ids[0].ledger_id, ids[0].entry_id))
+        world.settle()
+    else:
+        consumer.seek(ids[0])
+    for one in [consumer, *others]:
+        with refused(ServerError.ServiceNotReady):
+            one.acked(ids[0])
+    assert world.subscription("t", "sub").cursor.unacked_entries() == len(ids)
+
+
+def test_a_seek_tells_the_life_that_it_begins(world: World) -> None:
+    client = world.connect(feature_flags=pb.FeatureFlags(supports_magnetar=True))
+    consumer = client.subscribe("t", "sub", Shared)
     id = client.producer("t").send("a")
-    assert active.receive() == ["a"]
-    active.acked(id)
-    active.seek(id)
-    assert active.closed_by_broker()
-    assert not other.closed_by_broker()
-    assert other.payloads() == ["a"]
+    life = world.subscription("t", "sub").life
+    answer = client.request(consumer.seek_command(id))
+    assert answer.subscription_life == world.subscription("t", "sub").life
+    assert answer.subscription_life not in ("", life)
 
 
 def test_two_seeks_at_once_are_one_too_many(world: World) -> None:
@@ -390,7 +404,7 @@ def test_a_seek_into_what_is_trimmed_meanwhile_goes_on_with_what_comes(world: Wo
     world.release_disk()
     assert isinstance(active.client.answer(request), pb.CommandSuccess)
     producer.send("b")
-    assert [text for consumer in consumers for text in consumer.payloads()] == ["b"]
+    assert [text for consumer in consumers for text in back(consumer, Failover)] == ["b"]
 
 
 @pytest.mark.parametrize("type", TYPES)

@@ -204,7 +204,10 @@ class Rig:
         self.to_broker: deque[Command] = deque()
         self.to_client: deque[CommandMessage | CommandAckResponse] = deque()
         self.online = False
+        # Which life of the subscription the broker tells; none is what Apache's tells.
+        self.life = ""
         self.results: list[Exception | None] = []
+        receipt_timeout_ms = int(str(options.pop("receipt_timeout_ms", 30_000)))
         arguments: dict[str, object] = {"consumer_type": consumer_type, **options}
         self.core = ConsumerCore(
             ConsumerOptions("billing", **arguments),
@@ -214,6 +217,7 @@ class Rig:
             now_ms=lambda: self.now,
             write=self.write,
             wake=self.wake,
+            receipt_timeout_ms=receipt_timeout_ms,
         )
 
     def write(self, commands: list[Command]) -> None:
@@ -232,7 +236,7 @@ class Rig:
     def connect(self) -> None:
         self.online = True
         self.broker.connect(self.core.epoch)
-        self.core.connected()
+        self.core.connected(self.life)
 
     def disconnect(self, arrives: int = 0) -> None:
         """Breaks it; the first `arrives` commands under way still reach the broker."""

@@ -230,6 +230,20 @@ def test_an_ack_whose_answer_was_lost_is_known_when_the_message_does_not_come_ag
     assert broker.left() == set()
 
 
+def test_an_answer_is_waited_for_as_long_as_the_client_was_told_to() -> None:
+    rig, broker = rig_of(0, options={**WAYS[0], "receipt_timeout_ms": 7000})
+    (message,) = rig.take_all()
+    broker.verdicts.append(MUTE)
+    rig.core.acknowledge([message], rig.done)
+    rig.pump()
+    rig.pass_time(6999)
+    assert rig.results == []
+    rig.pass_time(1)
+    (error,) = rig.results
+    assert isinstance(error, Timeout)
+    assert "7000 ms" in str(error)
+
+
 # ---- The tracker -------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ class SessionConsumers:
         link = self._links.get(id)
         if link is not None and not link.consumer.closed:
             if link.subscription is not None:
-                self._tell_joined(command.request_id, link.subscription)
+                self._tell_life(command.request_id, link.subscription)
             else:
                 reason = f"consumer {id} is being subscribed already: wait for that"
                 self._peer.refuse(
@@ -188,11 +188,11 @@ class SessionConsumers:
             self._peer.refuse(request_id, error)
             return
         link.subscription = subscription
-        self._tell_joined(request_id, subscription)
+        self._tell_life(request_id, subscription)
         consumer.held = False
         subscription.pump()
 
-    def _tell_joined(self, request_id: int, subscription: Subscription) -> None:
+    def _tell_life(self, request_id: int, subscription: Subscription) -> None:
         answer = pb.CommandSuccess(request_id=request_id)
         if self._peer.knows_magnetar:
             answer.subscription_life = subscription.life
@@ -304,7 +304,7 @@ class SessionConsumers:
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
             return
         moved.then(
-            lambda done: self._peer.succeed(request_id),
+            lambda done: self._tell_life(request_id, subscription),
             lambda error: self._peer.refuse(request_id, error),
         )
 

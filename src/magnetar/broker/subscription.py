@@ -612,10 +612,8 @@ class Subscription:
         dispatcher = self.dispatcher
         if dispatcher is None:
             return
-        leaving = list(dispatcher.consumers)
-        if isinstance(dispatcher, SingleDispatcher) and dispatcher.failover:
-            leaving = [] if dispatcher.active is None else [dispatcher.active]
-        for consumer in leaving:
+        # All of them: one of Failover that is not active may still have acks on their way.
+        for consumer in list(dispatcher.consumers):
             self.dismiss(consumer)
         if isinstance(dispatcher, SharedDispatcher):
             dispatcher.reset()

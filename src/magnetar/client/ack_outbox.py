@@ -30,13 +30,13 @@ from magnetar.protocol.ack import CommandAck
 from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
 
-__all__ = ["PENDING_MAX", "AckOutbox", "AckSettings", "Flight"]
+__all__ = ["PENDING_MAX", "RECEIPT_TIMEOUT_MS", "AckOutbox", "AckSettings", "Flight"]
 
 # What one ACK may hold: a command must stay well below the frame limit of 5 MiB, and a
 # reader takes 250,000 fields.
 COMMAND_IDS_MAX: Final = 10_000
 COMMAND_BYTES_MAX: Final = 1 << 20
-# As long as a client waits for the answer to any request.
+# As long as a client waits for the answer to any request, unless it is told otherwise.
 RECEIPT_TIMEOUT_MS: Final = 30_000
 # Twice what a broker lets one consumer leave unacked by default.
 PENDING_MAX: Final = 100_000
@@ -231,6 +231,11 @@ class AckOutbox(AckRecords):
         return self._due_ms - self._group_time_ms
 
     # ---- How much there is ---------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Whether callers wait for the broker's word."""
+        return self._waits
 
     @property
     def in_flight(self) -> int:

@@ -181,12 +181,12 @@ class AckTracker(AckAnswers):
     # ---- The end -------------------------------------------------------------
 
     def give_up_all(self, error: Exception) -> None:
-        """The end: what is not confirmed is given up, and forgotten."""
+        """What is not confirmed is given up, and everything is forgotten."""
         if self._retries is not None:
             given_up = GivenUp(error)
             for acks in self._entries.values():
-                if not acks.idle:
-                    unconfirmed = acks.known & ~acks.unacked()
+                unconfirmed = acks.unconfirmed()
+                if not acks.idle and unconfirmed:
                     given_up.entries.append((acks.key, acks.batch_size, unconfirmed))
             for flight in self._flights.values():
                 if flight.cumulative is not None:

@@ -24,12 +24,17 @@ from magnetar.client.message import Message
 from magnetar.client.outstanding import Outstanding
 from magnetar.client.permits import Permits
 from magnetar.client.receive_queue import ReceiveQueue
-from magnetar.errors import InvalidMessageIdError
+from magnetar.errors import Interrupted, InvalidMessageIdError
 from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["AckFailure", "Acknowledger", "check_names_message"]
+
+GONE: Final = (
+    "the message came from another cluster, or from a subscription that was made anew since: "
+    "there is nothing to acknowledge here"
+)
 
 
 @final
@@ -68,32 +73,60 @@ class Acknowledger:
         self._queue: Final = queue
         self._permits: Final = permits
         self._counts: Final = counts
+        # Acks of messages whose origin is gone.
+        self._gone: Final[list[AckFailure]] = []
 
     def acknowledge_message(self, message: Message, done: Done | None) -> bool:
         """Acks one message; the short way for what is done most.
 
         Says whether the next tick may be sooner now, which is for the first ack of a group.
         """
-        if message.delivery.topic != self._topic:
-            # It came from another consumer, and may be of a partition that is not ours.
-            self.acknowledge([message.message_id()], done)
+        if message.delivery.topic != self._topic or message.delivery.gone:
+            self.acknowledge([message], done)
             return True
         self._acks.check_room(1)
         self.ack(message)
         return self._acks.joined(done)
 
     def acknowledge(self, ids: Sequence[Message | MessageId], done: Done | None) -> None:
-        """All of them or, if one of them cannot be acked, none."""
+        """All of them or, if one of them cannot be acked, none; but for what is gone."""
+        ids = [self._ours(id) for id in ids]
         self.check(ids)
-        for id in ids:
+        here = [id for id in ids if isinstance(id, MessageId) or not id.delivery.gone]
+        if len(here) < len(ids):
+            gone = [id for id in ids if isinstance(id, Message) and id.delivery.gone]
+            done = self._fail_gone(gone, done, bool(here))
+        for id in here:
             if isinstance(id, MessageId):
                 self._ack_id(id)
             else:
                 self.ack(id)
-        self._acks.joined(done)
+        if here:
+            self._acks.joined(done)
 
-    def acknowledge_cumulative(self, id: MessageId, done: Done | None) -> None:
+    def _ours(self, id: Message | MessageId) -> Message | MessageId:
+        """A message from another consumer is acked by its id: it may be of another partition."""
+        if isinstance(id, Message) and id.delivery.topic != self._topic and not id.delivery.gone:
+            return id.message_id()
+        return id
+
+    def _fail_gone(self, gone: list[Message], done: Done | None, more: bool) -> Done | None:
+        """Acks of these would be of something else. Returns who waits for the others."""
+        error = Interrupted(GONE)
+        self._acks.counts.exhausted += len(gone)
+        self._gone.append(AckFailure([message.message_id() for message in gone], error, False))
+        if done is None:
+            return None
+        waiter = Waiter(done, 2 if more else 1)
+        waiter.settle(error if self._acks.waits else None)
+        return waiter.settle
+
+    def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         """Acks everything through a message."""
+        if isinstance(message, Message) and message.delivery.gone:
+            self._fail_gone([message], done, False)
+            return
+        id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
         self._counts.messages_acked += 1
@@ -248,7 +281,15 @@ class Acknowledger:
 
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call, where acks are retried."""
-        return [self._failure(given_up) for given_up in self._acks.take_given_up()]
+        failures = [self._failure(given_up) for given_up in self._acks.take_given_up()]
+        failures.extend(self._gone)
+        self._gone.clear()
+        return failures
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether there are some that nobody was told of, and no answer or tick tells."""
+        return len(self._gone) > 0
 
     def _failure(self, given_up: GivenUp) -> AckFailure:
         ids: list[MessageId] = []

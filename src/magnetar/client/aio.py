@@ -14,7 +14,13 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from magnetar.client.arguments import id_of, ids_of, make_outgoing, split_topics, version_bytes
+from magnetar.client.arguments import (
+    make_outgoing,
+    message_of,
+    messages_of,
+    split_topics,
+    version_bytes,
+)
 from magnetar.client.avro_schema import AvroSchema
 from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.engine.client import Engine
@@ -359,12 +365,12 @@ class Consumer(_Closing):
         With receipts and retries it returns after the success, or raises what the last try
         failed with.
         """
-        ids = ids_of(message)
-        await self._ack(lambda done: self._consumer.acknowledge(ids, done))
+        messages = messages_of(message)
+        await self._ack(lambda done: self._consumer.acknowledge(messages, done))
 
     async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
-        id = id_of(message)
-        await self._ack(lambda done: self._consumer.acknowledge_cumulative(id, done))
+        one = message_of(message)
+        await self._ack(lambda done: self._consumer.acknowledge_cumulative(one, done))
 
     async def _ack(self, ack: Any) -> None:
         if not self._consumer.options.ack_receipt_enabled:
@@ -436,7 +442,7 @@ class Reader(_Closing):
 
     async def read_next(self, timeout_millis: int | None = None) -> Message:
         message = await self._consumer.receive(timeout_millis)
-        self._engine.acknowledge_cumulative(message.message_id(), None)
+        self._engine.acknowledge_cumulative(message, None)
         return message
 
     async def has_message_available(self) -> bool:

@@ -14,7 +14,7 @@ from magnetar.client.schema import Schema
 from magnetar.errors import InvalidConfiguration, UsageError
 from magnetar.model import MessageId
 
-__all__ = ["id_of", "ids_of", "make_outgoing", "split_topics", "version_bytes"]
+__all__ = ["make_outgoing", "message_of", "messages_of", "split_topics", "version_bytes"]
 
 
 def make_outgoing(
@@ -60,20 +60,21 @@ def version_bytes(version: int | None) -> bytes:
     return b"" if version is None else version.to_bytes(8, "big")
 
 
-def id_of(message: "Message | MessageId") -> MessageId:
-    if isinstance(message, Message):
-        return message.message_id()
-    if isinstance(message, MessageId):
+def message_of(message: "Message | MessageId") -> "Message | MessageId":
+    """One thing that can be acked. A message stays one: it knows where it came from."""
+    if isinstance(message, (Message, MessageId)):
         return message
     raise InvalidConfiguration(
         f"acknowledge takes a message or its id, not {type(message).__name__}"
     )
 
 
-def ids_of(message: "Message | MessageId | Iterable[Message | MessageId]") -> list[MessageId]:
+def messages_of(
+    message: "Message | MessageId | Iterable[Message | MessageId]",
+) -> "list[Message | MessageId]":
     if isinstance(message, (Message, MessageId)):
-        return [id_of(message)]
-    return [id_of(one) for one in message]
+        return [message]
+    return [message_of(one) for one in message]
 
 
 def split_topics(

@@ -269,14 +269,16 @@ class ClientConnection(asyncio.Protocol):
         command: pb.CommandSubscribe,
         handler: ConsumerHandler,
         undo: Callable[[], pb.CommandCloseConsumer],
-    ) -> None:
+    ) -> str:
         """Has the broker make a consumer, of which the handler hears.
+
+        Returns which life of the subscription it joined, or nothing if the broker does not say.
 
         If it gives no answer it may make it nonetheless; `undo` says how that is undone.
         """
         self._consumers[command.consumer_id] = handler
         try:
-            await self.request(command, pb.CommandSuccess)
+            return (await self.request(command, pb.CommandSuccess)).subscription_life
         except BaseException as error:
             self.remove_consumer(command.consumer_id)
             if isinstance(error, asyncio.CancelledError):

@@ -25,7 +25,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_outbox import AckSettings
+from magnetar.client.ack_outbox import RECEIPT_TIMEOUT_MS, AckSettings
 from magnetar.client.ack_retry import AckRetries, RetryPolicy, default_backoff
 from magnetar.client.ack_tracker import AckTracker
 from magnetar.client.acknowledger import AckFailure, Acknowledger, check_names_message
@@ -40,6 +40,7 @@ from magnetar.client.entry_key import entry_key
 from magnetar.client.incoming import Arrival, Incoming
 from magnetar.client.message import Decode, Message
 from magnetar.client.options import ConsumerOptions
+from magnetar.client.origin import ANEW, MOVED, RESET, Origin, same_cursor
 from magnetar.client.outstanding import Outstanding
 from magnetar.client.permits import Permits
 from magnetar.client.receive_queue import ReceiveQueue
@@ -77,6 +78,7 @@ class ConsumerCore:
         random: Callable[[], float] | None = None,
         decode: Decode | None = None,
         receiver_queue_size: int | None = None,
+        receipt_timeout_ms: i64 = RECEIPT_TIMEOUT_MS,
     ) -> None:
         self.topic: Final = topic
         self.partition: Final[i64] = partition
@@ -94,9 +96,13 @@ class ConsumerCore:
         self.warn: Callable[[str], None] | None = None
         self._last_problem: str = ""
         self._state: i64 = CONNECTING
+        # Which life of the subscription was joined last, if the broker tells.
+        self._life: str = ""
         self.stats: Final = ConsumerCounts()
         self._retries: Final = _retries_of(options, random)
-        self._acks: Final = _tracker_of(options, consumer_id, now_ms, write, self._retries)
+        self._acks: Final = _tracker_of(
+            options, receipt_timeout_ms, consumer_id, now_ms, write, self._retries
+        )
         self._assembler: Final = _assembler_of(options, self._single)
         self._spans: Final = ChunkSpans(self._assembler, self._acks.chunks)
         self._dead_letters: Final = DeadLetters(options.dead_letter_policy)
@@ -152,10 +158,11 @@ class ConsumerCore:
 
     # ---- The connection ------------------------------------------------------
 
-    def connected(self) -> None:
-        """SUBSCRIBE succeeded on a new connection."""
+    def connected(self, life: str = "") -> None:
+        """SUBSCRIBE succeeded on a new connection, and joined this life of the subscription."""
         if self._state == CLOSED:
             return
+        self._join(life)
         self._state = READY
         if self.stats.messages_taken > 0:
             self._queue.expect_copies()
@@ -166,6 +173,46 @@ class ConsumerCore:
         self._start.connected()
         self._acks.connected()
         self._permits.connected()
+
+    def _join(self, life: str) -> None:
+        """Gives up what is unconfirmed if it was for another life."""
+        if not life:
+            return
+        before = self._life
+        self._life = life
+        if not before or life == before:
+            return
+        if same_cursor(life, before):
+            self._begin_anew(RESET)
+            self._outstanding.clear()
+            self._start.reset()
+        else:
+            self._leave_origin(ANEW)
+
+    def _begin_anew(self, reason: str) -> None:
+        self._acks.give_up_all(Interrupted(reason))
+        self._queue.clear()
+        self._assembler.clear()
+        self._spans.clear()
+
+    def _leave_origin(self, reason: str) -> None:
+        """Positions mean something else now: everything that knows one forgets it."""
+        self._begin_anew(reason)
+        self._outstanding.moved()
+        self._start.moved()
+        self._incoming.moved()
+
+    def moved(self) -> None:
+        """The client goes over to another cluster; the next connection is there."""
+        if self._state != CLOSED:
+            self._leave_origin(MOVED)
+            self._life = ""
+            self.disconnected()
+
+    @property
+    def origin(self) -> Origin:
+        """Of what comes now."""
+        return self._incoming.origin
 
     def disconnected(self) -> None:
         """The connection is gone, or the broker closed the consumer."""
@@ -409,8 +456,7 @@ class ConsumerCore:
                 "consumers that share a subscription cannot ack cumulatively: acknowledge the "
                 "messages one by one, or a list of them"
             )
-        id = message.message_id() if isinstance(message, Message) else message
-        self._acknowledger.acknowledge_cumulative(id, done)
+        self._acknowledger.acknowledge_cumulative(message, done)
 
     def ack_response(self, response: CommandAckResponse) -> None:
         self._acks.answered(response)
@@ -452,6 +498,8 @@ class ConsumerCore:
 
     def _refuse(self, message: Message | MessageId) -> None:
         if isinstance(message, Message):
+            if message.delivery.gone:
+                return  # it cannot come again here
             key = message.delivery.key
             index: i64 = message.index
             count: i64 = message.delivery.redelivery_count
@@ -480,6 +528,8 @@ class ConsumerCore:
         if self._state != READY:
             return None
         due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
+        if self._acknowledger.has_failures:
+            due_ms = self._now_ms()
         return earlier(due_ms, self._assembler.next_ms())
 
     def tick(self, now_ms: int) -> None:
@@ -502,7 +552,7 @@ class ConsumerCore:
     def dead_published(self, message: Message) -> None:
         """It is in the dead letter topic, and therefore acked here."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED:
+        if self._state != CLOSED and not message.delivery.gone:
             self.stats.messages_dead += 1
             self._acknowledger.ack(message)
             self._acks.joined(None)
@@ -510,7 +560,7 @@ class ConsumerCore:
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED:
+        if self._state != CLOSED and not message.delivery.gone:
             self._dead_letters.taken(message)
             self._refuse(message)
 
@@ -524,11 +574,14 @@ class ConsumerCore:
         """The subscription is gone, and what was acked on it matters no more."""
         self._acks.clear(Interrupted("the consumer unsubscribed before the ack was confirmed"))
 
-    def sought(self, id: MessageId | None, inclusive: bool, *, exact: bool = False) -> None:
-        """The broker moved the subscription, to an id or to a time.
+    def sought(
+        self, id: MessageId | None, inclusive: bool, life: str = "", *, exact: bool = False
+    ) -> None:
+        """The broker moved the subscription, to an id or to a time; its life is this one now.
 
         `exact` says that it brings nothing from before it.
         """
+        self._life = life
         self._acks.clear()
         count = self._queue.clear()
         self._assembler.clear()
@@ -565,6 +618,7 @@ def _retries_of(options: ConsumerOptions, random: Callable[[], float] | None) ->
 
 def _tracker_of(
     options: ConsumerOptions,
+    receipt_timeout_ms: i64,
     consumer_id: i64,
     now_ms: Callable[[], int],
     write: Callable[[list[Command]], None],
@@ -577,6 +631,7 @@ def _tracker_of(
             options.max_acknowledgement_group_size, options.max_pending_acknowledgements
         ),
         receipts=options.ack_receipt_enabled,
+        receipt_timeout_ms=receipt_timeout_ms,
         pending_max=options.max_pending_acknowledgements,
     )
     return AckTracker(consumer_id, settings, now_ms=now_ms, write=write, retries=retries)

@@ -110,6 +110,11 @@ class DeadLetters:
         self._candidates.clear()
         self._refused.clear()
 
+    def forget_all(self) -> None:
+        """What comes now has nothing to do with what came before."""
+        self.clear()
+        self._dying.clear()
+
     # ---- The dying -----------------------------------------------------------
 
     def publishing(self, message: Message) -> None:

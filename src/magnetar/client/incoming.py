@@ -30,6 +30,7 @@ from magnetar.client.encryption import Opener
 from magnetar.client.entry_key import entry_key
 from magnetar.client.message import Decode, Delivery, Message
 from magnetar.client.options import ConsumerCryptoFailureAction
+from magnetar.client.origin import Origin
 from magnetar.errors import CryptoError, RemoteProtocolError
 from magnetar.model.enums import ValidationError
 from magnetar.model.message_id import ChunkMessageId, MessageId
@@ -138,9 +139,17 @@ class Incoming:
         # Whether it does not stand behind the one before it: messages come again.
         self.went_back: bool = False
         self.epoch: int = 0
+        # Of what comes now.
+        self.origin: Origin = Origin()
         self.start: Start | None = None
         # Right after a seek entries from before it may still be under way.
         self.only_from_start: bool = False
+
+    def moved(self) -> None:
+        """What comes now comes from elsewhere, and has nothing to do with what came before."""
+        self.origin.gone = True
+        self.origin = Origin()
+        self._kept_back.clear()
 
     def reconnected(self) -> None:
         """What comes now comes from the beginning again."""
@@ -337,7 +346,7 @@ class Incoming:
         unacked: int,
         redelivery_count: i64,
     ) -> Delivery:
-        return Delivery(
+        delivery = Delivery(
             self._topic,
             self._partition,
             command.message_id.ledger_id,
@@ -349,6 +358,8 @@ class Incoming:
             redelivery_count,
             self._decode,
         )
+        delivery.origin = self.origin
+        return delivery
 
     def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
         """Which of an entry's unacked messages are not acked here, nor from before."""

@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from magnetar.client.encryption_context import EncryptionContext
 from magnetar.client.entry_acks import EntryAcks
 from magnetar.client.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.origin import Origin
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
@@ -36,7 +37,8 @@ class Delivery:
     A message that came in chunks is the delivery of its last one; `chunks` has the keys of
     all of them, in order.
 
-    With `decryption_failed` the payload is still encrypted.
+    With `decryption_failed` the payload is still encrypted. `origin` is what it has in common
+    with all that its consumer got from the same cluster.
     """
 
     def __init__(
@@ -66,6 +68,12 @@ class Delivery:
         self.acks: EntryAcks | None = None
         self.chunks: list[int] | None = None
         self.decryption_failed: bool = False
+        self.origin: Origin | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether its position names another message now, or none, where it would be acked."""
+        return self.origin is not None and self.origin.gone
 
 
 @final

@@ -105,6 +105,12 @@ class Outstanding:
         self._unacked.deadlines.clear()
         self._dead_letters.clear()
 
+    def moved(self) -> None:
+        """Nothing of it comes again, and nobody is to be buried elsewhere."""
+        self.clear()
+        self._dead_letters.forget_all()
+        self._dead = []
+
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:

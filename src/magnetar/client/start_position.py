@@ -5,7 +5,8 @@
 | durable      | where a new one is to begin  | the broker knows                                  |
 | not durable  | the same                     | behind the last message that was taken            |
 
-A seek moves it: it begins there from now on. Brokers begin with the entry that is named, so
+A seek moves it: it begins there from now on. At another cluster it begins as it was told to at
+first, for no position means anything there. Brokers begin with the entry that is named, so
 what is before the message within it, or the message itself, is dropped as it comes (`Start`).
 """
 
@@ -48,6 +49,8 @@ class StartPosition:
             ConsumerType.Exclusive,
             ConsumerType.Failover,
         )
+        self._inclusive: Final[bool] = options.start_message_id_inclusive
+        self._id_of_options: Final = options.start_message_id
         # Where a subscription begins that does not exist yet.
         self._first_id: MessageId | None = options.start_message_id
         # Not of a durable subscription.
@@ -113,6 +116,22 @@ class StartPosition:
         self._begin_at(None if exact and self._durable else id, inclusive)
         self._incoming.only_from_start = ready
         self._incoming.reconnected()
+
+    def reset(self) -> None:
+        """Others moved the subscription: what a seek of ours left out may come."""
+        if self._durable:
+            self._incoming.start = None
+
+    def moved(self) -> None:
+        """It is at another cluster now: what was taken says nothing of where to begin there."""
+        self.last_taken = None
+        self._first_id = self._id_of_options
+        self._incoming.start = None
+        self._incoming.only_from_start = False
+        self._resume_key = -1
+        self._resume_through = -1
+        if not self._durable:
+            self._begin_at(self._id_of_options, self._inclusive)
 
     def _begin_at(self, id: MessageId | None, inclusive: bool) -> None:
         if id is None or id.ledger_id() < 0 or id.ledger_id() == INT64_MAX:

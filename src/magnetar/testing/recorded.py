@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from magnetar.client.aio import Client, Consumer, Producer
-from magnetar.client.arguments import ids_of
+from magnetar.client.arguments import messages_of
 from magnetar.client.engine.clock import Clock
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
@@ -161,16 +161,17 @@ class RecordedConsumer(Consumer):
     async def acknowledge(
         self, message: "Message | MessageId | Iterable[Message | MessageId]"
     ) -> None:
-        ids = ids_of(message)
+        messages = messages_of(message)
+        ids = [_id_of(one) for one in messages]
         places = tuple(place_of(id) for id in ids)
         topic = (ids[0].topic_name() or "") if ids else ""
         number = self._asked(places, topic, cumulative=False)
-        await self._told(number, super().acknowledge(ids))
+        await self._told(number, super().acknowledge(messages))
 
     async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
-        id = ids_of(message)[0]
+        id = _id_of(message)
         number = self._asked((place_of(id),), id.topic_name() or "", cumulative=True)
-        await self._told(number, super().acknowledge_cumulative(id))
+        await self._told(number, super().acknowledge_cumulative(message))
 
     def _asked(self, places: tuple[Place, ...], topic: str, *, cumulative: bool) -> int:
         number = next(self._count)
@@ -188,7 +189,7 @@ class RecordedConsumer(Consumer):
             self._history.add(AckKept(self.name, number))
 
     def negative_acknowledge(self, message: "Message | MessageId") -> None:
-        place = place_of(ids_of(message)[0])
+        place = place_of(_id_of(message))
         self._history.add(Nacked(self.name, self.subscription_name(), place))
         super().negative_acknowledge(message)
 
@@ -218,3 +219,7 @@ class RecordedConsumer(Consumer):
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         await super().close(timeout)
         self._history.add(Left(self.name))
+
+
+def _id_of(message: "Message | MessageId") -> MessageId:
+    return message.message_id() if isinstance(message, Message) else message

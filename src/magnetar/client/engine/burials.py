@@ -56,6 +56,8 @@ class Burials:
         subscription = self._options.subscription_name
         while True:
             message = await queue.get()
+            if message.delivery.gone:
+                continue  # it is unacked where it came from
             try:
                 await self._letters.publish(
                     self._topic,

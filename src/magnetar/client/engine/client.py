@@ -129,11 +129,16 @@ class Engine:
         self.on_loop(self._change_service, info)
 
     def _change_service(self, info: ServiceInfo) -> None:
+        before = self._service.info.service_url
         try:
             self._service.use(info)
         except MagnetarError as error:
             self.log_problem(f"going over to {info.service_url}", error)
             return
+        if info.service_url != before:
+            for what in list(self._open):
+                if isinstance(what, EngineConsumer):
+                    what.moved()
         self.lookup.begin_anew()
         self._pool.leave()
 

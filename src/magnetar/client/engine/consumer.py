@@ -369,7 +369,7 @@ class EngineConsumer:
         if part.core.acknowledge_message(message):
             part.rearm()
 
-    def acknowledge(self, ids: list[MessageId], done: Done | None) -> None:
+    def acknowledge(self, ids: "list[Message | MessageId]", done: Done | None) -> None:
         """Acks messages; `done` is called when the ack is kept, or failed."""
         self.check_open()
         if not ids:
@@ -380,9 +380,9 @@ class EngineConsumer:
             self._order[0].core.acknowledge(ids, done)
             self._order[0].rearm()
             return
-        by_part: dict[PartitionConsumer, list[MessageId]] = {}
+        by_part: dict[PartitionConsumer, list[Message | MessageId]] = {}
         for id in ids:
-            by_part.setdefault(self.part_of(id), []).append(id)
+            by_part.setdefault(self.part_of(_id_of(id)), []).append(id)
         # All of them or none: one that cannot be acked is found before any is.
         for part, some in by_part.items():
             part.core.check_acks(some)
@@ -391,10 +391,10 @@ class EngineConsumer:
             part.core.acknowledge(some, whole)
             part.rearm()
 
-    def acknowledge_cumulative(self, id: MessageId, done: Done | None) -> None:
+    def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         self.check_open()
-        part = self.part_of(id)
-        part.core.acknowledge_cumulative(id, done)
+        part = self.part_of(_id_of(message))
+        part.core.acknowledge_cumulative(message, done)
         part.rearm()
 
     def _ack_failed(self, failure: AckFailure) -> None:
@@ -403,8 +403,7 @@ class EngineConsumer:
             self.call_back(lambda: tell(failure.message_ids, failure.error))
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
-        id = message.message_id() if isinstance(message, Message) else message
-        part = self.part_of(id)
+        part = self.part_of(_id_of(message))
         part.core.negative_acknowledge(message)
         part.rearm()
 
@@ -430,12 +429,20 @@ class EngineConsumer:
                 self._dead_topic, message, merged, initial_subscription=initial
             )
         with self._engine.lock:
-            self.acknowledge([message.message_id()], done)
+            self.acknowledge([message], done)
 
     def redeliver(self) -> None:
         self._returned.clear()
         for part in self._order:
             part.core.redeliver_all()
+
+    def moved(self) -> None:
+        """The client goes over to another cluster, where positions mean something else."""
+        parts = list(self.parts.values())
+        with self._engine.lock:
+            self._drop_returned(parts)
+        for part in parts:
+            part.moved()
 
     # ---- Requests ------------------------------------------------------------
 
@@ -514,6 +521,10 @@ class EngineConsumer:
     @property
     def connected(self) -> bool:
         return not self.closed and all(part.connection is not None for part in self._order)
+
+
+def _id_of(message: Message | MessageId) -> MessageId:
+    return message.message_id() if isinstance(message, Message) else message
 
 
 def _gone(part: PartitionConsumer) -> bool:

@@ -14,10 +14,11 @@ from magnetar.client.engine.burials import Burials
 from magnetar.client.engine.letters import Letters
 from magnetar.client.engine.reconnect import Alarm, Reconnecting
 from magnetar.client.options import ConsumerOptions
+from magnetar.client.origin import Origin
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_wire import schema_to_pb
 from magnetar.client.seek_target import seek_target
-from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
+from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
 from magnetar.model.message_id import message_id_of
 from magnetar.protocol import (
@@ -77,6 +78,7 @@ class PartitionConsumer(Reconnecting):
             random=engine.random,
             decode=None if type(schema) is BytesSchema else schema.decode_message,
             receiver_queue_size=queue_size,
+            receipt_timeout_ms=int(engine.timeout_s * 1000),
         )
         self.core.warn = engine.warn
         self._burials = Burials(engine, options, self.core, letters, dead_topic, self.rearm)
@@ -104,12 +106,12 @@ class PartitionConsumer(Reconnecting):
         await self._sought.wait()
         if self.expects_close and not connection.is_magnetar:
             await asyncio.sleep(SETTLE_SECONDS)
-        await connection.subscribe(self._subscribe(), self, self._close_command)
+        life = await connection.subscribe(self._subscribe(), self, self._close_command)
         if connection.closed or self.was_closed:
             raise self._engine.connection_lost(connection)
         self.connection = connection
         with self._engine.lock:
-            self.core.connected()
+            self.core.connected(life)
         self._report_acks()
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_result(None)
@@ -155,6 +157,12 @@ class PartitionConsumer(Reconnecting):
         self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
+
+    def moved(self) -> None:
+        """The client goes over to another cluster."""
+        with self._engine.lock:
+            self.core.moved()
+        self._report_acks()
 
     def gave_up(self, error: Exception) -> None:
         with self._engine.lock:
@@ -254,10 +262,13 @@ class PartitionConsumer(Reconnecting):
         One after the other: a broker that still works on one refuses the next for a while.
         """
         async with self._one_seek:
-            await self._engine.retrying(lambda: self._seek(id, time_ms))
+            origin = self.core.origin
+            await self._engine.retrying(lambda: self._seek(id, time_ms, origin))
 
-    async def _seek(self, id: MessageId | None, time_ms: int | None) -> None:
+    async def _seek(self, id: MessageId | None, time_ms: int | None, origin: Origin) -> None:
         connection = await self.when_connected()
+        if origin.gone and id is not None and id.entry_id() >= 0 and id != MessageId.latest:
+            raise Interrupted(f"{id} names nothing where the {self.what} is now: seek to a time")
         command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
         if id is not None:
             target = seek_target(
@@ -273,10 +284,11 @@ class PartitionConsumer(Reconnecting):
         self._sought.clear()
         self.expects_close: bool = True
         try:
-            await self._request(connection, command, pb.CommandSuccess)
+            answer = await self._request(connection, command, pb.CommandSuccess)
+            life = answer.subscription_life
             with self._engine.lock:
                 inclusive = self.options.start_message_id_inclusive
-                self.core.sought(id, inclusive, exact=connection.is_magnetar)
+                self.core.sought(id, inclusive, life, exact=connection.is_magnetar)
             self.sought_by_time = id is None
             self.ended = False
             self._sought.set()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.client import aio
-from magnetar.client.arguments import id_of, ids_of
+from magnetar.client.arguments import message_of, messages_of
 from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.closing import Closing
 from magnetar.client.engine.consumer import EngineConsumer
@@ -115,23 +115,23 @@ class Consumer(Closing):
             with self._lock:
                 self._consumer.acknowledge_message(message)
             return
-        ids = ids_of(message)
+        messages = messages_of(message)
         if self._receipts:
-            self._ack_and_wait(lambda done: self._consumer.acknowledge(ids, done))
+            self._ack_and_wait(lambda done: self._consumer.acknowledge(messages, done))
         else:
             with self._lock:
                 self._consumer.check_open()
-                self._consumer.acknowledge(ids, None)
+                self._consumer.acknowledge(messages, None)
 
     def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
         """Acks a message and all before it."""
-        id = id_of(message)
+        one = message_of(message)
         if self._receipts:
-            self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(id, done))
+            self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(one, done))
         else:
             with self._lock:
                 self._consumer.check_open()
-                self._consumer.acknowledge_cumulative(id, None)
+                self._consumer.acknowledge_cumulative(one, None)
 
     def _ack_and_wait(self, ack: Callable[[Callable[[Exception | None], None]], None]) -> None:
         kept: Outcome[None] = Outcome()
@@ -261,7 +261,7 @@ class Reader(Closing):
     def read_next(self, timeout_millis: int | None = None) -> Message:
         message = self._consumer.receive(timeout_millis)
         with self._client._lock:
-            self._engine.acknowledge_cumulative(message.message_id(), None)
+            self._engine.acknowledge_cumulative(message, None)
         return message
 
     def has_message_available(self) -> bool:
@@ -286,6 +286,6 @@ class Reader(Closing):
             finally:
                 # The function may have closed the reader.
                 with self._client._lock, suppress(AlreadyClosed):
-                    self._engine.acknowledge_cumulative(message.message_id(), None)
+                    self._engine.acknowledge_cumulative(message, None)
 
         self._consumer._listen(called, alone=alone)
