@@ -18,6 +18,7 @@ from magnetar.broker.host import Host
 from magnetar.broker.non_persistent import NonPersistentTopic
 from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.publish_limit import PublishLimit
+from magnetar.broker.recall import Strays
 from magnetar.broker.schema import SchemaPolicy, SchemaRegistry, schema_topic
 from magnetar.broker.settings import BrokerSettings
 from magnetar.broker.topic import Topic
@@ -76,6 +77,7 @@ class Broker:
         self._by_namespace: Final[dict[str, dict[str, None]]] = {}
         self.watchers: Final[list[Callable[[str, str, bool], None]]] = []
         self.sessions: int = 0
+        self.strays: Final = Strays()
         self._fresh: list[Topic] = []
         self._names_given: int = 0
         self._keys_given: int = 0

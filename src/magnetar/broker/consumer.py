@@ -4,11 +4,15 @@
     pending   entries that it has and has not acked, on Shared and Key_Shared: how many
               messages of each are left, and the slot of its key
     unacked   the messages in `pending`
+    recalled  the broker has closed it, so that its client empties its queue; it keeps what is
+              pending, and may ack it, until the client is back
+    over      its client has nothing of it in a queue any more, or nobody knows
 
 The counts are messages, not entries: an ack of one index lowers `unacked` by one.
 """
 
-from typing import Final, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
@@ -18,6 +22,9 @@ from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.storage.read_plan import StoredEntry
+
+if TYPE_CHECKING:
+    from magnetar.broker.recall import Withdrawal
 
 __all__ = ["SLOT_BITS", "SLOT_MASK", "Consumer"]
 
@@ -57,6 +64,13 @@ class Consumer:
         # Not yet to be served: its subscribe has not been answered.
         self.held: bool = True
         self.pending: Final[dict[int, int]] = {}
+        self.recalled: bool = False
+        self.is_over: bool = False
+        self._emptied: bool = False
+        self._when_over: Final[list[Callable[[bool], None]]] = []
+        # What it was asked to give back and has not answered, by the number of the request.
+        self.withdrawals: Final[dict[int, Withdrawal]] = {}
+        self._withdrawals_begun: int = 0
         self.out: Final = Traffic()
         self.redelivered: Final = Traffic()
         self.acked: Final = Traffic()
@@ -152,6 +166,41 @@ class Consumer:
             self.blocked = True
         elif self.unacked <= self.unacked_max // 2:
             self.blocked = False
+
+    # ---- What is taken back --------------------------------------------------
+
+    def new_withdrawal(self, withdrawal: "Withdrawal") -> int:
+        """It is asked to give something back; the number of the request."""
+        self._withdrawals_begun += 1
+        self.withdrawals[self._withdrawals_begun] = withdrawal
+        return self._withdrawals_begun
+
+    def over(self, *, emptied: bool) -> None:
+        """Its client has emptied its queue; or its connection ended, and nobody knows."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._emptied = emptied
+        open_ones = list(self.withdrawals.values())
+        self.withdrawals.clear()
+        for withdrawal in open_ones:
+            withdrawal.over(emptied)
+        listeners = list(self._when_over)
+        self._when_over.clear()
+        for listener in listeners:
+            listener(emptied)
+
+    @property
+    def emptied(self) -> bool:
+        """Whether it is over, and its queue was emptied."""
+        return self._emptied
+
+    def when_over(self, callback: Callable[[bool], None]) -> None:
+        """Calls back, now or then, with whether its queue was emptied."""
+        if self.is_over:
+            callback(self._emptied)
+        else:
+            self._when_over.append(callback)
 
     # ---- Telling it ----------------------------------------------------------
 

@@ -97,6 +97,7 @@ class Session(Peer):
             "CommandSeek": consumers.on_seek,
             "CommandGetLastMessageId": consumers.on_last_message_id,
             "CommandConsumerStats": consumers.on_consumer_stats,
+            "CommandWithdrawn": consumers.on_withdrawn,
             "CommandGetTopicsOfNamespace": topics.on_topics,
             "CommandWatchTopicList": topics.on_watch,
             "CommandWatchTopicListClose": topics.on_watch_close,

@@ -6,6 +6,10 @@
 | joining          | refused: not yet        | joined, when its subscription has it; unknown   |
 | joined           | the subscription's      | unknown: closed by the client                   |
 | dismissed        | refused: not now        | joining, by SUBSCRIBE; unknown                  |
+| recalled         | the subscription's      | joining, by SUBSCRIBE; dismissed; unknown       |
+
+A recalled one was closed so that its client empties its queue (`recall.py`); until the client
+is back it keeps what it holds.
 """
 
 from typing import Final, final
@@ -67,6 +71,7 @@ class SessionConsumers:
             link.consumer.closed = True
             if link.subscription is not None:
                 link.subscription.leave(link.consumer)
+            link.consumer.over(emptied=False)
         self._links.clear()
 
     def lag_ended(self) -> None:
@@ -78,7 +83,9 @@ class SessionConsumers:
     def on_subscribe(self, command: pb.CommandSubscribe) -> None:
         id = signed(command.consumer_id)
         link = self._links.get(id)
-        if link is not None and not link.consumer.closed:
+        if link is not None and (link.consumer.closed or link.consumer.recalled):
+            self._have_emptied(link)
+        elif link is not None:
             if link.subscription is not None:
                 self._tell_life(command.request_id, link.subscription)
             else:
@@ -107,6 +114,21 @@ class SessionConsumers:
             holder.peer.probe(lambda alive: self._subscribe(command, topic, consumer))
         else:
             self._subscribe(command, topic, consumer)
+
+    def _have_emptied(self, link: _Link) -> None:
+        """A client that was told that its consumer is closed comes back, with an empty queue."""
+        if not link.consumer.closed and link.subscription is not None:
+            link.subscription.leave(link.consumer)
+        link.consumer.over(emptied=True)
+
+    def on_withdrawn(self, command: pb.CommandWithdrawn) -> None:
+        link = self._links.get(signed(command.consumer_id))
+        if link is None:
+            return
+        withdrawal = link.consumer.withdrawals.pop(signed(command.request_id), None)
+        if withdrawal is not None:
+            ids = [message_id_from_pb(id) for id in command.given_back]
+            withdrawal.answer(ids, [position_key(id.ledger_id, id.entry_id) for id in ids])
 
     def _check_schema(self, command: pb.CommandSubscribe, topic: Topic) -> None:
         schema = read_schema(command.schema) if command.HasField("schema") else None
@@ -205,8 +227,10 @@ class SessionConsumers:
         if link is None or link.subscription is None:
             if link is not None:
                 link.consumer.closed = True
+                link.consumer.over(emptied=True)
             self._peer.succeed(request_id)
             return
+        link.consumer.over(emptied=True)
         link.subscription.leave(link.consumer).then(
             lambda done: self._peer.succeed(request_id),
             lambda error: self._peer.succeed(request_id),
@@ -227,6 +251,7 @@ class SessionConsumers:
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
             return
         del self._links[signed(command.consumer_id)]
+        link.consumer.over(emptied=True)
 
         def left(done: None) -> None:
             topic.unsubscribe(subscription).then(

@@ -7,6 +7,7 @@
 | plan  | every cursor says what is new to it                   | BrokerError: who may not    |
 | write | all deltas go to the journal as one group             | StorageError                |
 | apply | cursors first, then dispatchers let go of the entries | -                           |
+| recall | consumers give back what they hold of it             | no answer: they are named   |
 
 Nothing is changed before the last id is checked, and nothing afterwards unless the group is
 durable; recovery takes a group whole or not at all.
@@ -34,11 +35,14 @@ that the topic has, and nobody else's.
 from typing import Final, final
 
 from magnetar.ack import AckDelta, encode_delta
+from magnetar.ack.delta import position_key
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.recall import Recall
+from magnetar.broker.skip_result import IdResult
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
 from magnetar.errors import BatchIndexError, BrokerError, NoSuchEntryError, StorageError, UsageError
-from magnetar.model import ServerError
+from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["PIECE_IDS", "MessageFinder", "Move", "Skip", "move_together", "skip_messages"]
@@ -55,6 +59,16 @@ class Move:
         self.subscription: Final = subscription
         self.delta: Final = delta
         self.data: Final = encode_delta(delta)
+        # How many messages it acked, once it is applied.
+        self.messages: int = 0
+
+    def apply(self) -> None:
+        """It is durable: the cursor knows it from now on."""
+        cursor = self.subscription.cursor
+        before = cursor.unacked_messages()
+        cursor.apply(self.delta)
+        self.messages = before - cursor.unacked_messages()
+        self.subscription.skipped += self.messages
 
     def require_possible(self) -> None:
         """Raises BrokerError if it is no longer the cursor that this was planned for."""
@@ -158,14 +172,29 @@ class Skip:
         while skip.plan_piece():
             ...
         promise = skip.carry_out()
+        promise = skip.recalled(wait_ms)
 
-    Each of the three raises BrokerError and UsageError; then nothing has changed.
+    Each of the first three raises BrokerError and UsageError; then nothing has changed. The
+    last is for after the promise of the third is kept: the skip is durable then, and what
+    consumers hold of it is being taken back, unless it was made with `recall` false.
     """
 
-    def __init__(self, topics: list[Topic], name: str, ids: list[MessageIdData]) -> None:
+    def __init__(
+        self,
+        topics: list[Topic],
+        name: str,
+        ids: list[MessageIdData],
+        *,
+        recall: bool = False,
+        details: bool = False,
+    ) -> None:
         self._topics: Final = topics
         self._name: Final = name
         self._ids: Final = ids
+        self._recall: Final = Recall(topics[0].host) if recall else None
+        # What becomes of each id, if anybody wants to know.
+        self._details: Final = details
+        self.results: Final[list[IdResult]] = []
         self._finder: Final = MessageFinder(topics)
         self._moves: Final[list[Move]] = []
         self._next: int = 0
@@ -187,6 +216,8 @@ class Skip:
         found: dict[int, list[MessageIdData]] = {}
         for id in piece:
             topic = self._finder.find(id)
+            if self._details:
+                self.results.append(self._result(topic, id))
             if topic is not None:
                 _check_index(topic, id)
                 found.setdefault(topic.id, []).append(id)
@@ -196,6 +227,17 @@ class Skip:
             if topic.id in found:
                 self._plan(topic, found[topic.id])
         return self._next < len(self._ids)
+
+    def _result(self, topic: Topic | None, id: MessageIdData) -> IdResult:
+        if topic is None:
+            return IdResult(id, -1, trimmed=True)
+        subscription = topic.subscriptions.get(self._name)
+        if subscription is None:
+            raise _no_subscription(topic, self._name)
+        left = subscription.cursor.remaining(Position(id.ledger_id, id.entry_id))
+        index = int(id.batch_index)
+        acked = left is not None and (left == 0 or (index >= 0 and left >> index & 1 == 0))
+        return IdResult(id, topic.id, acked=acked)
 
     def _plan(self, topic: Topic, ids: list[MessageIdData]) -> None:
         subscription = topic.subscriptions.get(self._name)
@@ -211,7 +253,48 @@ class Skip:
         assert self._next >= len(self._ids), "not everything is planned"
         for move in self._moves:
             move.require_possible()
-        return move_together(self._moves)
+        return move_together(self._moves, self._recall)
+
+    def recalled(self, wait_ms: int) -> Promise[None]:
+        """Kept when consumers have given back what they hold of it, or after so long."""
+        promise: Promise[None] = Promise()
+        self._wait_for_recall(wait_ms, promise)
+        return promise
+
+    def _wait_for_recall(self, wait_ms: int, promise: Promise[None]) -> None:
+        recall = self._recall
+        if recall is None:
+            promise.keep(None)
+            return
+        subscriptions = self._subscriptions()
+        if any(subscription.letting_go > 0 for subscription in subscriptions):
+            # Another skip is applied, and asks consumers in a moment: perhaps for the same.
+            host = self._topics[0].host
+            host.call_soon(lambda: self._wait_for_recall(wait_ms, promise))
+            return
+        for subscription in subscriptions:
+            recall.join(subscription, self._keys(subscription))
+        recall.confirmed(wait_ms).then(promise.keep, promise.fail)
+
+    def _subscriptions(self) -> list[Subscription]:
+        found = [topic.subscriptions.get(self._name) for topic in self._topics]
+        return [subscription for subscription in found if subscription is not None]
+
+    def _keys(self, subscription: Subscription) -> list[int]:
+        """The entries that were named, if it matters which."""
+        if not subscription.withdrawals:
+            return []
+        return [position_key(id.ledger_id, id.entry_id) for id in self._ids]
+
+    @property
+    def skipped(self) -> int:
+        """How many messages were not acked before, as it was when it was applied."""
+        return sum([move.messages for move in self._moves])
+
+    @property
+    def recall(self) -> Recall | None:
+        """What was taken back, from whom."""
+        return self._recall
 
 
 def _require_possible(subscription: Subscription) -> None:
@@ -270,10 +353,11 @@ def _no_index(id: MessageIdData) -> str:
     return f"no message has index {id.batch_index}"
 
 
-def move_together(moves: list[Move]) -> Promise[None]:
+def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[None]:
     """Writes what was planned for several cursors as one, and applies it when it is durable.
 
     Then one after the other lets go of what it named, and others have their turn in between.
+    Who holds it until then is asked to give it back, by the `recall`.
     """
     if not moves:
         return kept(None)
@@ -288,11 +372,16 @@ def move_together(moves: list[Move]) -> Promise[None]:
             promise.fail(error)
             return
         for move in moves:
-            move.subscription.cursor.apply(move.delta)
+            move.apply()
+            move.subscription.letting_go += 1
         let_go(0)
 
     def let_go(index: int) -> None:
-        moves[index].subscription.have_moved(moves[index].delta)
+        subscription, delta = moves[index].subscription, moves[index].delta
+        if recall is not None:
+            recall.take_back(subscription, delta)
+        subscription.letting_go -= 1
+        subscription.have_moved(delta)
         if index + 1 < len(moves):
             topic.host.call_soon(lambda: let_go(index + 1))
         else:

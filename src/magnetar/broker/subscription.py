@@ -36,6 +36,7 @@ from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandAckResponse
 
 if TYPE_CHECKING:
+    from magnetar.broker.recall import Withdrawal
     from magnetar.broker.topic import Topic
 
 __all__ = ["FindSpanning", "Subscription", "answer_ack", "refuse_ack"]
@@ -121,6 +122,13 @@ class Subscription:
         self.joining: int = 0
         self._out_before: Final = Traffic()
         self.expired: Final = Traffic()
+        # Messages that operators skipped by their ids, and what of that consumers gave back.
+        self.skipped: int = 0
+        self.taken_back: int = 0
+        # What consumers were asked to give back and have not; see `recall.py`.
+        self.withdrawals: Final[list[Withdrawal]] = []
+        # Skips that are applied, while dispatchers have not heard of all of it.
+        self.letting_go: int = 0
         self.created_ms: Final = topic.host.now_ms()
         self.last_active_ms: int = self.created_ms
         self.last_acked_ms: int = 0
@@ -626,8 +634,23 @@ class Subscription:
         consumer.closed = True
         consumer.held = True
         self._remove(consumer)
-        if not leaves:
+        if leaves:
+            return
+        if not consumer.recalled:
             consumer.tell_closed()
+        self.topic.broker.strays.add(str(self.topic.name), self.name, consumer)
+
+    def close_for_recall(self, consumer: Consumer) -> None:
+        """Has the client of a consumer empty its queue; what it holds stays with it meanwhile."""
+        if not consumer.recalled:
+            consumer.recalled = True
+            consumer.held = True
+            consumer.tell_closed()
+
+    def batch_size(self, position: Position) -> int:
+        """How many messages an entry has, as far as that is known."""
+        size = self.topic.ledgers.sizes.batch_size(position.ledger_id, position.entry_id)
+        return max(int(size), 1)
 
     def _remove(self, consumer: Consumer) -> None:
         if self.dispatcher is not None and consumer in self.dispatcher.consumers:

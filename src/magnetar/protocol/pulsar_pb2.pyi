@@ -1207,13 +1207,13 @@ class CommandWithdraw(Message):
 class CommandWithdrawn(Message):
     consumer_id: int
     request_id: int
-    handed_out: RepeatedCompositeFieldContainer[MessageIdData]
+    given_back: RepeatedCompositeFieldContainer[MessageIdData]
     def __init__(
         self,
         *,
         consumer_id: int | None = ...,
         request_id: int | None = ...,
-        handed_out: Iterable[MessageIdData] | None = ...,
+        given_back: Iterable[MessageIdData] | None = ...,
     ) -> None: ...
 
 class BaseCommand(Message):

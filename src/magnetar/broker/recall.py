@@ -1,0 +1,236 @@
+"""Taking skipped messages back from the consumers that hold them, before the skip is answered (I5).
+
+Who holds a skipped entry is asked for it in the way that its client understands:
+
+| its client     | is told        | and has given it back when                                 |
+|----------------|----------------|------------------------------------------------------------|
+| knows WITHDRAW | WITHDRAW       | it answers WITHDRAWN, which names what nobody was handed   |
+| does not       | CLOSE_CONSUMER | it subscribes again, for its queue is emptied before that  |
+
+A consumer that is closed for this keeps what else it holds until its client is back, and its
+acks count until then. After that all of it goes where it goes when a consumer leaves: to the
+next delivery, in order, and not counted as a redelivery. Clients that do not know WITHDRAW have
+one more queue where they read partitions, which this does not empty: they are not closed
+there, since it would bring them everything twice and take back nothing.
+
+| a withdrawal is | left by                          | becomes                                   |
+|-----------------|----------------------------------|-------------------------------------------|
+| open            | the client's answer              | answered                                  |
+|                 | SUBSCRIBE, or the client's close | emptied: its queue is gone, whole          |
+|                 | the end of the connection        | lost: nobody knows what it still hands out |
+|                 | the end of the wait              | open, and named as unconfirmed            |
+
+A skip waits for its own withdrawals, for those of others that concern its messages (of two
+operators who skip the same one both are told the truth), and for *strays*: consumers that the
+broker closed for another reason, an unload perhaps, and whose clients have not come back. They
+may hand out what they have, and nobody knows any more what that is.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, final
+
+from magnetar.ack import AckDelta
+from magnetar.ack.delta import key_position
+from magnetar.ack.record import record_size, remaining_indexes
+from magnetar.broker.consumer import Consumer
+from magnetar.broker.dispatch.shared import SharedDispatcher
+from magnetar.broker.host import Host, Timer
+from magnetar.broker.peer import unsigned
+from magnetar.broker.promise import Promise
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import message_id_to_pb
+from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.wire.ack_set import all_unacked
+
+if TYPE_CHECKING:
+    from magnetar.broker.subscription import Subscription
+
+__all__ = ["ANSWERED", "EMPTIED", "LOST", "OPEN", "Recall", "Strays", "Withdrawal"]
+
+OPEN: Final = 0
+ANSWERED: Final = 1
+EMPTIED: Final = 2
+LOST: Final = 3
+
+# A consumer is asked for a thousand entries at a time. Who leaves so many questions without an
+# answer will answer none.
+UNANSWERED_MAX: Final = 1000
+
+
+@final
+class Withdrawal:
+    """Messages that one consumer is asked to give back: of each entry, by key, their bits."""
+
+    def __init__(
+        self, subscription: "Subscription", consumer: Consumer, asked: dict[int, int]
+    ) -> None:
+        self.subscription: Final = subscription
+        self.consumer: Final = consumer
+        self.asked: Final = asked
+        self.given_back: Final[dict[int, int]] = {}
+        self.state: int = OPEN
+        self._then: Final[list[Callable[[], None]]] = []
+
+    def begin(self) -> None:
+        """Asks for them."""
+        consumer = self.consumer
+        self.subscription.withdrawals.append(self)
+        if consumer.is_over:
+            self.over(consumer.emptied)
+            return
+        request_id = consumer.new_withdrawal(self)
+        if consumer.peer.knows_magnetar:
+            consumer.peer.send(self._command(request_id))
+            if len(consumer.withdrawals) > UNANSWERED_MAX:
+                consumer.peer.fail(f"{UNANSWERED_MAX} times WITHDRAW, and no answer")
+        elif self.subscription.topic.partition < 0:
+            self.subscription.close_for_recall(consumer)
+
+    def _command(self, request_id: int) -> pb.CommandWithdraw:
+        command = pb.CommandWithdraw(
+            consumer_id=unsigned(self.consumer.id), request_id=unsigned(request_id)
+        )
+        for key, bits in self.asked.items():
+            position = key_position(key)
+            kept = all_unacked(self.subscription.batch_size(position)) & ~bits
+            id = MessageIdData(
+                position.ledger_id, position.entry_id, -1, -1, kept if kept else None
+            )
+            command.message_ids.append(message_id_to_pb(id))
+        return command
+
+    def answer(self, given_back: list[MessageIdData], keys: list[int]) -> None:
+        """The client has dropped these, whose keys are given too; the others were handed out."""
+        for id, key in zip(given_back, keys, strict=True):
+            asked = self.asked.get(key)
+            if asked is not None:
+                kept = id.ack_set or 0
+                self.given_back[key] = self.given_back.get(key, 0) | (asked & ~kept)
+        self._settle(ANSWERED)
+
+    def over(self, emptied: bool) -> None:
+        """The consumer is over, before it answered."""
+        if self.state == OPEN and emptied:
+            self.given_back.update(self.asked)
+        self._settle(EMPTIED if emptied else LOST)
+
+    def _settle(self, state: int) -> None:
+        if self.state != OPEN:
+            return
+        self.state = state
+        self.subscription.withdrawals.remove(self)
+        for bits in self.given_back.values():
+            self.subscription.taken_back += bits.bit_count()
+        then = list(self._then)
+        self._then.clear()
+        for callback in then:
+            callback()
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Calls back when it is open no more; at once, if it is not."""
+        if self.state == OPEN:
+            self._then.append(callback)
+        else:
+            callback()
+
+
+@final
+class Strays:
+    """Consumers that the broker closed, until their clients have emptied their queues."""
+
+    def __init__(self) -> None:
+        # By topic and subscription, and by the key of the consumer.
+        self._consumers: Final[dict[tuple[str, str], dict[int, Consumer]]] = {}
+
+    def add(self, topic: str, subscription: str, consumer: Consumer) -> None:
+        where = (topic, subscription)
+        self._consumers.setdefault(where, {})[consumer.key] = consumer
+        consumer.when_over(lambda emptied: self._remove(where, consumer))
+
+    def _remove(self, where: tuple[str, str], consumer: Consumer) -> None:
+        found = self._consumers.get(where, {})
+        found.pop(consumer.key, None)
+        if not found:
+            self._consumers.pop(where, None)
+
+    def of(self, topic: str, subscription: str) -> list[Consumer]:
+        return list(self._consumers.get((topic, subscription), {}).values())
+
+
+@final
+class Recall:
+    """All that one skip waits for: see the module."""
+
+    def __init__(self, host: Host) -> None:
+        self._host: Final = host
+        self.withdrawals: Final[list[Withdrawal]] = []
+        # By topic, those that were closed and were not back when the wait began.
+        self.strays: Final[dict[int, list[Consumer]]] = {}
+        self._promise: Final[Promise[None]] = Promise()
+        self._timer: Timer | None = None
+
+    def take_back(self, subscription: "Subscription", delta: AckDelta) -> None:
+        """Asks everyone who holds something of what was skipped, and is still known to."""
+        dispatcher = subscription.dispatcher
+        if not isinstance(dispatcher, SharedDispatcher):
+            return
+        owners = dispatcher.owners
+        asked: dict[int, dict[int, int]] = {}
+        consumers: dict[int, Consumer] = {}
+        for key in delta.entries:
+            if (owner := owners.get(key)) is not None:
+                consumers[owner.key] = owner
+                size = subscription.batch_size(key_position(key))
+                asked.setdefault(owner.key, {})[key] = all_unacked(size)
+        for key, record in delta.records:
+            if (owner := owners.get(key)) is not None:
+                consumers[owner.key] = owner
+                bits = all_unacked(record_size(record)) & ~remaining_indexes(record)
+                asked.setdefault(owner.key, {})[key] = bits
+        for number, messages in asked.items():
+            self.withdrawals.append(Withdrawal(subscription, consumers[number], messages))
+            self.withdrawals[-1].begin()
+
+    def join(self, subscription: "Subscription", keys: Iterable[int]) -> None:
+        """Waits also for what others took back of these entries, and for strays."""
+        mine = set(self.withdrawals)
+        others = [one for one in subscription.withdrawals if one not in mine]
+        if others:
+            named = set(keys)
+            self.withdrawals.extend(one for one in others if not named.isdisjoint(one.asked))
+        topic = subscription.topic
+        strays = topic.broker.strays.of(str(topic.name), subscription.name)
+        if strays:
+            self.strays[topic.id] = strays
+
+    def confirmed(self, wait_ms: int) -> Promise[None]:
+        """Kept when all is given back, or after so long."""
+        self._timer = self._host.call_later(wait_ms, self._give_up)
+        for withdrawal in self.withdrawals:
+            withdrawal.when_settled(self._look)
+        for consumers in self.strays.values():
+            for consumer in consumers:
+                consumer.when_over(lambda emptied: self._look())
+        self._look()
+        return self._promise
+
+    def _look(self) -> None:
+        if any(one.state == OPEN for one in self.withdrawals):
+            return
+        if any(not one.is_over for some in self.strays.values() for one in some):
+            return
+        self._end()
+
+    def _give_up(self) -> None:
+        """Who was closed and does not come back leaves what he holds to others."""
+        self._timer = None
+        for withdrawal in self.withdrawals:
+            if withdrawal.state == OPEN and withdrawal.consumer.recalled:
+                withdrawal.subscription.leave(withdrawal.consumer)
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._promise.keep(None)
