@@ -22,7 +22,6 @@ from magnetar.client.arguments import (
     version_bytes,
 )
 from magnetar.client.avro_schema import AvroSchema
-from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
@@ -297,13 +296,22 @@ class Consumer(_Closing):
             message = await self._wait(timeout_millis)
         if self._tracing is not None:
             self._tracing.received(message, self.subscription_name(), began_ns)
-        if self._avro is not None:
-            try:
-                await self._learn(self._avro, message)
-            except BaseException:
-                self._consumer.put_back([message])
-                raise
+        if self._avro is not None and not await self._learned(self._avro, message):
+            return await self.receive(timeout_millis)
         return message
+
+    async def _learned(self, schema: AvroSchema, message: Message) -> bool:
+        """Whether the message, whose schema is known now, is still for the application."""
+        batch = self._consumer.gather(None, asyncio.get_running_loop().time)
+        batch.add(message)
+        try:
+            await self._learn(schema, message)
+        except BaseException:
+            self._consumer.put_back(batch.messages)
+            raise
+        finally:
+            self._consumer.handed(batch)
+        return len(batch.messages) > 0
 
     async def _learn(self, schema: AvroSchema, message: Message) -> None:
         """Gets the schema that a message was written with, for `value` cannot wait.
@@ -331,8 +339,7 @@ class Consumer(_Closing):
         self, policy: ConsumerBatchReceivePolicy | None = None
     ) -> list[Message]:
         """Some messages: as many as the policy wants, or those that came in its time."""
-        policy = policy or self._consumer.options.batch_receive_policy
-        batch = BatchReceive(policy, asyncio.get_running_loop().time)
+        batch = self._consumer.gather(policy, asyncio.get_running_loop().time)
         try:
             while batch.open:
                 batch.add(await self.receive(batch.left_ms()))
@@ -345,6 +352,8 @@ class Consumer(_Closing):
         except BaseException:
             self._consumer.put_back(batch.messages)
             raise
+        finally:
+            self._consumer.handed(batch)
         return batch.messages
 
     def __aiter__(self) -> AsyncIterator[Message]:

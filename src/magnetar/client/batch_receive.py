@@ -1,6 +1,7 @@
 """One call of `batch_receive`: what it has so far, and whether it goes on.
 
-It ends when its policy has enough messages or bytes, or when its time is up.
+It ends when its policy has enough messages or bytes, or when its time is up. Until then the
+application has none of it, and the broker may take messages back.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from mypy_extensions import i64
 
 from magnetar.client.message import Message
 from magnetar.client.policy import ConsumerBatchReceivePolicy
+from magnetar.client.withdrawal import Withdrawal
 
 __all__ = ["BatchReceive"]
 
@@ -46,3 +48,12 @@ class BatchReceive:
     def add(self, message: Message) -> None:
         self.messages.append(message)
         self._bytes += message.length()
+
+    def withdraw(self, topic: str, withdrawal: Withdrawal) -> None:
+        """Drops messages that the broker takes back, which the application does not have yet."""
+        taken = [
+            one for one in self.messages if one.topic_name() == topic and withdrawal.takes(one)
+        ]
+        for message in taken:
+            self.messages.remove(message)
+            self._bytes -= message.length()

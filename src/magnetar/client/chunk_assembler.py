@@ -55,6 +55,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.withdrawal import Withdrawal
 from magnetar.protocol.metadata import MessageMetadata
 
 __all__ = ["KEPT", "REFUSED", "WHOLE", "ChunkAssembler", "Whole"]
@@ -451,6 +452,17 @@ class ChunkAssembler:
                 self._forget(context)
                 return context.keys
         return []
+
+    def withdraw(self, withdrawal: Withdrawal) -> None:
+        """Drops messages that the broker takes back: nothing more of them comes."""
+        for context in list(self._contexts.values()):
+            if withdrawal.takes_chunks(context.keys):
+                self._forget(context)
+        for expected in list(self._expected.values()):
+            if any(key in withdrawal.kept for key in expected.keys):
+                del self._expected[expected.uuid]
+        for key in [key for key in self._strays if key in withdrawal.kept]:
+            del self._strays[key]
 
     def acked_elsewhere(self, first: int, last: int) -> list[int]:
         """The message between these two was acked; which others of its chunks are here."""

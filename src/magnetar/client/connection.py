@@ -66,6 +66,7 @@ class ConsumerHandler(Protocol):
     def on_ack_response(self, response: CommandAckResponse) -> None: ...
     def on_active_change(self, active: bool) -> None: ...
     def on_end_of_topic(self) -> None: ...
+    def on_withdraw(self, command: pb.CommandWithdraw) -> None: ...
     def on_closed(self, connection: "ClientConnection") -> None: ...
 
 
@@ -390,6 +391,10 @@ class ClientConnection(asyncio.Protocol):
             consumer = self._consumers.get(signed(command.consumer_id))
             if consumer is not None:
                 consumer.on_end_of_topic()
+        elif isinstance(command, pb.CommandWithdraw):
+            consumer = self._consumers.get(signed(command.consumer_id))
+            if consumer is not None:
+                consumer.on_withdraw(command)
         elif isinstance(command, pb.CommandAuthChallenge):
             self._answer_challenge(command)
         else:

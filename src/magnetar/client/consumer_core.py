@@ -2,12 +2,14 @@
 
 | state      | left by      | write | receive        | acknowledge | take                     |
 |------------|--------------|-------|----------------|-------------|--------------------------|
-| connecting | connected    | never | thrown away    | gathers     | what came before, if any |
+| connecting | connected    | never | thrown away    | gathers     | see below                |
 | ready      | disconnected | yes   | reads, queues  | sends       | the next message         |
 | closed     |              | never | thrown away    | raises      | nothing                  |
 
 `connected` begins anew: what is in the queue is dropped, for the broker delivers it again;
 acks that were not sent are sent before the first permit, and hold back their duplicates.
+Until then `take` has what came before if one consumer is active; where consumers share, that
+may be with another by now, or skipped, and it has nothing.
 
 The parts decide, and this tells each of them what happened: `Incoming` what an entry holds,
 `ReceiveQueue` what is next, `Permits` how many the broker may send, `StartPosition` where it
@@ -46,6 +48,7 @@ from magnetar.client.permits import Permits
 from magnetar.client.receive_queue import ReceiveQueue
 from magnetar.client.redelivery import Redelivery
 from magnetar.client.start_position import StartPosition
+from magnetar.client.withdrawal import Withdrawal
 from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedError, Interrupted
 from magnetar.model.enums import AckType, ConsumerType
 from magnetar.model.message_id import ChunkMessageId, MessageId
@@ -221,6 +224,8 @@ class ConsumerCore:
             self._permits.disconnected()
             self._acks.disconnected()
             self._assembler.disconnected(self._now_ms())
+            if not self._single:
+                self._queue.clear()
 
     def close(self, error: Exception | None = None) -> None:
         """Ends it: what is pending is sent if it can be, and who still waits is told."""
@@ -303,6 +308,15 @@ class ConsumerCore:
                 self._wake()
         if arrival.charged != count:
             self._settle(command, arrival)
+
+    def withdraw(self, withdrawal: Withdrawal) -> None:
+        """The broker takes messages back: the application gets none of them any more."""
+        count = self._queue.withdraw(withdrawal)
+        self._assembler.withdraw(withdrawal)
+        self._outstanding.withdrawn(withdrawal)
+        self.stats.messages_dropped += count
+        if count > 0:
+            self._permits.give_back(count)
 
     def _tell(self, arrival: Arrival) -> None:
         self._last_problem = arrival.problem

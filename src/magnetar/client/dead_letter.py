@@ -86,6 +86,12 @@ class DeadLetters:
         if complete or index < 0 or not candidates:
             self.forget(key)
 
+    def withdrawn(self, key: int, kept: int) -> None:
+        """Of an entry only these are left for the application to refuse."""
+        for index in list(self._candidates.get(key, {})):
+            if kept >> index & 1 == 0:
+                self.acked(key, index, False)
+
     def take_refused(self, key: int) -> list[Message]:
         """The refused messages of an entry, which die now; its others stay."""
         refused = self._refused.pop(key, set())

@@ -22,6 +22,7 @@ from magnetar.client.message import Message
 from magnetar.client.negative_acks import NegativeAcks
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.unacked import Unacked
+from magnetar.client.withdrawal import Withdrawal
 
 __all__ = ["Due", "Outstanding"]
 
@@ -92,6 +93,16 @@ class Outstanding:
             self._negative.deadlines.remove_through(key)
         if self._unacked.enabled:
             self._unacked.deadlines.remove_through(key)
+
+    def withdrawn(self, withdrawal: Withdrawal) -> None:
+        """Skipped messages neither come again nor die; of a batch the others still do."""
+        if not self.follows and not len(self._negative.deadlines):
+            return
+        for key, kept in withdrawal.kept.items():
+            if kept == 0:
+                self.acked(key, -1, True)
+            else:
+                self._dead_letters.withdrawn(key, kept)
 
     def forget(self, key: int) -> None:
         """The entry is asked for again."""

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from magnetar.client.entry_acks import Cumulative
 from magnetar.client.message import Message
+from magnetar.client.withdrawal import Withdrawal
 
 __all__ = ["ReceiveQueue"]
 
@@ -106,6 +107,25 @@ class ReceiveQueue:
                 kept.append(messages)
         self._entries = kept
         return before - self.length
+
+    def withdraw(self, withdrawal: Withdrawal) -> i64:
+        """Drops messages that the broker takes back, and nothing of their neighbours."""
+        before = self.length
+        self._current = self._kept(self._current, withdrawal)
+        kept: deque[list[Message]] = deque()
+        for messages in self._entries:
+            left = self._kept(messages, withdrawal)
+            if left:
+                kept.append(left)
+            else:
+                self._keys.discard(messages[0].delivery.key)
+        self._entries = kept
+        return before - self.length
+
+    def _kept(self, messages: list[Message], withdrawal: Withdrawal) -> list[Message]:
+        left = [message for message in messages if not withdrawal.takes(message)]
+        self.length -= len(messages) - len(left)
+        return left
 
     def drop_copies(self, key: int, index: i64) -> i64:
         """Drops a message that was acked, for it was taken before; index -1 is all of an entry."""

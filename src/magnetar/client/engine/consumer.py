@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from magnetar.client.acknowledger import AckFailure
+from magnetar.client.batch_receive import BatchReceive
 from magnetar.client.dead_letter import (
     RECONSUME_TIMES_MAX,
     dead_letter_topic,
@@ -26,8 +27,10 @@ from magnetar.client.engine.totals import Totals
 from magnetar.client.entry_acks import Done, Waiter
 from magnetar.client.message import Message
 from magnetar.client.options import ConsumerOptions
+from magnetar.client.policy import ConsumerBatchReceivePolicy
 from magnetar.client.schema import Schema
 from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.withdrawal import Withdrawal
 from magnetar.errors import (
     AlreadyClosed,
     InvalidConfiguration,
@@ -77,6 +80,8 @@ class EngineConsumer:
         self._turn = 0
         # Taken by calls that were stopped before they could return them.
         self._returned: deque[Message] = deque()
+        # Calls that gather messages, which the application does not have before they return.
+        self._gathering: list[BatchReceive] = []
         self._waiters: list[asyncio.Future[None]] = []
         # How many calls wait for a message.
         self._waiting = 0
@@ -176,6 +181,7 @@ class EngineConsumer:
             queue_size,
             may_create,
             self._ack_failed,
+            self._withdraw,
         )
 
     def _join(self, parts: list[PartitionConsumer]) -> None:
@@ -254,6 +260,30 @@ class EngineConsumer:
         """What these have delivered comes again, or is not wanted any more."""
         topics = {part.topic for part in parts}
         kept = [one for one in self._returned if one.topic_name() not in topics]
+        self._returned = deque(kept)
+
+    def gather(
+        self, policy: ConsumerBatchReceivePolicy | None, now_s: Callable[[], float]
+    ) -> BatchReceive:
+        """A call that takes several messages begins; `handed` ends it. With the lock."""
+        batch = BatchReceive(policy or self.options.batch_receive_policy, now_s)
+        self._gathering.append(batch)
+        return batch
+
+    def handed(self, batch: BatchReceive) -> None:
+        """What was gathered is the application's, or was put back. With the lock."""
+        self._gathering.remove(batch)
+
+    def _withdraw(self, topic: str, withdrawal: Withdrawal | None) -> None:
+        """Drops messages of a topic that nobody was handed yet. With the lock."""
+        if withdrawal is not None:
+            for batch in self._gathering:
+                batch.withdraw(topic, withdrawal)
+        kept = [
+            one
+            for one in self._returned
+            if one.topic_name() != topic or (withdrawal is not None and not withdrawal.takes(one))
+        ]
         self._returned = deque(kept)
 
     def give_back(self, message: Message) -> None:

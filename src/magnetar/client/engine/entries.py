@@ -113,6 +113,9 @@ class EngineEntries(Reconnecting):
     def on_end_of_topic(self) -> None:
         pass
 
+    def on_withdraw(self, command: pb.CommandWithdraw) -> None:
+        pass  # it is the only one of its subscription, which nobody skips on
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

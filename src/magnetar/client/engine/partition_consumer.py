@@ -18,6 +18,7 @@ from magnetar.client.origin import Origin
 from magnetar.client.schema import BytesSchema, Schema
 from magnetar.client.schema_wire import schema_to_pb
 from magnetar.client.seek_target import seek_target
+from magnetar.client.withdrawal import Withdrawal
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
 from magnetar.model.message_id import message_id_of
@@ -58,6 +59,7 @@ class PartitionConsumer(Reconnecting):
         queue_size: int,
         may_create: bool,
         ack_failed: Callable[[AckFailure], None],
+        withdrawn: Callable[[str, Withdrawal | None], None],
     ) -> None:
         super().__init__(f"consumer of {topic}", engine.backoff(), engine.timeout_s, engine.log)
         self._engine = engine
@@ -84,6 +86,8 @@ class PartitionConsumer(Reconnecting):
         self._burials = Burials(engine, options, self.core, letters, dead_topic, self.rearm)
         self._wake = wake
         self._ack_failed = ack_failed
+        # Told what the broker takes back, or None: everything.
+        self._withdrawn = withdrawn
         # Set when no ack is unconfirmed; there is one while somebody waits for that.
         self._acks_kept: asyncio.Event | None = None
         self._alarm = Alarm(engine.now_ms, self._tick)
@@ -157,6 +161,8 @@ class PartitionConsumer(Reconnecting):
         self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
+            if self.options.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared):
+                self._withdrawn(self.topic, None)
 
     def moved(self) -> None:
         """The client goes over to another cluster."""
@@ -204,6 +210,19 @@ class PartitionConsumer(Reconnecting):
     def on_end_of_topic(self) -> None:
         self.ended = True
         self._wake()
+
+    def on_withdraw(self, command: pb.CommandWithdraw) -> None:
+        withdrawal = Withdrawal([message_id_from_pb(id) for id in command.message_ids])
+        with self._engine.lock:
+            self.core.withdraw(withdrawal)
+            self._withdrawn(self.topic, withdrawal)
+            answer = pb.CommandWithdrawn(
+                consumer_id=command.consumer_id, request_id=command.request_id
+            )
+            for id in withdrawal.given_back():
+                answer.given_back.append(message_id_to_pb(id))
+            self._write([answer])
+        self._rearm()
 
     def rearm(self) -> None:
         """Something was asked of the core: its next moment may be sooner."""

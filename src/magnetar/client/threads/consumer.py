@@ -47,11 +47,17 @@ class Consumer(Closing):
 
     def receive(self, timeout_millis: int | None = None) -> Message:
         """The next message. Raises Timeout."""
+        return self._receive(timeout_millis, None)
+
+    def _receive(self, timeout_millis: int | None, batch: BatchReceive | None) -> Message:
+        """The next message, for a call of its own or to be gathered."""
         began_ns = 0 if self._tracing is None else self._tracing.now_ns()
         with self._lock:
             message = self._consumer.take()
             if message is None:
                 message = self._wait(timeout_millis)
+            if batch is not None:
+                batch.add(message)
         if self._tracing is not None:
             self._tracing.received(message, self.subscription_name(), began_ns)
         return message
@@ -93,10 +99,11 @@ class Consumer(Closing):
     def batch_receive(self) -> list[Message]:
         """Some messages, as the batch receive policy says."""
         self._client._loop.refuse_here()
-        batch = BatchReceive(self._consumer.options.batch_receive_policy, time.monotonic)
+        with self._lock:
+            batch = self._consumer.gather(None, time.monotonic)
         try:
             while batch.open:
-                batch.add(self.receive(batch.left_ms()))
+                self._receive(batch.left_ms(), batch)
         except Timeout:
             pass
         except MagnetarError:
@@ -107,6 +114,9 @@ class Consumer(Closing):
             with self._lock:
                 self._consumer.put_back(batch.messages)
             raise
+        finally:
+            with self._lock:
+                self._consumer.handed(batch)
         return batch.messages
 
     def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:

@@ -1,0 +1,57 @@
+"""Messages that the broker takes back (WITHDRAW): an operator skipped them.
+
+Whatever keeps messages that the application was not handed drops those that a withdrawal
+`takes`; what was dropped is what the answer says was given back. All else of it was handed
+out, or is not here any more.
+"""
+
+from typing import Final, final
+
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.message import Message
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.wire.ack_set import all_unacked
+
+__all__ = ["Withdrawal"]
+
+
+@final
+class Withdrawal:
+    """See the module. An id without `ack_set` is a whole entry, else what is not in that."""
+
+    def __init__(self, ids: list[MessageIdData]) -> None:
+        # What of each entry is not taken, by key.
+        self.kept: Final[dict[int, int]] = {
+            entry_key(id.ledger_id, id.entry_id): id.ack_set or 0 for id in ids
+        }
+        # What of each entry was not given back.
+        self._left: Final[dict[int, int]] = {}
+
+    def takes(self, message: Message) -> bool:
+        """Whether the message is one of these; then it counts as given back."""
+        delivery = message.delivery
+        if delivery.chunks is not None:
+            return self.takes_chunks(delivery.chunks)
+        kept = self.kept.get(delivery.key)
+        index = int(max(message.index, 0))
+        if kept is None or kept >> index & 1:
+            return False
+        left = self._left.get(delivery.key)
+        if left is None:
+            left = all_unacked(int(max(delivery.batch_size, 1)))
+        self._left[delivery.key] = left & ~(1 << index)
+        return True
+
+    def takes_chunks(self, keys: list[int]) -> bool:
+        """The same for chunks of one message, which go together."""
+        found = [key for key in keys if key in self.kept]
+        for key in found:
+            self._left[key] = 0
+        return len(found) > 0
+
+    def given_back(self) -> list[MessageIdData]:
+        """For the answer, in the form of the question."""
+        return [
+            MessageIdData(key_ledger(key), key_entry(key), -1, -1, left if left else None)
+            for key, left in self._left.items()
+        ]
