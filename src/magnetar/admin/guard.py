@@ -24,8 +24,8 @@ import asyncio
 import ipaddress
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
@@ -41,6 +41,9 @@ __all__ = ["BODY_BYTES_MAX", "Bodies", "Guard", "host_names"]
 BODY_BYTES_MAX: Final = 16 << 20
 # All of it must have come by then. Ten times the time that 16 MiB take at 40 Mbit/s.
 BODY_SECONDS: Final = 30.0
+# Of a body that is too large so much is read and thrown away, in that time, so that who sends it
+# sees the answer: he looks for it when all is sent.
+DRAIN_BYTES_MAX: Final = 256 << 20
 # Bodies that are being read, of all requests together.
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
 # What one address may send, at once and in a second from then on.
@@ -142,22 +145,40 @@ class Bodies:
     async def read(self, request: Request) -> bytes:
         """The whole body. Raises Refusal."""
         declared = request.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > BODY_BYTES_MAX:
-            raise _too_large()
+        stream = request.stream()
+        try:
+            async with asyncio.timeout(self.seconds):
+                if declared.isdecimal() and int(declared) > BODY_BYTES_MAX:
+                    raise _too_large()
+                return await self._gather(request, stream)
+        except TimeoutError:
+            raise Refusal(
+                TIMEOUT, f"the body had not come after {self.seconds:.0f} seconds"
+            ) from None
+        except Refusal as refusal:
+            if refusal.status == TOO_LARGE:
+                await self._drain(stream)
+            raise
+
+    async def _gather(self, request: Request, stream: AsyncIterator[bytes]) -> bytes:
         address = request.client.host if request.client is not None else ""
         pieces: list[bytes] = []
         with self._holding() as hold:
-            try:
-                async with asyncio.timeout(self.seconds):
-                    async for piece in request.stream():
-                        hold(len(piece))
-                        self._spend(address, len(piece))
-                        pieces.append(piece)
-            except TimeoutError:
-                raise Refusal(
-                    TIMEOUT, f"the body had not come after {self.seconds:.0f} seconds"
-                ) from None
+            async for piece in stream:
+                hold(len(piece))
+                self._spend(address, len(piece))
+                pieces.append(piece)
             return b"".join(pieces)
+
+    async def _drain(self, stream: AsyncIterator[bytes]) -> None:
+        """Reads what is left of a body, and keeps nothing of it."""
+        left = DRAIN_BYTES_MAX
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                async for piece in stream:
+                    left -= len(piece)
+                    if left <= 0:
+                        return
 
     @contextmanager
     def _holding(self) -> "Iterator[Callable[[int], None]]":
@@ -192,4 +213,6 @@ class Bodies:
 
 
 def _too_large() -> Refusal:
-    return Refusal(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")
+    return Refusal(
+        TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes: send it in several requests"
+    )

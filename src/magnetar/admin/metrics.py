@@ -64,6 +64,8 @@ SUBSCRIPTION: Final = (
     ("pulsar_subscription_consumers_count", GAUGE, "Consumers."),
     ("pulsar_subscription_out_messages_total", COUNTER, "Messages sent to consumers."),
     ("pulsar_subscription_total_msg_expired", GAUGE, "Entries that expired."),
+    ("pulsar_subscription_skipped_messages_total", COUNTER, "Messages skipped by id."),
+    ("pulsar_subscription_taken_back_messages_total", COUNTER, "Of these, by consumers."),
 )
 LEVELS: Final = (BROKER, NAMESPACE, TOPIC, SUBSCRIPTION)
 METRICS: Final = [name for level in LEVELS for name, _, _ in level]
@@ -176,6 +178,8 @@ def _subscription_values(subscription: Subscription) -> Values:
         len(subscription.consumers),
         messages_out,
         int(subscription.expired.messages),
+        subscription.skipped,
+        subscription.taken_back,
     )
 
 

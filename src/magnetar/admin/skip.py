@@ -10,6 +10,11 @@ The second has the bytes of ids in base64, as clients serialize them; so has the
 body without a type. `batchIndex` is one message of a batch, and without it all of the entry
 is meant. `partitionIndex` may say which partition it is. Numbers may be texts. A field that
 is none of these is refused: a `batchIndex` that is misspelt would skip a whole batch.
+
+| query      | default                  | means                                                |
+|------------|--------------------------|------------------------------------------------------|
+| `recall`   | true (`skip_recall_ms`)  | consumers give back what they hold, then it answers  |
+| `details`  | false                    | 200 and what became of each id, instead of 204       |
 """
 
 import asyncio
@@ -19,7 +24,8 @@ from typing import Final, TypeAlias
 import msgspec
 from starlette.responses import Response
 
-from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, no_content
+from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal
+from magnetar.admin.audit import audit_skip
 from magnetar.admin.bridge import settle
 from magnetar.admin.call import (
     INT32_MAX,
@@ -32,6 +38,7 @@ from magnetar.admin.call import (
     stored,
     whole_number,
 )
+from magnetar.admin.skip_answer import skip_answer
 from magnetar.broker.chunk_search import find_chunks
 from magnetar.broker.skip import PIECE_IDS, Skip
 from magnetar.broker.topic import Topic
@@ -45,6 +52,8 @@ __all__ = ["ROUTES", "read_ids"]
 MESSAGE_ID: Final = "messageId"
 BYTE_ARRAY: Final = "byteArray"
 FIELDS: Final = frozenset(("ledgerId", "entryId", "batchIndex", "partitionIndex"))
+# How long consumers have to give back what they hold, where the settings say not to ask them.
+RECALL_MS: Final = 5000
 NO_MESSAGES: Final = "the body names no messages: give a list of ids, or one as messageIds"
 
 # Ids are not read yet, only told apart: a long list is read in pieces.
@@ -60,10 +69,15 @@ _BODY: Final = msgspec.json.Decoder(_Body | Ids)
 
 
 async def skip_by_ids(call: Call) -> Response:
+    wait_ms = call.broker.settings.skip_recall_ms
+    recall = call.flag("recall", wait_ms > 0)
+    details = call.flag("details")
     ids = await read_ids(await call.raw())
     topics = [stored(topic) for topic in call.topics()]
     try:
-        skip = Skip(topics, call.path["subscription"], await _with_chunks(topics, ids))
+        plain = await _with_chunks(topics, ids)
+        name = call.path["subscription"]
+        skip = Skip(topics, name, plain, recall=recall, details=details)
         while skip.plan_piece():  # noqa: ASYNC110, others have their turn
             await asyncio.sleep(0)
         await settle(skip.carry_out())
@@ -73,7 +87,9 @@ async def skip_by_ids(call: Call) -> Response:
         if error.code == ServerError.NotAllowedError:
             raise Refusal(NOT_ALLOWED, error.reason) from error
         raise
-    return no_content()
+    audit_skip(call, plain, skip.skipped, recall=recall)
+    await settle(skip.recalled(wait_ms or RECALL_MS))
+    return await skip_answer(skip, details=details)
 
 
 async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[MessageIdData]:
@@ -131,7 +147,8 @@ def _of_object(value: object) -> MessageIdData:
         _field(value, "ledgerId", 0, INT64_MAX),
         _field(value, "entryId", 0, INT64_MAX),
         _optional(value, "partitionIndex", -1),
-        _optional(value, "batchIndex", 0),
+        # -1 is what some clients write where there is none, here and in base64.
+        _optional(value, "batchIndex", -1),
     )
 
 
@@ -164,7 +181,7 @@ def _of_base64(value: object) -> MessageIdData:
 
 
 def _check_decoded(id: MessageIdData) -> None:
-    """Bytes can say anything. Of an index -1 is what some clients write where there is none."""
+    """Bytes can say anything."""
     if id.ledger_id < 0 or id.entry_id < 0:
         raise ValueError(f"no message is at {id.ledger_id}:{id.entry_id}")
     if id.batch_index < -1 or id.partition < -1 or id.batch_size < 0:

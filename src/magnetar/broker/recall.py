@@ -17,7 +17,8 @@ there, since it would bring them everything twice and take back nothing.
 |-----------------|----------------------------------|-------------------------------------------|
 | open            | the client's answer              | answered                                  |
 |                 | SUBSCRIBE, or the client's close | emptied: its queue is gone, whole          |
-|                 | the end of the connection        | lost: nobody knows what it still hands out |
+|                 | the end of the connection, or    | lost: nobody knows what it still hands out |
+|                 | at once where nothing can be done |                                           |
 |                 | the end of the wait              | open, and named as unconfirmed            |
 
 A skip waits for its own withdrawals, for those of others that concern its messages (of two
@@ -85,6 +86,9 @@ class Withdrawal:
                 consumer.peer.fail(f"{UNANSWERED_MAX} times WITHDRAW, and no answer")
         elif self.subscription.topic.partition < 0:
             self.subscription.close_for_recall(consumer)
+        else:
+            del consumer.withdrawals[request_id]
+            self.over(False)
 
     def _command(self, request_id: int) -> pb.CommandWithdraw:
         command = pb.CommandWithdraw(

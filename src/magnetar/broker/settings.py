@@ -227,6 +227,7 @@ class BrokerSettings:
         dispatch_read_entries: int = 100,
         dispatch_read_bytes: int = 5 * MIB,
         failover_delay_ms: int = 1000,
+        skip_recall_ms: int = 5000,
         key_shared_consistent_hashing: bool = True,
         key_shared_points: int = 100,
         key_shared_look_ahead_per_consumer: int = 2000,
@@ -313,6 +314,7 @@ class BrokerSettings:
         self.dispatch_read_entries: Final[int] = dispatch_read_entries
         self.dispatch_read_bytes: Final[int] = dispatch_read_bytes
         self.failover_delay_ms: Final[int] = failover_delay_ms
+        self.skip_recall_ms: Final[int] = skip_recall_ms
         self.key_shared_consistent_hashing: Final[bool] = key_shared_consistent_hashing
         self.key_shared_points: Final[int] = key_shared_points
         self.key_shared_look_ahead_per_consumer: Final[int] = key_shared_look_ahead_per_consumer
@@ -446,6 +448,7 @@ _ALL: Final = (
     Setting("dispatch_read_entries", COUNT, low=1),
     Setting("dispatch_read_bytes", BYTES, low=1),
     Setting("failover_delay_ms", MS),
+    Setting("skip_recall_ms", MS),
     Setting("key_shared_consistent_hashing", BOOL),
     Setting("key_shared_points", COUNT, low=1),
     Setting("key_shared_look_ahead_per_consumer", COUNT, low=1),

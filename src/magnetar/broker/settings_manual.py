@@ -106,6 +106,10 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "dispatch_read_entries": "entries that are read at a time",
         "dispatch_read_bytes": "bytes that are read at a time",
         "failover_delay_ms": "how long a change of the active consumer waits",
+        "skip_recall_ms": (
+            "how long skipByMessageIds waits for consumers to give back what they have queued "
+            "of the skipped messages; 0 leaves it to them"
+        ),
         "key_shared_consistent_hashing": "by hash ring; otherwise ranges are halved",
         "key_shared_points": "points of each consumer on that ring",
         "key_shared_look_ahead_per_consumer": (

@@ -302,6 +302,8 @@ class Consumer(_Closing):
 
     async def _learned(self, schema: AvroSchema, message: Message) -> bool:
         """Whether the message, whose schema is known now, is still for the application."""
+        if schema.knows(message.topic_name(), message.int_schema_version()):
+            return True
         batch = self._consumer.gather(None, asyncio.get_running_loop().time)
         batch.add(message)
         try:
@@ -319,12 +321,11 @@ class Consumer(_Closing):
         If it cannot be had the message is received all the same, and `value` says why.
         """
         topic, version = message.topic_name(), message.int_schema_version()
-        if not schema.knows(topic, version):
-            try:
-                info = await self._consumer.schema_info(topic, version)
-                schema.add_writer_schema(topic, version, info)
-            except MagnetarError as error:
-                schema.add_problem(topic, version, error)
+        try:
+            info = await self._consumer.schema_info(topic, version)
+            schema.add_writer_schema(topic, version, info)
+        except MagnetarError as error:
+            schema.add_problem(topic, version, error)
 
     async def _wait(self, timeout_millis: int | None) -> Message:
         if timeout_millis is None:
