@@ -1,0 +1,251 @@
+"""Taking skipped messages back, at the broker's heart: who is asked, and what a skip waits for."""
+
+from typing import Any
+
+import pytest
+from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
+from support.world import World
+
+from magnetar.broker.promise import Promise
+from magnetar.broker.skip import Skip
+from magnetar.broker.skip_result import Takers
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import message_id_to_pb
+from magnetar.protocol import pulsar_pb2 as pb
+
+WAIT_MS = 5000
+OURS = pb.FeatureFlags(supports_magnetar=True)
+
+
+def consumer(world: World, *, ours: bool, type: int = Shared, **fields: Any) -> WireConsumer:
+    flags = {"feature_flags": OURS} if ours else {}
+    client = world.connect(**flags)
+    return client.subscribe("t", "sub", type, initialPosition=Earliest, **fields)
+
+
+def begin(world: World, *ids: MessageIdData) -> tuple[Skip, Promise[None]]:
+    """A skip that is durable, and the promise that all of it is given back."""
+    skip = Skip([world.topic("t")], "sub", list(ids), recall=True, details=True)
+    while skip.plan_piece():
+        pass
+    done = skip.carry_out()
+    world.settle()
+    assert (done.done, done.error) == (True, None)
+    promise = skip.recalled(WAIT_MS)
+    world.settle()
+    return skip, promise
+
+
+def kept(promise: Promise[None]) -> bool:
+    assert promise.error is None
+    return promise.done
+
+
+def takers(skip: Skip) -> list[dict[str, list[str]]]:
+    assert skip.recall is not None
+    found = Takers(skip.recall)
+    return [found.of(result) for result in skip.results]
+
+
+def asked(consumer: WireConsumer) -> pb.CommandWithdraw:
+    return consumer.client.one(pb.CommandWithdraw)
+
+
+def answer(consumer: WireConsumer, question: pb.CommandWithdraw, *given: MessageIdData) -> None:
+    consumer.client.say(
+        pb.CommandWithdrawn(
+            consumer_id=question.consumer_id,
+            request_id=question.request_id,
+            given_back=[message_id_to_pb(id) for id in given],
+        )
+    )
+
+
+def test_a_skip_waits_until_our_client_has_answered(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    ids = [producer.send(f"{i}") for i in range(3)]
+    holder.flow(10)
+    skip, promise = begin(world, ids[1])
+    assert not kept(promise)
+    question = asked(holder)
+    assert [(id.ledgerId, id.entryId) for id in question.message_ids] == [
+        (ids[1].ledger_id, ids[1].entry_id)
+    ]
+    answer(holder, question, ids[1])
+    assert kept(promise)
+    assert takers(skip) == [{"taken_back_from": ["w"]}]
+    assert not holder.closed_by_broker()
+    assert world.subscription("t", "sub").taken_back == 1
+
+
+def test_of_a_batch_only_the_skipped_indexes_are_asked_for(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    id = producer.send("a", "b", "c", "d")
+    holder.flow(10)
+    index = [MessageIdData(id.ledger_id, id.entry_id, -1, i) for i in range(4)]
+    skip, promise = begin(world, index[1], index[3])
+    question = asked(holder)
+    assert list(question.message_ids[0].ack_set) == [0b0101]
+    # Index 1 had been handed out, 3 was not.
+    answer(holder, question, MessageIdData(id.ledger_id, id.entry_id, -1, -1, 0b0111))
+    assert kept(promise)
+    assert takers(skip) == [{"handed_out_to": ["w"]}, {"taken_back_from": ["w"]}]
+
+
+def test_who_holds_nothing_of_it_is_left_alone(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder, other = consumer(world, ours=True), consumer(world, ours=False)
+    holder.flow(1)
+    ids = [producer.send(f"{i}") for i in range(2)]
+    other.flow(1)
+    _, promise = begin(world, ids[0])
+    answer(holder, asked(holder), ids[0])
+    assert kept(promise)
+    assert not other.closed_by_broker()
+    assert other.client.take(pb.CommandWithdraw) == []
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_another_client_is_closed_and_what_else_it_holds_comes_again_in_order(
+    world: World, type: int
+) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, type=type, consumer_name="w")
+    ids = [producer.send(f"{i}", partition_key="k") for i in range(5)]
+    holder.flow(10)
+    assert holder.payloads() == ["0", "1", "2", "3", "4"]
+    skip, promise = begin(world, ids[2])
+    assert holder.closed_by_broker()
+    assert not kept(promise)
+    back = holder.client.subscribe("t", "sub", type, consumer_id=holder.id, consumer_name="w")
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["w"]}]
+    back.flow(10)
+    again = back.deliveries()
+    assert [d.payloads[0] for d in again] == ["0", "1", "3", "4"]
+    assert {d.redelivery_count for d in again} == {0}
+
+
+def test_acks_of_a_consumer_that_is_being_closed_count(world: World) -> None:
+    """Its client had not read the close yet, and asked for no answer."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False)
+    other = consumer(world, ours=True)
+    ids = [producer.send(f"{i}") for i in range(4)]
+    holder.flow(10)
+    assert len(holder.deliveries()) == 4
+    begin(world, ids[3])
+    other.flow(10)
+    # Nobody else is given what it may be acking.
+    assert other.payloads() == []
+    holder.ack(ids[0], ids[1])
+    back = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    back.flow(10)
+    assert back.payloads() + other.payloads() == ["2"]
+
+
+def test_a_client_that_does_not_come_back_is_named_and_what_it_held_goes_to_others(
+    world: World,
+) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    other = consumer(world, ours=True)
+    ids = [producer.send(f"{i}") for i in range(3)]
+    holder.flow(10)
+    skip, promise = begin(world, ids[1])
+    other.flow(10)
+    world.advance(WAIT_MS - 1)
+    assert not kept(promise)
+    world.advance(1)
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+    assert other.payloads() == ["0", "2"]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_connection_that_ends_leaves_it_open_what_was_handed_out(
+    world: World, ours: bool
+) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=ours, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    assert not kept(promise)
+    holder.client.drop()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+
+
+def test_two_who_skip_the_same_message_are_told_the_same(world: World) -> None:
+    """The second finds it acked; but it is not given back before the first is told either."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    ids = [producer.send(f"{i}") for i in range(2)]
+    holder.flow(10)
+    _, first = begin(world, ids[0])
+    skip, second = begin(world, ids[0])
+    _, third = begin(world, ids[1])
+    assert (kept(first), kept(second), kept(third)) == (False, False, False)
+    question = holder.client.take(pb.CommandWithdraw)
+    answer(holder, question[1], ids[1])
+    assert (kept(first), kept(second), kept(third)) == (False, False, True)
+    answer(holder, question[0], ids[0])
+    assert (kept(first), kept(second)) == (True, True)
+    assert skip.results[0].text == "already acked"
+    assert takers(skip) == [{"taken_back_from": ["w"]}]
+
+
+def test_a_skip_after_an_unload_waits_for_those_who_have_not_come_back(world: World) -> None:
+    """Nobody knows any more what they hold; as long as they are away they hand it out."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    world.unload("t")
+    assert holder.closed_by_broker()
+    skip, promise = begin(world, id)
+    assert not kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    world.unload("t")
+    assert not kept(promise)
+    answer(holder, asked(holder), id)
+    assert kept(promise)
+    assert takers(skip) == [{"taken_back_from": ["w"]}]
+
+
+def test_answers_that_nobody_asked_for_are_passed_over(world: World) -> None:
+    holder = consumer(world, ours=True)
+    for consumer_id, request_id in ((holder.id, 7), (holder.id + 1, 1)):
+        holder.client.say(
+            pb.CommandWithdrawn(
+                consumer_id=consumer_id,
+                request_id=request_id,
+                given_back=[message_id_to_pb(MessageIdData(1, 2))],
+            )
+        )
+    assert not holder.client.hung_up
+
+
+def test_who_closes_its_consumer_has_given_everything_back(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    holder.close()
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["w"]}]
