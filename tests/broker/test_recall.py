@@ -18,8 +18,7 @@ OURS = pb.FeatureFlags(supports_magnetar=True)
 
 
 def consumer(world: World, *, ours: bool, type: int = Shared, **fields: Any) -> WireConsumer:
-    flags = {"feature_flags": OURS} if ours else {}
-    client = world.connect(**flags)
+    client = world.connect(feature_flags=OURS if ours else pb.FeatureFlags())
     return client.subscribe("t", "sub", type, initialPosition=Earliest, **fields)
 
 

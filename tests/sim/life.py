@@ -13,7 +13,17 @@ from functools import cache, partial
 
 from sim.readers import desert, read_to_the_end
 from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen, vary
-from sim.workload import CLIENT, Book, Publisher, Worker, skip_large, skip_some, vandalise
+from sim.workload import (
+    CLIENT,
+    HOLDING,
+    Book,
+    Publisher,
+    Worker,
+    skip_large,
+    skip_queued,
+    skip_some,
+    vandalise,
+)
 
 from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.settings import BrokerSettings
@@ -28,8 +38,6 @@ from magnetar.testing.trouble import Trouble
 PATIENCE_S = 400
 # How long nothing must have changed before it is counted.
 QUIET_S = 3
-# Where the broker knows which consumer holds what.
-HOLDING = ("Shared", "KeyShared")
 
 
 class Stuck(AssertionError):
@@ -157,6 +165,8 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
         simulation.program("operator", lambda: skip_some(simulation, book, scenario))
     if scenario.skips_large:
         simulation.program("large", lambda: skip_large(simulation, book, scenario))
+    if scenario.skips and not any(one.batching == "chunks" for one in scenario.producers):
+        simulation.program("queues", lambda: skip_queued(simulation, book, scenario))
     if scenario.vandal:
         simulation.program("vandal", lambda: vandalise(simulation, book))
     return victims

@@ -15,15 +15,18 @@ from random import Random
 
 from sim.scenario import TOPIC, ProducerPlan, Scenario, SubscriptionPlan
 
+from magnetar.ack.delta import key_position
 from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId
-from magnetar.testing.history import Place, SkipAsked, Skipped, place_of
+from magnetar.testing.history import Place, Recalled, SkipAsked, Skipped, place_of
 from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
 from magnetar.testing.simulation import Simulation
 
+# Where the broker knows which consumer holds what.
+HOLDING = ("Shared", "KeyShared")
 CLIENT = {"operation_timeout_seconds": 10, "connection_timeout_ms": 3000}
 CLIENT |= {"keep_alive_interval_seconds": 5}
 # What one producer publishes in a run, about: more takes long and shows no more.
@@ -322,14 +325,72 @@ async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> N
         topics = [withheld.pop(place) for place in places]
         # Until we are told, it may be skipped or not; if it comes again it is acked.
         book.doubtful.setdefault(plan.name, {}).update(dict.fromkeys(places))
-        for topic, place in zip(topics, places, strict=True):
-            simulation.history.add(SkipAsked(topic, plan.name, (place,)))
-        with contextlib.suppress(MagnetarError):
-            # Any chunk stands for its message.
-            named = [chunk.choice(book.chunks.get(place, [place])) for place in places]
-            await simulation.broker.skip(scenario.topics, plan.name, named)
-            for topic, place in zip(topics, places, strict=True):
-                simulation.history.add(Skipped(topic, plan.name, (place,)))
+        # Any chunk stands for its message.
+        named = [chunk.choice(book.chunks.get(place, [place])) for place in places]
+        where = dict(zip(places, topics, strict=True))
+        await _skip(simulation, book, scenario, plan, where, named)
+
+
+async def skip_queued(simulation: Simulation, book: Book, scenario: Scenario) -> None:
+    """An operator who skips messages that wait in the queues of consumers."""
+    random = simulation.loop.random_for("operator of queues")
+    while book.publishing:
+        await asyncio.sleep(random.random())
+        plan = random.choice(scenario.subscriptions)
+        topic = random.choice(scenario.topics)
+        if plan.type not in HOLDING or not simulation.broker.is_loaded(topic):
+            continue
+        held = _held(simulation, book, plan, topic)
+        if held:
+            places = random.sample(held, min(len(held), 1 + random.randrange(3)))
+            doubtful = book.doubtful.setdefault(plan.name, {})
+            doubtful.update((name, None) for place in places for name in _names(place))
+            where = dict.fromkeys(places, topic)
+            await _skip(simulation, book, scenario, plan, where, places)
+
+
+def _names(place: Place) -> tuple[Place, ...]:
+    """What consumers may call it: an entry of one message may be a batch of one."""
+    return (place, Place(place.ledger, place.entry, 0)) if place.index < 0 else (place,)
+
+
+def _held(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str) -> list[Place]:
+    """What consumers hold and do not keep unacked on purpose, as an operator would see it."""
+    subscription = simulation.broker.subscription(topic, plan.name)
+    withheld = book.withheld.get(plan.name, {})
+    found: list[Place] = []
+    for consumer in subscription.consumers:
+        for key in consumer.pending:
+            position = key_position(key)
+            ledger, entry = int(position.ledger_id), int(position.entry_id)
+            size = subscription.batch_size(position)
+            left = subscription.cursor.remaining(position)
+            for index in range(size):
+                place = Place(ledger, entry, index if size > 1 else -1)
+                unacked = left is None or left >> index & 1
+                if unacked and not any(name in withheld for name in _names(place)):
+                    found.append(place)
+    return found
+
+
+async def _skip(
+    simulation: Simulation,
+    book: Book,
+    scenario: Scenario,
+    plan: SubscriptionPlan,
+    topics: dict[Place, str],
+    named: list[Place],
+) -> None:
+    """Skips messages, of each of which the topic is known, and writes down what was told."""
+    history = simulation.history
+    for place, topic in topics.items():
+        history.add(SkipAsked(topic, plan.name, _names(place)))
+    with contextlib.suppress(MagnetarError):
+        taken_back = await simulation.broker.skip(scenario.topics, plan.name, named)
+        for place, topic in topics.items():
+            history.add(Skipped(topic, plan.name, _names(place)))
+            if all(chunk in taken_back for chunk in book.chunks.get(place, [place])):
+                history.add(Recalled(topic, plan.name, _names(place)))
 
 
 async def skip_large(simulation: Simulation, book: Book, scenario: Scenario) -> None:
@@ -338,7 +399,7 @@ async def skip_large(simulation: Simulation, book: Book, scenario: Scenario) -> 
     while book.publishing:
         await asyncio.sleep(random.random())
         plan = random.choice(scenario.subscriptions)
-        if not book.large or plan.type not in ("Shared", "KeyShared"):
+        if not book.large or plan.type not in HOLDING:
             continue
         id = random.choice(book.large[-LARGE_LAST:])
         topic = scenario.topics[max(id.partition(), 0)]

@@ -60,6 +60,7 @@ from magnetar.testing.history import (
     Stored,
     Subscribed,
 )
+from magnetar.testing.recall_checker import taken_back
 from magnetar.testing.seeks import NOWHERE, Line, Seats, Seek, Seeks, Where
 from magnetar.testing.violation import Violation, ViolationError
 
@@ -166,7 +167,7 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
         if isinstance(fact, Received):
             arrived[fact.subscription, fact.place] = at
             arrived[fact.subscription, fact.payload] = at
-        elif isinstance(fact, Skipped):
+        elif isinstance(fact, (SkipAsked, Skipped)):
             arrived.update({(fact.subscription, place): at for place in fact.places})
     spared: dict[Seek, _Spared] = {}
     for stored in history.of(Stored):
@@ -233,7 +234,7 @@ class _Spared:
                     before[where[1]].ack(fact.entries, cumulative=fact.cumulative)
                 if at > seek.came and where == seek.where and seats.name[line] != seek.seeker:
                     self._acked.ack(fact.entries, cumulative=fact.cumulative)
-            elif isinstance(fact, Skipped) and at < seek.ended and fact.topic == topic:
+            elif isinstance(fact, (SkipAsked, Skipped)) and at < seek.ended and fact.topic == topic:
                 before[fact.subscription].ack(bits_of(fact.places), cumulative=False)
         sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
         self._ledger: Final = min(
@@ -274,7 +275,7 @@ def unreturned(history: History) -> Iterable[Nacked]:
                 covered = place <= fact.places[0] and topics[place] == fact.topic
                 if name == fact.subscription and covered:
                     del waiting[name, place]
-        elif isinstance(fact, (AckAsked, Skipped)):
+        elif isinstance(fact, (AckAsked, SkipAsked, Skipped)):
             for place in fact.places:
                 acked.add((fact.subscription, place))
                 waiting.pop((fact.subscription, place), None)
@@ -484,6 +485,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     whole,
     delivered,
     stays_acked,
+    taken_back,
     acked_once,
     settled,
     sought,

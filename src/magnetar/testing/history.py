@@ -11,7 +11,7 @@ they became known, and each adds a line with its time to the trace of the loop.
 |                          | Left                                                               |
 | the wiretap              | Subscribed, Granted, Dispatched, AckCame, AckAnswered, SeekCame,   |
 |                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded                  |
-| whoever looks on         | Skipped, Counted, Quiet                                            |
+| whoever looks on         | SkipAsked, Skipped, Recalled, Counted, Quiet                       |
 
 A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. Ledgers are
 numbered for the whole broker, so a place needs no topic.
@@ -45,6 +45,7 @@ __all__ = [
     "Opened",
     "Place",
     "Quiet",
+    "Recalled",
     "Received",
     "RedeliverCame",
     "SeekAnswered",
@@ -313,6 +314,15 @@ class SkipAsked(Fact):
 
     The broker acts on it before the operator is told, which is `Skipped`.
     """
+
+    topic: str
+    subscription: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Fact):
+    """An operator was told that nobody will be handed these any more, and by all consumers."""
 
     topic: str
     subscription: str

@@ -16,13 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from magnetar.broker.chunk_search import find_chunks
-from magnetar.broker.promise import Promise, kept
+from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.server import BrokerServer
 from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.skip import skip_messages
+from magnetar.broker.skip import Skip
+from magnetar.broker.skip_result import Takers
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
-from magnetar.errors import ConnectError
+from magnetar.errors import BrokerError, ConnectError, UsageError
 from magnetar.model import ChunkMessageId, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Catalog, check
@@ -140,25 +141,38 @@ class SimBroker:
 
         await self.ask(ask)
 
-    async def skip(self, topics: list[str], subscription: str, places: list[Place]) -> None:
+    async def skip(self, topics: list[str], subscription: str, places: list[Place]) -> list[Place]:
         """Skips single messages of a topic, or of its partitions, all or none of them.
 
+        Returns those that were not acked before, and that all consumers have given back, chunks
+        one by one.
         Raises what the broker refuses with, and ConnectError if it is not known whether
         they were skipped.
         """
         ids = [MessageIdData(place.ledger, place.entry, -1, place.index) for place in places]
+        skips: list[Skip] = []
 
         def ask(server: BrokerServer) -> Promise[None]:
             found = _topics(server, topics)
             skipped: Promise[None] = Promise()
 
             def skip(whole: list[MessageIdData]) -> None:
-                skip_messages(found, subscription, whole).then(skipped.keep, skipped.fail)
+                skips.append(Skip(found, subscription, whole, recall=True, details=True))
+                _carry_out(skips[0]).then(skipped.keep, skipped.fail)
 
             find_chunks(found, ids).then(skip, skipped.fail)
             return skipped
 
         await self.ask(ask)
+        await self.ask(lambda server: skips[0].recalled(server.broker.settings.skip_recall_ms))
+        recall = skips[0].recall
+        assert recall is not None
+        takers = Takers(recall)
+        return [
+            Place(int(result.id.ledger_id), int(result.id.entry_id), int(result.id.batch_index))
+            for result in skips[0].results
+            if result.text == "skipped" and "unconfirmed" not in takers.of(result)
+        ]
 
     async def chunks_of(self, topics: list[str], id: ChunkMessageId) -> list[Place]:
         """Where the chunks of a message are. Raises as `skip` does."""
@@ -224,3 +238,12 @@ class _LastingCatalog(Catalog):
 
 def _topics(server: BrokerServer, names: list[str]) -> list[Topic]:
     return [server.broker.find(TopicName.parse(name)) for name in names]
+
+
+def _carry_out(skip: Skip) -> Promise[None]:
+    try:
+        while skip.plan_piece():
+            pass
+        return skip.carry_out()
+    except (BrokerError, UsageError) as error:
+        return broken(error)

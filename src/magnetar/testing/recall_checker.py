@@ -1,0 +1,68 @@
+"""The judge of I5: what was skipped, and confirmed to be taken back, is handed to nobody.
+
+A program that has no connection cannot be asked for what it has; if it was without one when
+the skip was answered, it may go on handing that out until it is back. A seek brings back what
+was skipped before it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from magnetar.testing.history import (
+    History,
+    LineEnded,
+    Place,
+    Recalled,
+    Received,
+    SeekCame,
+    Subscribed,
+)
+from magnetar.testing.seeks import NOWHERE, Seats, Where
+from magnetar.testing.violation import Violation
+
+__all__ = ["taken_back"]
+
+
+def taken_back(history: History) -> Iterable[Violation]:
+    """I5: after a skip was answered, no program is handed what it named."""
+    seats, away = Seats(), _Away()
+    # Who was away, of each message that was taken back.
+    recalled: dict[tuple[Where, Place], set[str]] = {}
+    for fact in history.facts:
+        seats.take(fact)
+        if isinstance(fact, Subscribed):
+            where = (fact.topic, fact.subscription)
+            away.came(where, fact)
+            for key, names in recalled.items():
+                if key[0] == where:
+                    names.discard(fact.name)
+        elif isinstance(fact, LineEnded):
+            away.went(fact.line)
+        elif isinstance(fact, SeekCame):
+            where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
+            recalled = {key: names for key, names in recalled.items() if key[0] != where}
+        elif isinstance(fact, Recalled):
+            where = (fact.topic, fact.subscription)
+            recalled.update({(where, place): away.names(where) for place in fact.places})
+        elif isinstance(fact, Received):
+            excused = recalled.get(((fact.topic, fact.subscription), fact.place))
+            if excused is not None and fact.consumer.partition(".")[0] not in excused:
+                yield Violation("I5", f"{fact} was skipped, and taken back from everybody")
+
+
+class _Away:
+    """Which consumers were there and have no connection now, by their names."""
+
+    def __init__(self) -> None:
+        self._line: Final[dict[tuple[Where, str], int]] = {}
+        self._away: Final[dict[tuple[Where, str], None]] = {}
+
+    def came(self, where: Where, fact: Subscribed) -> None:
+        self._line[where, fact.name] = fact.line
+        self._away.pop((where, fact.name), None)
+
+    def went(self, line: int) -> None:
+        self._away.update((key, None) for key, on in self._line.items() if on == line)
+
+    def names(self, where: Where) -> set[str]:
+        return {name for at, name in self._away if at == where}
