@@ -240,6 +240,38 @@ def _keeps_acks(original: Callable[..., Any]) -> Callable[..., Any]:
     return sought
 
 
+def _keeps_permits(original: Callable[..., Any]) -> Callable[..., Any]:
+    def withdraw(self: Any, withdrawal: Any) -> None:
+        give_back = self._permits.give_back
+        self._permits.give_back = lambda permits: None
+        try:
+            original(self, withdrawal)
+        finally:
+            self._permits.give_back = give_back
+
+    return withdraw
+
+
+def _drops_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    def withdraw(self: Any, withdrawal: Any) -> int:
+        original(self, withdrawal)
+        return int(self.clear())
+
+    return withdraw
+
+
+def _keeps_what_it_held(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, link: link.consumer.over(emptied=True)
+
+
+def _takes_whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
+    def takes(self: Any, message: Any) -> bool:
+        self.kept.update(dict.fromkeys(self.kept, 0))
+        return bool(original(self, message))
+
+    return takes
+
+
 BROKER = "magnetar.broker"
 CLIENT = "magnetar.client"
 
@@ -358,6 +390,54 @@ PLANTS = [
         f"{CLIENT}.consumer_core:ConsumerCore.sought",
         _keeps_acks,
         130,
+    ),
+    Plant(
+        "a skip is answered, and consumers were not asked for it",
+        f"{BROKER}.recall:Recall.take_back",
+        nothing,
+        12,
+    ),
+    Plant(
+        "a skip does not wait until consumers have given it back",
+        f"{BROKER}.recall:Recall._look",
+        lambda original: lambda self: self._end(),
+        12,
+    ),
+    Plant(
+        "a skip does not wait for consumers that an unload has closed",
+        f"{BROKER}.recall:Strays.of",
+        returns([]),
+        12,
+    ),
+    Plant(
+        "what a consumer held that was closed for a skip comes to nobody",
+        f"{BROKER}.session_consumers:SessionConsumers._have_emptied",
+        _keeps_what_it_held,
+        12,
+    ),
+    Plant(
+        "what is withdrawn stays in the queue",
+        f"{CLIENT}.receive_queue:ReceiveQueue.withdraw",
+        returns(0),
+        12,
+    ),
+    Plant(
+        "the permit of what is withdrawn leaks",
+        f"{CLIENT}.consumer_core:ConsumerCore.withdraw",
+        _keeps_permits,
+        12,
+    ),
+    Plant(
+        "what is withdrawn takes its neighbours along",
+        f"{CLIENT}.receive_queue:ReceiveQueue.withdraw",
+        _drops_all,
+        12,
+    ),
+    Plant(
+        "of a batch all is dropped when one message is withdrawn",
+        f"{CLIENT}.withdrawal:Withdrawal.takes",
+        _takes_whole_entries,
+        12,
     ),
     Plant("a permit leaks", f"{CLIENT}.permits:Permits.give_back", _leaks, 1),
     Plant(

@@ -163,6 +163,9 @@ class Worker:
 
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
+        # Some do not know WITHDRAW, as clients of other makers do not.
+        old = self._simulation.loop.random_for(f"age of {self._name}").random() < 0.3
+        client._engine._pool.extended = not old
         consumer = await self._subscribe(client.subscribe)
         self._book.consumers[self._name] = consumer
         kept: list[Message] = []

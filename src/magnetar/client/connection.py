@@ -109,6 +109,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_version = ""
         # For other threads than the loop's, if there are any.
         self._threaded = False
+        self._extended = True
         self._direct: DirectWriter | None = None
 
     @classmethod
@@ -129,8 +130,11 @@ class ClientConnection(asyncio.Protocol):
         threaded: bool = False,
         log: logging.Logger = LOGGER,
         sockets: "set[ClientConnection] | None" = None,
+        extended: bool = True,
     ) -> "ClientConnection":
         """Connects and shakes hands. Raises ConnectError, AuthenticationError.
+
+        If it is not `extended`, the broker is told nothing of commands that are Magnetar's own.
 
         If it is `threaded`, other threads than the loop's may write too. It is in `sockets` while
         its socket is open, which is longer than it is of use.
@@ -140,6 +144,7 @@ class ClientConnection(asyncio.Protocol):
         connection._auth_data = auth_data or bytes
         connection._client_version = client_version
         connection._threaded = threaded
+        connection._extended = extended
         try:
             async with asyncio.timeout(connect_timeout_s):
                 await loop.create_connection(
@@ -178,7 +183,7 @@ class ClientConnection(asyncio.Protocol):
                 supports_broker_entry_metadata=True,
                 supports_partial_producer=True,
                 supports_get_partitioned_metadata_without_auto_creation=True,
-                supports_magnetar=True,
+                supports_magnetar=self._extended,
             ),
         )
         if auth_method:

@@ -22,6 +22,7 @@ from magnetar.testing.history import (
     Place,
     Received,
     SeekCame,
+    SkipAsked,
     Skipped,
     Sought,
 )
@@ -97,6 +98,8 @@ def stays_acked(history: History) -> Iterable[Violation]:
     acked: dict[Where, Acked] = {}
     epochs: dict[Where, int] = {}
     moving: dict[Where, None] = {}
+    # When a skip was asked for: one that is answered after a seek may have been done before it.
+    asked: dict[tuple[Where, tuple[Place, ...]], int] = {}
     waiting: dict[tuple[int, int, int], tuple[AckCame, int]] = {}
     for at, fact in enumerate(history.facts):
         seats.take(fact)
@@ -119,9 +122,13 @@ def stays_acked(history: History) -> Iterable[Violation]:
                 continue
             ack = found[0]
             acked.setdefault(where, Acked()).ack(chunks.acked(ack), cumulative=ack.cumulative)
+        elif isinstance(fact, SkipAsked):
+            where = (fact.topic, fact.subscription)
+            asked[where, fact.places] = epochs.get(where, 0)
         elif isinstance(fact, Skipped):
             where = (fact.topic, fact.subscription)
-            if where not in moving:  # else it may have been skipped before that
+            epoch = epochs.get(where, 0)
+            if where not in moving and asked.get((where, fact.places), epoch) == epoch:
                 acked.setdefault(where, Acked()).ack(chunks.bits(fact.places), cumulative=False)
         elif isinstance(fact, Dispatched):
             where = seats.topic[fact.line, fact.consumer]

@@ -15,6 +15,7 @@ from magnetar.testing.history import (
     Recalled,
     Received,
     SeekCame,
+    SkipAsked,
     Subscribed,
 )
 from magnetar.testing.seeks import NOWHERE, Seats, Where
@@ -28,6 +29,8 @@ def taken_back(history: History) -> Iterable[Violation]:
     seats, away = Seats(), _Away()
     # Who was away, of each message that was taken back.
     recalled: dict[tuple[Where, Place], set[str]] = {}
+    # Skips that no seek came after; one of these begins anew what was skipped before it.
+    asked: dict[tuple[Where, tuple[Place, ...]], None] = {}
     for fact in history.facts:
         seats.take(fact)
         if isinstance(fact, Subscribed):
@@ -41,9 +44,13 @@ def taken_back(history: History) -> Iterable[Violation]:
         elif isinstance(fact, SeekCame):
             where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
             recalled = {key: names for key, names in recalled.items() if key[0] != where}
+            asked = {key: None for key in asked if key[0] != where}
+        elif isinstance(fact, SkipAsked):
+            asked[(fact.topic, fact.subscription), fact.places] = None
         elif isinstance(fact, Recalled):
             where = (fact.topic, fact.subscription)
-            recalled.update({(where, place): away.names(where) for place in fact.places})
+            if (where, fact.places) in asked:
+                recalled.update({(where, place): away.names(where) for place in fact.places})
         elif isinstance(fact, Received):
             excused = recalled.get(((fact.topic, fact.subscription), fact.place))
             if excused is not None and fact.consumer.partition(".")[0] not in excused:

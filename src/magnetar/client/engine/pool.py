@@ -36,6 +36,8 @@ class ConnectionPool:
         self._log = log
         # By broker, the last one; and all whose sockets are open, of use or not.
         self._open: dict[str, ClientConnection] = {}
+        # Whether brokers are told that commands of Magnetar's own are understood.
+        self.extended: bool = True
         self._sockets: set[ClientConnection] = set()
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         # Begun for a cluster that was left meanwhile.
@@ -85,6 +87,7 @@ class ConnectionPool:
             threaded=self._threaded,
             log=self._log,
             sockets=self._sockets,
+            extended=self.extended,
         )
 
     def _opened(self, key: str, task: "asyncio.Task[ClientConnection]") -> None:
