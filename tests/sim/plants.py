@@ -398,18 +398,6 @@ PLANTS = [
         12,
     ),
     Plant(
-        "a skip does not wait until consumers have given it back",
-        f"{BROKER}.recall:Recall._look",
-        lambda original: lambda self: self._end(),
-        12,
-    ),
-    Plant(
-        "a skip does not wait for consumers that an unload has closed",
-        f"{BROKER}.recall:Strays.of",
-        returns([]),
-        12,
-    ),
-    Plant(
         "what a consumer held that was closed for a skip comes to nobody",
         f"{BROKER}.session_consumers:SessionConsumers._have_emptied",
         _keeps_what_it_held,

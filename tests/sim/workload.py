@@ -338,7 +338,7 @@ async def skip_queued(simulation: Simulation, book: Book, scenario: Scenario) ->
     """An operator who skips messages that wait in the queues of consumers."""
     random = simulation.loop.random_for("operator of queues")
     while book.publishing:
-        await asyncio.sleep(random.random())
+        await asyncio.sleep(random.random() * 0.2)
         plan = random.choice(scenario.subscriptions)
         topic = random.choice(scenario.topics)
         if plan.type not in HOLDING or not simulation.broker.is_loaded(topic):
@@ -348,6 +348,10 @@ async def skip_queued(simulation: Simulation, book: Book, scenario: Scenario) ->
             places = random.sample(held, min(len(held), 1 + random.randrange(3)))
             doubtful = book.doubtful.setdefault(plan.name, {})
             doubtful.update((name, None) for place in places for name in _names(place))
+            if "unload" in scenario.kinds and random.random() < 0.5:
+                # Then nobody knows any more who has them, and they are still handed out.
+                with contextlib.suppress(MagnetarError):
+                    await simulation.broker.unload(topic)
             where = dict.fromkeys(places, topic)
             await _skip(simulation, book, scenario, plan, where, places)
 

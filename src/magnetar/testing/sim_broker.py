@@ -153,12 +153,14 @@ class SimBroker:
         skips: list[Skip] = []
 
         def ask(server: BrokerServer) -> Promise[None]:
-            found = _topics(server, topics)
+            try:
+                found = _topics(server, topics)
+            except BrokerError as error:
+                return broken(error)
             skipped: Promise[None] = Promise()
 
             def skip(whole: list[MessageIdData]) -> None:
-                skips.append(Skip(found, subscription, whole, recall=True, details=True))
-                _carry_out(skips[0]).then(skipped.keep, skipped.fail)
+                _carry_out(found, subscription, whole, skips).then(skipped.keep, skipped.fail)
 
             find_chunks(found, ids).then(skip, skipped.fail)
             return skipped
@@ -240,8 +242,12 @@ def _topics(server: BrokerServer, names: list[str]) -> list[Topic]:
     return [server.broker.find(TopicName.parse(name)) for name in names]
 
 
-def _carry_out(skip: Skip) -> Promise[None]:
+def _carry_out(
+    topics: list[Topic], subscription: str, ids: list[MessageIdData], skips: list[Skip]
+) -> Promise[None]:
     try:
+        skip = Skip(topics, subscription, ids, recall=True, details=True)
+        skips.append(skip)
         while skip.plan_piece():
             pass
         return skip.carry_out()
