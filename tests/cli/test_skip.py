@@ -11,13 +11,17 @@ from cli.broker_cli import BrokerCli, Ran
 from cli.web import Asked, lacking
 from hypothesis import given
 from hypothesis import strategies as st
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.broker.settings import BrokerSettings
+from magnetar.cli.admin_client import AdminClient
+from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message_ids import id_text, parse_base64, parse_id, parse_triplet, place_json
-from magnetar.cli.skip import request_body
-from magnetar.errors import InvalidMessageIdError, SettingsError
-from magnetar.model import MessageId
+from magnetar.cli.path import subscription_path
+from magnetar.cli.skip_request import request_body, send_skips
+from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, SettingsError
+from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
 from magnetar.testing.embedded import EmbeddedBroker
 
@@ -138,7 +142,11 @@ def test_ids_come_from_a_file(bench: Bench, way: str, tmp_path: Path) -> None:
     text = f"# poison\n{id_text(ids[0])}\n\n  {ids[2].to_base64()}  \n{line}\n"
     (tmp_path / "ids").write_text(text)
     ran = bench.skip(way, "--from-file", tmp_path / "ids", "--json")
-    assert json.loads(ran.out) == {"ids": 3, "byAcks": way == "acks"}
+    told = json.loads(ran.out)
+    assert (told["ids"], told["byAcks"]) == (3, way == "acks")
+    if way == "request":
+        assert (told["skipped"], told["unconfirmed"], told["requests"]) == (3, 0, 1)
+        assert [row["result"] for row in told["messageIds"]] == ["skipped"] * 3
     assert bench.left() == ["b"]
     assert bench.skip(way, "--from-file", "-", input=text).code == 0, "again changes nothing"
     assert bench.left() == ["b"]
@@ -427,3 +435,65 @@ def test_a_position_is_a_name_or_an_id() -> None:
     assert place_json("-m", MessageId(7, 1, 2).to_base64())["partitionIndex"] == 7
     with pytest.raises(SettingsError, match="earliest, latest or ledger:entry"):
         place_json("-m", "middle")
+
+
+# ---- What consumers have queued --------------------------------------------------
+
+
+def test_it_says_from_whom_a_message_was_taken_back(bench: Bench) -> None:
+    ids = bench.fill(["a"], ["b"], ["c"])
+    with magnetar.Client(bench.cli.url) as client:
+        consumer = client.subscribe(
+            bench.topic, "sub", magnetar.ConsumerType.Shared, consumer_name="worker"
+        )
+        assert consumer.receive(5000).data() == b"a"
+        (part,) = consumer._consumer.parts.values()
+        wait_until(lambda: part.core.queue_length() == 2, lambda: "not all are queued")
+        texts = [arg for id in ids[:2] for arg in ("--messageId-triplet", id_text(id))]
+        rows = json.loads(bench.skip("request", *texts, "--json").out)["messageIds"]
+        assert [row.get("takenBackFrom") for row in rows] == [None, ["worker"]]
+        assert [row.get("handedOutTo") for row in rows] == [["worker"], None]
+        left = bench.skip(
+            "request", "--messageId-triplet", id_text(ids[2]), "--no-recall", "--json"
+        )
+        assert "takenBackFrom" not in json.loads(left.out)["messageIds"][0]
+        assert consumer.receive(5000).data() == b"c"
+
+
+# ---- Lists that are too long -----------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_a_list_that_is_too_long_goes_in_several_requests(
+    bench: Bench, partitions: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [f"{number}" for number in range(30)]
+    ids = bench.fill(*[[text] for text in texts], partitions=partitions)
+    topic = TopicName.parse(bench.topic)
+    with AdminClient(bench.cli.admin_url) as admin:
+        skipped = send_skips(admin, topic, "sub", ids[:-1], recall=None, bytes_max=300)
+        assert skipped.requests >= 3
+        assert (skipped.messages, len(skipped.rows)) == (29, 29)
+        assert "are too many for one request" in capsys.readouterr().err
+    assert len(bench.left()) == 1
+
+
+def test_of_a_list_that_is_too_long_nothing_goes_if_an_id_is_bad(bench: Bench) -> None:
+    ids = bench.fill(*[[f"{number}"] for number in range(9)])
+    bad = MessageId(ledger_id=ids[0].ledger_id(), entry_id=10_000)
+    topic = TopicName.parse(bench.topic)
+    with AdminClient(bench.cli.admin_url) as admin, pytest.raises(NoSuchEntryError):
+        send_skips(admin, topic, "sub", [*ids, bad], recall=None, bytes_max=100)
+    assert len(bench.left()) == 9
+
+
+def test_four_hundred_thousand_ids_are_answered_and_not_cut_off(bench: Bench) -> None:
+    """The broker reads all of a body that it does not take, so that its sender sees the answer."""
+    bench.fill(["a"])
+    topic = TopicName.parse(bench.topic)
+    path = subscription_path(topic, "sub", "skipByMessageIds")
+    body = {"type": "messageId", "messageIds": [{"ledgerId": 1 << 40, "entryId": 1}] * 400_000}
+    with AdminClient(bench.cli.admin_url) as admin, pytest.raises(AdminError) as told:
+        admin.post(path, body)
+    assert told.value.status == 413
+    assert "send it in several requests" in str(told.value)

@@ -69,7 +69,7 @@ def lacking(url: str, ending: str, seen: list[Asked] | None = None) -> Iterator[
     def answer(asked: Asked) -> Said:
         if seen is not None:
             seen.append(asked)
-        if asked.path.endswith(ending):
+        if asked.path.partition("?")[0].endswith(ending):
             return Said(404, {"Content-Type": "text/html"}, b"<html>Not Found</html>")
         connection = http.client.HTTPConnection(address)
         try:

@@ -1,46 +1,33 @@
 """`skip-messages`: single messages off a subscription, by id (PIP-423).
 
-All ids go in one request, and the broker skips all of them or none. A cluster that has no
+All ids go in one request, and the broker skips all of them or none; see `skip_request` for a
+list that is too long. On a terminal the command shows what became of each id. A cluster that has no
 such request is told in another way, see `skip_fallback`, and the command says so.
 """
 
 from pathlib import Path
+from typing import Final
 
 import typer
 
 from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.console import counted, status, warn
+from magnetar.cli.console import counted, output, print_table, printable, warn
 from magnetar.cli.exit_code import FOUND_WRONG, AdminError
 from magnetar.cli.ledger_map import LedgerMap
 from magnetar.cli.message_ids import id_text, parse_base64, parse_triplet, read_ids
 from magnetar.cli.messages import Entry, Shown, print_message, read_entry
-from magnetar.cli.path import subscription_path
 from magnetar.cli.peek import require_subscription
-from magnetar.cli.show import show_json
+from magnetar.cli.show import grid, show_json
+from magnetar.cli.skip_request import Skipped, send_skips
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
 
-__all__ = ["request_body", "run_skip"]
+__all__ = ["run_skip"]
 
-
-def request_body(ids: list[MessageId]) -> dict[str, object]:
-    """The body of the one request: plain numbers where they say it all.
-
-    >>> request_body([MessageId(ledger_id=1, entry_id=2, batch_index=3)])["messageIds"]
-    [{'ledgerId': 1, 'entryId': 2, 'batchIndex': 3}]
-    """
-    plain = all(id.partition() < 0 and not isinstance(id, ChunkMessageId) for id in ids)
-    if not plain:
-        return {"type": "byteArray", "messageIds": [id.to_base64() for id in ids]}
-    items: list[dict[str, int]] = []
-    for id in ids:
-        item = {"ledgerId": id.ledger_id(), "entryId": id.entry_id()}
-        if id.batch_index() >= 0:
-            item["batchIndex"] = id.batch_index()
-        items.append(item)
-    return {"type": "messageId", "messageIds": items}
+# How many ids are shown one by one; --json has all of them.
+ROWS_MAX: Final = 20
 
 
 def run_skip(
@@ -51,6 +38,7 @@ def run_skip(
     from_file: Path | None,
     *,
     dry_run: bool,
+    recall: bool | None,
     as_json: bool,
 ) -> None:
     """The command, with its options as they were given."""
@@ -67,28 +55,76 @@ def run_skip(
         if dry_run:
             _dry_run(admin, name, subscription, ids, as_json=as_json)
             return
-        by_fallback = False
+        skipped: Skipped | None = None
         try:
-            with status(f"skipping {counted(len(ids), 'id')}"):
-                path = subscription_path(name, subscription, "skipByMessageIds")
-                admin.post(path, request_body(ids))
+            skipped = send_skips(admin, name, subscription, ids, recall=recall)
         except AdminError as error:
             if error.status != 404:
                 raise
             # If all that was named is there, it is the request that is not.
             require_subscription(admin, name, subscription)
-            by_fallback = True
-        if by_fallback:
+        if skipped is None:
             from magnetar.cli.skip_fallback import skip_by_acks
 
             gone = skip_by_acks(admin, name, subscription, ids)
             if gone:
                 warn(f"{gone:,} of {len(ids):,} were acked and deleted already")
     if as_json:
-        show_json({"ids": len(ids), "byAcks": by_fallback})
+        show_json({"ids": len(ids), "byAcks": skipped is None, **_as_json(skipped)})
     else:
-        how = " by acknowledging them" if by_fallback else ""
+        how = " by acknowledging them" if skipped is None else ""
         typer.echo(f"skipped {counted(len(ids), 'id')} on {subscription} of {name}{how}")
+        _show_rows(skipped)
+    if skipped is not None and skipped.unconfirmed:
+        warn(
+            f"{counted(skipped.unconfirmed, 'consumer')} did not confirm that what was queued is "
+            "given back: their applications may still be handed it"
+        )
+
+
+# ---- What became of them ---------------------------------------------------------
+
+TAKERS: Final = {
+    "takenBackFrom": "taken back from",
+    "handedOutTo": "handed out before to",
+    "closed": "emptied the queue of",
+    "unconfirmed": "perhaps still with",
+}
+
+
+def _as_json(skipped: Skipped | None) -> dict[str, object]:
+    if skipped is None or not skipped.rows:
+        return {}
+    return {
+        "skipped": skipped.messages,
+        "unconfirmed": skipped.unconfirmed,
+        "requests": skipped.requests,
+        "messageIds": skipped.rows,
+    }
+
+
+def _show_rows(skipped: Skipped | None) -> None:
+    console = output()
+    if skipped is None or not skipped.rows or not console.is_terminal:
+        return
+    table = grid("id~", "result~", "consumers")
+    for row in skipped.rows[:ROWS_MAX]:
+        place = [row.get("ledgerId"), row.get("entryId"), row.get("batchIndex")]
+        text = ":".join(str(number) for number in place if number is not None)
+        table.add_row(text, str(row.get("result")), printable(_takers(row)))
+    print_table(console, table)
+    if len(skipped.rows) > ROWS_MAX:
+        console.print(f"... and {len(skipped.rows) - ROWS_MAX:,} more: --json has all of them")
+
+
+def _takers(row: dict[str, object]) -> str:
+    """Who had the message, in words."""
+    said: list[str] = []
+    for name, words in TAKERS.items():
+        names = row.get(name)
+        if isinstance(names, list):
+            said.append(f"{words} {', '.join(map(str, names))}")
+    return "; ".join(said)
 
 
 # ---- Looking first ---------------------------------------------------------------

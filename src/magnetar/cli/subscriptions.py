@@ -207,6 +207,10 @@ def skip_messages(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show each message, and change nothing.")
     ] = False,
+    no_recall: Annotated[
+        bool,
+        typer.Option("--no-recall", help="Leave consumers what they have queued of them."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Skip messages by their ids: all of them or, if one is bad, none."""
@@ -219,6 +223,7 @@ def skip_messages(
         base64s or [],
         from_file,
         dry_run=dry_run,
+        recall=False if no_recall else None,
         as_json=as_json,
     )
 
