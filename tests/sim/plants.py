@@ -425,7 +425,7 @@ PLANTS = [
         "of a batch all is dropped when one message is withdrawn",
         f"{CLIENT}.withdrawal:Withdrawal.takes",
         _takes_whole_entries,
-        12,
+        176,
     ),
     Plant("a permit leaks", f"{CLIENT}.permits:Permits.give_back", _leaks, 1),
     Plant(
