@@ -40,7 +40,24 @@ PRINTS = {
         "run: close the books",
         "nothing else came",
     ],
+    "lost_ack.py": [
+        "auto_retry_acknowledgement=False",
+        "a got 10 messages and acked them; the ACK was swallowed",
+        "b joined; these keys are stuck: k2 k8",
+        "the broker says: a holds 10, b holds 0",
+        "after 40 s b has got: nothing",
+        "the broker says: a holds 10, b holds 0",
+        "a is closed: b gets 12 messages, 10 of them for the second time",
+        "auto_retry_acknowledgement=True",
+        "a got 10 messages and acked them; the ACK was swallowed",
+        "b joined; these keys are stuck: k2 k8",
+        "the broker says: a holds 10, b holds 0",
+        "after 40 s b has got: k2 k8",
+        "the broker says: a holds 0, b holds 0",
+    ],
 }
+# Those that ask the broker's REST too.
+REST = {"lost_ack.py", "scheduled_jobs.py"}
 # Those that have a test of their own.
 OTHERS = {"fastapi_app.py", "spark_to_parquet.py", "wire_tour.py"}
 
@@ -62,9 +79,14 @@ def test_every_example_has_a_test() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == PRINTS.keys() | OTHERS
 
 
+def test_the_page_about_lost_acks_shows_what_the_example_prints() -> None:
+    page = ROOT / "docs" / "howto" / "find-a-lost-ack.md"
+    assert "\n".join(PRINTS["lost_ack.py"]) in page.read_text()
+
+
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_prints_what_it_did(name: str, broker: BrokerProcess) -> None:
-    rest = [broker.http_url] if name == "scheduled_jobs.py" else []
+    rest = [broker.http_url] if name in REST else []
     assert run(name, broker.url, *rest) == PRINTS[name]
 
 
