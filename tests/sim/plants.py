@@ -189,14 +189,6 @@ def _overtakes(original: Callable[..., Any]) -> Callable[..., Any]:
     return taker
 
 
-def _as_the_disk_has_it(original: Callable[..., Any]) -> Callable[..., Any]:
-    def slowest(self: Any) -> Any:
-        marks = [s.cursor.mark_delete for s in self.subscriptions.values() if s.durable]
-        return min(marks) if marks else None
-
-    return slowest
-
-
 def _tells_nobody(original: Callable[..., Any]) -> Callable[..., Any]:
     def flow(self: Any, consumer: Any, permits: int) -> None:
         consumer.permits += permits
@@ -372,12 +364,6 @@ PLANTS = [
         f"{BROKER}.subscription:Subscription.have_moved",
         _keeps_what_is_skipped,
         4,
-    ),
-    Plant(
-        "a topic is trimmed as if no seek were on its way",
-        f"{BROKER}.topic:Topic.slowest_subscription",
-        _as_the_disk_has_it,
-        0,
     ),
     Plant(
         "permits wake nobody",
