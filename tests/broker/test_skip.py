@@ -567,6 +567,15 @@ def test_a_second_copy_of_a_message_is_not_skipped_with_the_first(world: World) 
     assert unacked(topic) == set()
 
 
+def test_an_index_that_a_chunk_cannot_have_is_refused(world: World) -> None:
+    chunks = start(world).send_chunks("u", "a", "b")
+    topic = world.topic("t")
+    found = search(world, [topic], plain(chunks[0]), at(chunks[1], 7))
+    promise = skip_messages([topic], "sub", found)
+    assert isinstance(promise.error, UsageError)
+    assert len(unacked(topic)) == 2
+
+
 def test_nothing_is_read_to_skip_messages_that_are_known_to_be_no_chunks() -> None:
     world = World(cache_bytes=0)
     producer = start(world)

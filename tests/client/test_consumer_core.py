@@ -335,6 +335,16 @@ def test_chunk_ids_ack_and_redeliver_every_chunk() -> None:
     assert {id.entryId for id in rig.redeliveries()[1].message_ids} == {4}
 
 
+def test_what_waits_in_the_queue_is_not_handed_out_once_its_id_was_acked() -> None:
+    """The application has the id from elsewhere: another consumer had the message before."""
+    rig = connected(3, 0, 2, receiver_queue_size=10)
+    rig.pump()
+    rig.core.acknowledge([MessageId(-1, LEDGER, 1), MessageId(-1, LEDGER, 2, 0, batch_size=2)])
+    rig.core.acknowledge([MessageId(-1, LEDGER, 0, 1, batch_size=3)])
+    assert rig.places() == [(0, 0), (0, 2), (2, 1)]
+    assert rig.core.available_permits + rig.core.unreturned_permits == 10
+
+
 # ---- Reconnecting --------------------------------------------------------------
 
 

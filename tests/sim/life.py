@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from sim.readers import desert, read_to_the_end
+from sim.readers import desert, read_to_the_end, seek_about
 from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen, vary
 from sim.workload import (
     CLIENT,
@@ -61,6 +61,7 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
         await desert(simulation, scenario)
     if scenario.reader:
         await read_to_the_end(simulation, scenario)
+        await seek_about(simulation, scenario)
     await _first_peace(simulation, scenario, book)
     # Acks without a receipt may have been lost where nobody saw it; this brings them back.
     await broker.stop()

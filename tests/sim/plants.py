@@ -142,11 +142,11 @@ def _whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
 def _only_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     from magnetar.ack.delta import ResetDelta
 
-    def write_then(self: Any, delta: Any, settled: Callable[[Exception | None], None]) -> None:
-        if isinstance(delta, ResetDelta):
+    def write_then(self: Any, deltas: Any, settled: Callable[[Exception | None], None]) -> None:
+        if isinstance(deltas[0], ResetDelta):
             self._when_quiet(lambda: settled(None))
         else:
-            original(self, delta, settled)
+            original(self, deltas, settled)
 
     return write_then
 
@@ -196,6 +196,43 @@ def _tells_nobody(original: Callable[..., Any]) -> Callable[..., Any]:
     return flow
 
 
+def _names_last_chunk_only(original: Callable[..., Any]) -> Callable[..., Any]:
+    def redeliver(self: Any, consumer: Any, keys: list[int], epoch: int | None) -> None:
+        last = {self._chunks.uuid(key) or key: key for key in keys}
+        self._with_chunks = lambda consumer, keys: keys
+        try:
+            original(self, consumer, sorted(last.values()), epoch)
+        finally:
+            del self._with_chunks
+
+    return redeliver
+
+
+def _spans_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.broker.promise import kept
+
+    return lambda topic, mark: kept([])
+
+
+def _acks_nothing_between(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.ack import AckDelta
+
+    def plan_spare(self: Any, reset: Any, keys: list[int]) -> Any:
+        moved, acks = original(self, reset, keys)
+        return moved, AckDelta(acks.epoch, None, (), ())
+
+    return plan_spare
+
+
+def _last_entry(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.model.message_id_data import MessageIdData
+
+    def next_plan(self: Any) -> None:
+        self.id = MessageIdData(self._last.ledger_id, self._last.entry_id, self.id.partition)
+
+    return next_plan
+
+
 # ---- The client --------------------------------------------------------------
 
 
@@ -222,10 +259,10 @@ def _shows_all(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeps_acks(original: Callable[..., Any]) -> Callable[..., Any]:
-    def sought(self: Any, *args: Any) -> None:
+    def sought(self: Any, *args: Any, **options: Any) -> None:
         self._acks.clear = lambda: None
         try:
-            original(self, *args)
+            original(self, *args, **options)
         finally:
             del self._acks.clear
 
@@ -262,6 +299,27 @@ def _takes_whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
         return bool(original(self, message))
 
     return takes
+
+
+def _includes(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda id, inclusive, *, exact: original(id, True, exact=exact)
+
+
+def _whole_batches(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.model.message_id_data import MessageIdData
+
+    def seek_target(id: Any, inclusive: bool, *, exact: bool) -> MessageIdData:
+        target = original(id, inclusive, exact=exact)
+        return MessageIdData(target.ledger_id, target.entry_id, target.partition)
+
+    return seek_target
+
+
+def _waits_for_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def arrives(self: Any, last: Any) -> bool:
+        return True
+
+    return arrives
 
 
 BROKER = "magnetar.broker"
@@ -450,5 +508,54 @@ PLANTS = [
         f"{CLIENT}.send_queue:SendQueue.rewind",
         nothing,
         0,
+    ),
+    Plant(
+        "to skip one chunk leaves the others",
+        f"{BROKER}.chunk_search:ChunkSearch._begin_walk",
+        returns(None),
+        35,
+    ),
+    Plant(
+        "an ack by an id from elsewhere leaves the chunks between",
+        f"{BROKER}.session_consumers:names_chunks",
+        returns(False),
+        20,
+    ),
+    Plant(
+        "a negative ack brings the last chunk only",
+        f"{BROKER}.dispatch.shared:SharedDispatcher.redeliver",
+        _names_last_chunk_only,
+        40,
+    ),
+    Plant(
+        "a seek loses messages that reach over its place",
+        f"{BROKER}.session_consumers:find_spanning",
+        _spans_nothing,
+        16,
+    ),
+    Plant(
+        "a seek brings back what stands between chunks that it spares",
+        "magnetar.ack.cursor:Cursor.plan_spare",
+        _acks_nothing_between,
+        194,
+    ),
+    Plant(
+        "the last message is the last entry, whatever that is",
+        f"{BROKER}.last_message:LastMessage.next_plan",
+        _last_entry,
+        25,
+        (f"{CLIENT}.engine.partition_consumer:PartitionConsumer.arrives", _waits_for_nothing),
+    ),
+    Plant(
+        "an exclusive seek brings its message",
+        f"{CLIENT}.engine.partition_consumer:seek_target",
+        _includes,
+        3,
+    ),
+    Plant(
+        "a seek into a batch forgets which of its messages",
+        f"{CLIENT}.engine.partition_consumer:seek_target",
+        _whole_batches,
+        25,
     ),
 ]

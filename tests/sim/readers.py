@@ -1,12 +1,17 @@
 """A reader that goes over a topic to its end, and a producer that dies in mid-message."""
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
+from random import Random
 
 from sim.scenario import Scenario
 from sim.workload import CLIENT
 
-from magnetar.client.aio import Reader
-from magnetar.model import MessageId
+from magnetar.client.aio import Client, Consumer, Reader
+from magnetar.client.message import Message
+from magnetar.errors import Timeout
+from magnetar.model import InitialPosition, MessageId
 from magnetar.protocol import (
     CommandSend,
     CommandSendReceipt,
@@ -22,6 +27,8 @@ from magnetar.testing.simulation import Simulation
 # Of virtual time; a reader that waits for what never comes waits for ever.
 PATIENCE_S = 400
 READ_MS = 60_000
+QUIET_MS = 3000
+SEEKS = 3
 
 
 async def read_to_the_end(simulation: Simulation, scenario: Scenario) -> None:
@@ -48,6 +55,55 @@ async def _rest(reader: Reader) -> list[bytes]:
     got: list[bytes] = []
     while await reader.has_message_available():
         got.append((await reader.read_next(READ_MS)).data())
+    return got
+
+
+async def seek_about(simulation: Simulation, scenario: Scenario) -> None:
+    """I5, I6: a seek brings all that stands from its place on, whole, and nothing else."""
+    random = simulation.loop.random_for("seeks of the reader")
+    client = simulation.client(**CLIENT)
+    for topic in scenario.topics:
+        inclusive = random.random() < 0.5
+        # Not recorded: it acks nothing, and is no part of the history but on the wire.
+        consumer = await Client.subscribe(
+            client,
+            topic,
+            "auditor",
+            initial_position=InitialPosition.Earliest,
+            start_message_id_inclusive=inclusive,
+        )
+        everything = await _drain(consumer)
+        # Never back: what it sought past may be trimmed.
+        for at in sorted(_some(range(len(everything)), random) | _some(_apart(everything), random)):
+            await consumer.seek(everything[at].message_id())
+            got = [message.data() for message in await _drain(consumer)]
+            first = at if inclusive else at + 1
+            expected = [message.data() for message in everything[first:]]
+            assert got == expected, f"I5: after a seek {got} came, and not {expected}"
+        await consumer.unsubscribe()
+    await client.close()
+
+
+def _some(numbers: Sequence[int], random: Random) -> set[int]:
+    return set(random.sample(numbers, min(SEEKS, len(numbers))))
+
+
+def _apart(messages: list[Message]) -> list[int]:
+    """Which of them have others between their chunks: the hard ones."""
+    found: list[int] = []
+    for number, message in enumerate(messages):
+        chunks = message.delivery.chunks
+        if chunks is not None and chunks[-1] - chunks[0] >= len(chunks):
+            found.append(number)
+    return found
+
+
+async def _drain(consumer: Consumer) -> list[Message]:
+    """All that comes until nothing does for a while."""
+    got: list[Message] = []
+    with contextlib.suppress(Timeout):
+        while True:
+            got.append(await consumer.receive(QUIET_MS))
     return got
 
 

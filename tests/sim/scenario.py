@@ -197,8 +197,9 @@ def _vary(plan: SubscriptionPlan, random: Random, *, chunks: bool) -> Subscripti
     elsewhere = plan.acks != "cumulative" and random.random() < 0.3
     return replace(
         plan,
-        withhold=plan.withhold or withhold,
-        seek_share=max(plan.seek_share, 0.02 if seeks else 0.0),
+        # Who keeps messages unacked seeks to the beginning only.
+        withhold=(plan.withhold or withhold) and not seeks,
+        seek_share=max(plan.seek_share, 0.04 if seeks else 0.0),
         exclusive=random.random() < 0.5,
         elsewhere_share=0.2 if elsewhere else 0.0,
     )

@@ -39,6 +39,8 @@ CHUNK_BYTES = 300
 # Of so many messages in chunks, the last ones, one is skipped: it may be on its way.
 LARGE_LAST = 3
 KEYS_IN_ANY_ORDER = ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
+# How long a worker waits for another one's ack, in virtual time.
+ANSWER_S = 30
 # Each brings everything again that is still there.
 SEEKS_MAX = 2
 
@@ -297,6 +299,7 @@ class Worker:
             consumer
             for name, consumer in self._book.consumers.items()
             if name.startswith(f"{self._plan.name}-c") and name != self._name
+            if self._simulation.programs[name].running
         ]
         if not others:
             return messages
@@ -305,8 +308,10 @@ class Worker:
         for message in messages:
             id = message.message_id()
             try:
-                await other.acknowledge(MessageId.deserialize(id.serialize(), id.topic_name()))
-            except MagnetarError:
+                # The other may be killed meanwhile, and then never answers.
+                async with asyncio.timeout(ANSWER_S):
+                    await other.acknowledge(MessageId.deserialize(id.serialize(), id.topic_name()))
+            except (MagnetarError, TimeoutError):
                 left.append(message)
         return left
 

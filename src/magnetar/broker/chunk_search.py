@@ -79,9 +79,14 @@ class _Named:
         )
 
     @property
+    def indexed(self) -> bool:
+        """Whether it is one message of a batch, or is said to be: then it is no chunk."""
+        return self.id.batch_index > 0
+
+    @property
     def known(self) -> bool:
-        """Whether it is known if it is a chunk; what has an index is of a batch."""
-        if not self.there or self.id.batch_index > 0:
+        """Whether it is known if it is a chunk."""
+        if not self.there or self.indexed:
             return True
         return self.topic is None or self.topic.chunk_map.knows(self.key)
 
@@ -187,10 +192,10 @@ class ChunkSearch(EntrySearch):
     def _begin_walk(self, one: _Named) -> ChunkWalk | None:
         """A walk to the other chunks of a message, if it has any and nobody went there."""
         topic = one.topic
-        known = self._messages.get(one.key)
-        if topic is None or not one.there or (known is not None and known[0] <= one.first_key):
+        if topic is None or not one.there or one.indexed:
             return None
-        if known is not None and one.first_key == NONE:
+        known = self._messages.get(one.key)
+        if known is not None and (one.first_key == NONE or known[0] <= one.first_key):
             return None
         if topic.chunk_map.chunk(one.key) is None:
             return None
@@ -212,7 +217,7 @@ class ChunkSearch(EntrySearch):
         found: list[MessageIdData] = []
         given: set[int] = set()
         for one in self._named:
-            keys = self._messages.get(one.key)
+            keys = None if one.indexed else self._messages.get(one.key)
             if one.first_key != NONE:
                 self._check(one, keys)
             elif keys is None:

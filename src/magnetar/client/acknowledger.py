@@ -167,6 +167,8 @@ class Acknowledger:
         self._outstanding.acked(delivery.key, message.index, complete)
 
     def _ack_id(self, id: MessageId) -> None:
+        # The application may have it from elsewhere, while it waits here.
+        self._queue.expect_copies()
         key = entry_key(id.ledger_id(), id.entry_id())
         if isinstance(id, ChunkMessageId) or self._acks.chunks_of(key) is not None:
             keys = self.chunks_of(id, key)

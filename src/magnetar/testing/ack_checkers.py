@@ -5,7 +5,6 @@ A seek begins anew: what was acked before it may come again, and what is before 
 not. What is acked after it stays acked like anything else.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -233,24 +232,25 @@ def sought(history: History) -> Iterable[Violation]:
     Unless another consumer sought meanwhile: then nobody knows whose target it is now.
     """
     seeks = Seeks(history)
-    # By topic and subscription, the seeks that came; and how many there were as one was asked.
-    came: Counter[Where] = Counter()
-    before: dict[str, Counter[Where]] = {}
     subscription = {fact.consumer: fact.subscription for fact in history.of(Opened)}
     first: dict[tuple[str, str], Place] = {}
+    # While one is under way: who else moves the subscription.
+    movers: dict[tuple[str, str], dict[str, None]] = {}
     for at, fact in enumerate(history.facts):
         if isinstance(fact, SeekCame) and at in seeks.came:
             topic, name = seeks.came[at].where
-            came[topic, name] += 1
             for key in [key for key in first if key[1] == topic]:
                 if subscription.get(key[0]) == name:
                     del first[key]
-        elif isinstance(fact, Sought) and fact.stage == "asked":
-            before[fact.consumer] = came.copy()
-        elif isinstance(fact, Sought) and fact.stage == "done" and fact.topic:
-            where = (fact.topic, fact.subscription)
-            if came[where] <= before.get(fact.consumer, came)[where] + 1:
-                first[fact.consumer, fact.topic] = fact.first
+            for key, who in movers.items():
+                if key[1] == topic and subscription.get(key[0]) == name:
+                    who[seeks.came[at].seeker] = None
+        elif isinstance(fact, Sought) and fact.topic:
+            key = (fact.consumer, fact.topic)
+            if fact.stage == "asked":
+                movers[key] = {}
+            elif len(movers.pop(key, {})) == 1 and fact.stage == "done":
+                first[key] = fact.first
         elif isinstance(fact, Received):
             least = first.get((fact.consumer, fact.topic))
             if least is not None and fact.place < least:
