@@ -86,7 +86,8 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "subscription_types": "the types that may be used",
         "batch_index_ack": (
             "whether single messages of a batch can be acked. Without it whole batches come "
-            "back, and an ack of a single one is refused"
+            "back, an ack of a single one is refused, and a cumulative one acks what is "
+            "before its batch"
         ),
         "max_unacked_per_consumer": (
             "messages that a consumer may hold unacked (Shared, Key_Shared)"

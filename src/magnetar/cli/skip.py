@@ -158,7 +158,7 @@ def _dry_run(
         if entry.chunk_count > 1 and not isinstance(id, ChunkMessageId):
             warn(
                 f"{id_text(id)} is chunk {entry.chunk_id + 1} of {entry.chunk_count} of one "
-                "message, and the others would stay: give the id of the message in base64"
+                "message: all of them would be skipped"
             )
     if missing:
         warn(f"{missing:,} of {len(ids):,} ids are bad: nothing would be skipped")

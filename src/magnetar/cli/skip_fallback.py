@@ -14,8 +14,7 @@ is, which an ack of one index must say, and which chunks belong together.
 
 What is lost against the request: the acks are not one step, so that a failure may leave some
 done, which the command tells; the same command once more does the rest. And a broker that does
-not ack batch indexes cannot skip one message of a batch, which is refused. What is gained: an
-id of one chunk takes the others along, since every entry is read anyway.
+not ack batch indexes cannot skip one message of a batch, which is refused.
 """
 
 from typing import Final, TypeAlias
