@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from magnetar.ack.delta import position_key
 from magnetar.broker.delayed import DelayedMessages
 
-LEDGERS = st.sampled_from([0, 1, 2**31 - 1])
+LEDGERS = st.sampled_from([0, 1, 2**31 - 1, 2**52 + 1])
 ENTRIES = st.sampled_from([*range(8), 65535, 65536, 2**32 - 1])
 KEYS = st.builds(position_key, LEDGERS, ENTRIES)
 # Mark-delete may stand before the first entry of a ledger, even of ledger 0.

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from magnetar.ack.delta import position_key
 from magnetar.broker.dispatch.replay import KeyReplay, Redeliveries, Replay
 
-LEDGERS = st.sampled_from([0, 1, 7, 2**31 - 1])
+LEDGERS = st.sampled_from([0, 1, 7, 2**31 - 1, 2**52 + 1, 2**63 - 1])
 ENTRIES = st.sampled_from([0, 1, 2, 3, 65535, 65536, 2**32 - 1])
 KEYS = st.builds(position_key, LEDGERS, ENTRIES)
 # Mark-delete may stand before the first entry of a ledger, even of ledger 0.

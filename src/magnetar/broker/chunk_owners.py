@@ -29,7 +29,7 @@ offered until `forget`; what is said of entries that are not known does nothing.
 
 from typing import Final, final
 
-from pyroaring import BitMap64
+from magnetar.ack.key_set import KeySet
 
 __all__ = ["ChunkOwners"]
 
@@ -53,7 +53,7 @@ class ChunkOwners:
         self._begun: Final[dict[str, _Begun]] = {}
         # The begun messages of a slot; never none.
         self._slots: Final[dict[int, dict[str, None]]] = {}
-        self._parked: Final[dict[str, BitMap64]] = {}
+        self._parked: Final[dict[str, KeySet]] = {}
 
     def __len__(self) -> int:
         """How many chunks are known."""
@@ -152,7 +152,7 @@ class ChunkOwners:
             return
         parked = self._parked.get(uuid)
         if parked is None:
-            parked = self._parked[uuid] = BitMap64()
+            parked = self._parked[uuid] = KeySet()
         parked.add(key)
 
     def unpark(self, key: int) -> None:
@@ -161,7 +161,7 @@ class ChunkOwners:
         parked = self._parked.get(uuid)
         if parked is not None:
             parked.discard(key)
-            if not parked:
+            if len(parked) == 0:
                 del self._parked[uuid]
 
     def waits_before(self, uuid: str, key: int) -> bool:
@@ -192,6 +192,6 @@ class ChunkOwners:
             assert uuids, "a slot without messages"
             assert all(uuid in self._begun for uuid in uuids), "a slot has a message of before"
         for uuid, parked in self._parked.items():
-            assert parked, "a message waits without chunks"
-            for key in parked:
+            assert len(parked) > 0, "a message waits without chunks"
+            for key in parked.first(len(parked)):
                 assert self._uuids.get(key) == uuid, "a chunk that nobody knows waits"

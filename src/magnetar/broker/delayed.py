@@ -29,7 +29,8 @@ __all__ = ["DelayedMessages"]
 
 PAGE_BITS: Final = 14
 PAGE_MASK: Final = (1 << PAGE_BITS) - 1
-KEY_BITS: Final = 64
+# A ledger of 64 bits and an entry of 32.
+KEY_BITS: Final = 96
 KEY_MASK: Final = (1 << KEY_BITS) - 1
 
 # What stands in a table in place of a time when the entry is not delayed any more.
@@ -39,7 +40,7 @@ GONE: Final = -1
 WASTE_MIN: Final = 64
 
 # What things take, for the estimate in stats: a list's item with its integer of 60 bits
-# or, for heads, 120; a row of a table; an empty page.
+# or, for heads, 140; a row of a table; an empty page.
 HEAP_ITEM_BYTES: Final = 8 + 32
 HEAD_BYTES: Final = 8 + 48
 ROW_BYTES: Final = 2 + 8

@@ -16,10 +16,9 @@ number of entries that they return or remove; `most`, for operators, looks at al
 
 from collections.abc import Iterator
 from heapq import nsmallest
-from itertools import islice
 from typing import Final, final
 
-from pyroaring import BitMap64
+from magnetar.ack.key_set import KeySet
 
 __all__ = ["KeyReplay", "Redeliveries", "Replay"]
 
@@ -29,7 +28,7 @@ class Replay:
     """A set of entries, in order of their positions."""
 
     def __init__(self) -> None:
-        self._keys: Final = BitMap64()
+        self._keys: Final = KeySet()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -45,21 +44,18 @@ class Replay:
 
     def first(self, n: int, start: int = 0) -> list[int]:
         """The first `n` entries, of those from `start` on; they stay."""
-        if start <= 0:
-            return list(islice(self._keys, max(n, 0)))
-        return list(islice(self._keys.iter_equal_or_larger(start), max(n, 0)))
+        return self._keys.first(n, start)
 
     def take(self, n: int) -> list[int]:
         """Removes and returns the first `n` entries."""
         keys = self.first(n)
         if keys:
-            self._keys.remove_range(0, keys[-1] + 1)
+            self._keys.remove_through(keys[-1])
         return keys
 
     def discard_through(self, key: int) -> None:
         """Removes all entries up to `key`, and it too: mark-delete covers them."""
-        if key >= 0:
-            self._keys.remove_range(0, key + 1)
+        self._keys.remove_through(key)
 
     def clear(self) -> None:
         self._keys.clear()
@@ -70,14 +66,14 @@ class KeyReplay:
     """A set of entries that each belong to a slot.
 
     Most slots have one entry or a few: the first stands by itself, and only further ones
-    are in a bitmap, which takes half a kilobyte however little is in it.
+    are in a set, which takes half a kilobyte however little is in it.
     """
 
     def __init__(self) -> None:
-        self._keys: Final = BitMap64()
+        self._keys: Final = KeySet()
         self._slot_of: Final[dict[int, int]] = {}
         self._first: Final[dict[int, int]] = {}
-        self._others: Final[dict[int, BitMap64]] = {}
+        self._others: Final[dict[int, KeySet]] = {}
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -124,12 +120,12 @@ class KeyReplay:
         keys = [first]
         others = self._others.get(slot)
         if others is not None and n > 1:
-            keys.extend(islice(others, n - 1))
+            keys.extend(others.first(n - 1))
         return keys
 
     def first(self, n: int) -> list[int]:
         """The first `n` entries of all slots; they stay."""
-        return list(islice(self._keys, max(n, 0)))
+        return self._keys.first(n)
 
     def take(self, n: int) -> list[int]:
         """Removes and returns the first `n` entries of all slots."""
@@ -144,14 +140,12 @@ class KeyReplay:
         Returns the slots that have no entries any more.
         """
         emptied: list[int] = []
-        if key < 0:
-            return emptied
-        for covered in islice(self._keys, self._keys.rank(key)):
+        for covered in self._keys.through(key):
             slot = self._slot_of.pop(covered)
             self._leave(covered, slot)
             if slot not in self._first:
                 emptied.append(slot)
-        self._keys.remove_range(0, key + 1)
+        self._keys.remove_through(key)
         return emptied
 
     def clear(self) -> None:
@@ -162,9 +156,10 @@ class KeyReplay:
 
     def check(self) -> None:
         """Asserts that the parts agree with each other."""
-        assert list(self._keys) == sorted(self._slot_of), "keys and slots differ"
+        keys_all = self._keys.first(len(self._keys) + 1)
+        assert keys_all == sorted(self._slot_of), "keys and slots differ"
         slots: dict[int, list[int]] = {}
-        for key in self._keys:
+        for key in keys_all:
             slots.setdefault(self._slot_of[key], []).append(key)
         assert set(slots) == set(self._first), "slots without entries, or the reverse"
         for slot, keys in slots.items():
@@ -178,7 +173,7 @@ class KeyReplay:
             return
         others = self._others.get(slot)
         if others is None:
-            others = BitMap64()
+            others = KeySet()
             self._others[slot] = others
         others.add(max(first, key))
         self._first[slot] = min(first, key)
@@ -193,7 +188,7 @@ class KeyReplay:
             others.discard(self._first[slot])
         else:
             others.discard(key)
-        if not others:
+        if len(others) == 0:
             del self._others[slot]
 
 
@@ -204,7 +199,7 @@ class Redeliveries:
     def __init__(self) -> None:
         self._counts: Final[dict[int, int]] = {}
         # The keys of `_counts`, in order: mark-delete moves often, and mostly past none.
-        self._keys: Final = BitMap64()
+        self._keys: Final = KeySet()
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -230,11 +225,9 @@ class Redeliveries:
 
     def forget_through(self, key: int) -> None:
         """Forgets all entries up to `key`, and it too: mark-delete covers them."""
-        if key < 0:
-            return
-        for covered in islice(self._keys, self._keys.rank(key)):
+        for covered in self._keys.through(key):
             del self._counts[covered]
-        self._keys.remove_range(0, key + 1)
+        self._keys.remove_through(key)
 
     def clear(self) -> None:
         self._counts.clear()

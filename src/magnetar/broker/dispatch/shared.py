@@ -45,7 +45,7 @@ NEW: Final = 2
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
 # Behind all entries there are.
-KEY_MAX: Final = (1 << 62) - 1
+KEY_MAX: Final = (1 << 96) - 1
 # The clock of the machine may be set forward while we wait: it is looked at so often.
 ALARM_MS_MAX: Final = 60_000
 
