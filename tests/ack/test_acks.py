@@ -117,6 +117,15 @@ def test_ledgers_only_grow_and_only_the_oldest_goes() -> None:
     assert ledgers.was_trimmed(5)
 
 
+def test_a_ledger_that_is_older_than_the_topic_never_was_its_own() -> None:
+    ledgers = Ledgers(born=4)
+    ledgers.add(7, 2)
+    assert [ledgers.was_trimmed(id) for id in range(8)] == [False] * 5 + [True] * 2 + [False]
+    ledgers.remove(7)
+    ledgers.trimmed_through(9)
+    assert [ledgers.was_trimmed(id) for id in (3, 4, 5, 9, 10)] == [False, False, True, True, False]
+
+
 def test_a_topic_without_ledgers_can_be_told_which_ones_it_had() -> None:
     ledgers = Ledgers()
     assert not ledgers.was_trimmed(7)

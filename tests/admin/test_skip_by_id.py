@@ -214,7 +214,7 @@ def test_4_ids_that_never_were_change_nothing(served: Served, topic: str) -> Non
         {"ledgerId": ledger + 100_000, "entryId": 0},
         {"ledgerId": foreign.ledger_id(), "entryId": 0},
         {"ledgerId": 0, "entryId": 0},
-        {"ledgerId": 1 << 40, "entryId": 1 << 40},
+        {"ledgerId": 1 << 60, "entryId": 1 << 40},
     ]
     for one in bad:
         for place in (0, 1, 2):
@@ -487,7 +487,7 @@ def test_one_bad_id_of_any_partition_stops_all_of_them(served: Served) -> None:
         {**place, "partitionIndex": 3},
         {**place, "entryId": 99},
         {**place, "batchIndex": 1},
-        {**place, "ledgerId": 1 << 40},
+        {**place, "ledgerId": 1 << 60},
     ):
         body = {"type": "messageId", "messageIds": [*good, bad]}
         answer = skip(served, topic, body)

@@ -218,10 +218,45 @@ def test_an_id_of_another_topic_is_refused(world: World) -> None:
         consumer.acked(other)
 
 
+@pytest.mark.parametrize("type", TYPES)
+def test_an_id_of_another_store_is_refused_and_acks_nothing(world: World, type: int) -> None:
+    """A client that failed over still has acks for the broker that it left (I9)."""
+    left = World()
+    _, there = start(left, ("a",), ("b",), type=type)
+    left.close()
+    world.advance(1000)
+    world.restart()
+    consumer, _ = start(world, ("x",), ("y",), type=type)
+    for message in there:
+        with refused(ServerError.NotAllowedError, "never had this ledger"):
+            consumer.acked(message)
+        if type in SINGLE:
+            with refused(ServerError.NotAllowedError, "never had this ledger"):
+                consumer.acked(message, cumulative=True)
+    consumer.close()
+    assert again(world) == ["x", "y"]
+
+
+def test_an_id_of_another_store_is_refused_where_all_was_trimmed_too(world: World) -> None:
+    consumer, (message,) = start(world, ("a",))
+    world.done(world.topic("t").subscriptions["sub"].clear())
+    world.trim("t")
+    world.advance(60_000)
+    left = World(now_ms=world.host.now)
+    there = left.connect().producer("t").send("b")
+    left.close()
+    world.advance(60_000)
+    world.restart()
+    consumer = world.connect().subscribe("t", "sub", Shared)
+    consumer.acked(message)  # was its own once
+    with refused(ServerError.NotAllowedError, "never had this ledger"):
+        consumer.acked(there)
+
+
 def test_one_bad_id_refuses_the_whole_list(world: World) -> None:
     consumer, (first, second) = start(world, ("a",), ("b",))
     with refused(ServerError.NotAllowedError):
-        consumer.acked(first, MessageIdData(99, 0), second)
+        consumer.acked(first, MessageIdData(1 << 60, 0), second)
     consumer.close()
     assert again(world) == ["a", "b"]
 

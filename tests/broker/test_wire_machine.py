@@ -221,7 +221,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         """One bad id, or a disk that takes nothing: nothing has changed."""
         id = self.id_of(self.some_place(which))
         with refused(ServerError.NotAllowedError):
-            self.somebody(by).acked(id, MessageIdData(1 << 40, 0))
+            self.somebody(by).acked(id, MessageIdData(1 << 60, 0))
         if self.unacked[self.some_place(which)]:
             self.world.fail_disk(FULL)
             with refused(ServerError.PersistenceError):

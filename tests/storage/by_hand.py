@@ -6,7 +6,7 @@ from magnetar.model import Position
 from magnetar.storage import Store, StoredEntry
 
 EVERYTHING = 1 << 40
-BEHIND_ALL = Position(1 << 40, 0)
+BEHIND_ALL = Position(1 << 60, 0)
 
 
 def publish(store: Store, topic_id: int, count: int, size: int = 100) -> list[Position]:

@@ -9,7 +9,7 @@ from storage.workload import START, Workload, small_options
 
 from magnetar.storage import CorruptionError, DiskFullError, check, open_store
 from magnetar.storage.heads import encode_heads, heads_length
-from magnetar.storage.ids import BLOCK, encode_ids
+from magnetar.storage.ids import BLOCK, encode_ids, read_ids
 from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.record import COPY, HEAD_BYTES, SEAL, Record, crc_bytes, decode_head
 from magnetar.storage.scan import Scan
@@ -239,12 +239,13 @@ def test_an_id_that_only_an_index_file_shows_was_used() -> None:
     salt = work.store.log.salt
     index = HeapIndex()
     index.put(0, (1 << 32) + 64, length=9, batch_size=1, publish_time_ms=1)
-    put(disk, index_path(5000), index.encode(5000, salt))
-    check_refused(disk, work, "id 5000 is in use")
-    put(disk, "IDS", encode_ids(5001, salt))
+    used = read_ids(disk, salt, 0)  # the first that was not reserved
+    put(disk, index_path(used), index.encode(used, salt))
+    check_refused(disk, work, f"id {used} is in use")
+    put(disk, "IDS", encode_ids(used + 1, salt))
     work.open(disk)
-    assert work.store.create_topic("t") > 5000
-    assert disk.size(index_path(5000)) == -1
+    assert work.store.create_topic("t") > used
+    assert disk.size(index_path(used)) == -1
 
 
 # ---- What index files and heads know of the log --------------------------------

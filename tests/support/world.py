@@ -43,7 +43,7 @@ from magnetar.storage.read_plan import ReadPlan
 from magnetar.storage.store import Store, open_store
 from support.wire_client import WireClient
 
-START_MS: Final = 1_700_000_000_000
+START_MS: Final = 1_800_000_000_000
 # Work that does not end after so many steps never will.
 STEPS_MAX: Final = 200_000
 
@@ -134,7 +134,13 @@ class World:
     host: ManualHost
     store: Store
 
-    def __init__(self, *, authentication: Authentication | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        authentication: Authentication | None = None,
+        now_ms: int = START_MS,
+        **settings: Any,
+    ) -> None:
         self.authentication = authentication
         self.settings = BrokerSettings(
             **{"segment_bytes": MIB, "watermark_bytes": 0, "inactive_topic_ms": 10**9} | settings
@@ -146,7 +152,7 @@ class World:
         weakref.finalize(self, close_catalog, self.catalog)
         self.clients: list[WireClient] = []
         self.warnings: list[str] = []
-        self._now = START_MS
+        self._now = now_ms
         self._disk_held = False
         self._disk_error: StorageError | None = None
         self._begin()

@@ -6,8 +6,14 @@ cursors of the topic; whoever owns the topic keeps it up to date: `add` when a l
 opened, `grow` when entries were appended and *before* an ack of them is applied,
 `remove` when a ledger is trimmed, followed by `Cursor.trim`.
 
-Ids are never reused, so a ledger that is older than the oldest one here was trimmed, and
-one that is missing between others, or newer than all, was never there.
+Ids are never reused, not by other stores either, so a ledger that is not here either was
+trimmed or never there:
+
+| its id is                              | it            |
+|----------------------------------------|---------------|
+| not above the topic's own (`born`)     | was never it  |
+| above that, below the oldest one here  | was trimmed   |
+| between others, or above all           | was never it  |
 """
 
 from bisect import bisect_left, bisect_right
@@ -57,8 +63,10 @@ class Ledgers:
     (Position(9, 0), Position(5, 1), Position(9, 0))
     """
 
-    def __init__(self, sizes: BatchSizes | None = None) -> None:
+    def __init__(self, sizes: BatchSizes | None = None, *, born: i64 = -1) -> None:
         self.sizes: Final[BatchSizes] = BatchSizes() if sizes is None else sizes
+        # What was the last id when the topic came to be: its ledgers have higher ones.
+        self._born: Final[i64] = born
         self._ids: list[int] = []
         self._counts: dict[int, int] = {}
         self._trimmed: i64 = -1
@@ -95,6 +103,8 @@ class Ledgers:
 
     def was_trimmed(self, ledger_id: i64) -> bool:
         """Whether a ledger that is not here may have been, once."""
+        if ledger_id <= self._born:
+            return False
         return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
 
     def last(self) -> Position:

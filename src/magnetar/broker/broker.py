@@ -212,7 +212,7 @@ class Broker:
             id = self.store.create_topic(str(name))
         except StorageError as error:
             raise BrokerError(ServerError.PersistenceError, str(error)) from error
-        ledgers = Ledgers(StoredBatchSizes(self.store.log.state))
+        ledgers = Ledgers(StoredBatchSizes(self.store.log.state), born=id)
         topic = Topic(self, name, id, ledgers, policies)
         if properties:
             self.directory.put_note(str(name), TopicNote(properties=properties))

@@ -3,8 +3,9 @@
 A backup is a data directory itself, so `check` and `dump` can look at it. It holds all that
 was receipted before it began, and perhaps some of what came later. See `log_copy` for how.
 
-A restored directory gives out ids far beyond those of the backup. What was published after
-the backup had ids as well, which clients may have kept, and no id may name two messages.
+What was published after the backup had ids as well, which clients may have kept, and no id
+may name two messages. Every open of a store takes ids of its own time (see `storage/ids.py`);
+a restored directory skips some besides, in case this machine's clock is behind.
 """
 
 import os
@@ -21,7 +22,7 @@ from magnetar.cli.exit_code import FOUND_WRONG
 
 __all__ = ["backup", "restore"]
 
-# More ids than a broker gives out between a backup and the day that it is needed.
+# More than a broker gives out between a backup and the day that it is needed, in all lanes.
 IDS_APART: Final = 1 << 32
 
 

@@ -38,7 +38,7 @@ class StoredBatchSizes(BatchSizes):
 
 def load_ledgers(store: Store, topic_id: int) -> Ledgers:
     """What the cursors of a topic must know of it, as far as it is durable."""
-    ledgers = Ledgers(StoredBatchSizes(store.log.state))
+    ledgers = Ledgers(StoredBatchSizes(store.log.state), born=topic_id)
     stored = store.ledgers(topic_id)
     for ledger in stored:
         ledgers.add(ledger.id, ledger.entries)

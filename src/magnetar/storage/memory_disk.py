@@ -1,5 +1,7 @@
 """A disk made of bytearrays: the memory store is the file store on top of it."""
 
+import os
+
 from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError
 from magnetar.storage.disk import Disk
 
@@ -12,13 +14,14 @@ class MemoryDisk(Disk):
     """Files that live as long as this object; closing the disk keeps them.
 
     `capacity` bounds the sum of all files, as a real disk would. Threads share it: what goes
-    through all files goes through a copy of the list of them.
+    through all files goes through a copy of the list of them. `salt` is what `random_u32` says,
+    for those who want it the same each time.
     """
 
-    def __init__(self, *, capacity: int = CAPACITY_DEFAULT, salt: int = 0x4D41474E) -> None:
+    def __init__(self, *, capacity: int = CAPACITY_DEFAULT, salt: int | None = None) -> None:
         self.files: dict[str, bytearray] = {}
         self.capacity = capacity
-        self._salt = salt
+        self._salt = int.from_bytes(os.urandom(4), "little") if salt is None else salt
         self._locked = False
 
     def lock(self) -> None:

@@ -31,7 +31,7 @@ from magnetar.storage.cache import EntryCache
 from magnetar.storage.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk import Disk
-from magnetar.storage.ids import FIRST, Ids, read_ids
+from magnetar.storage.ids import FIRST, LANES, Ids, first_id, read_ids
 from magnetar.storage.job import GroupWrite, Job
 from magnetar.storage.journal import Outcome
 from magnetar.storage.ledger_index import HeapIndex
@@ -70,13 +70,14 @@ def open_store(
             salt = read_salt(disk)  # another process may have made one in between
         if salt is None:
             salt = disk.random_u32()
-            ids = Ids(disk, FIRST, salt)
+            ids = _open_ids(disk, salt, FIRST, clock_ms())
             recovered = Recovered()
             ids.reserve()
             write_format(disk, salt)
         else:
             recovered = recover(disk, salt)
-            ids = Ids(disk, read_ids(disk, salt, recovered.state.id_highest), salt)
+            reserved = read_ids(disk, salt, recovered.state.id_highest)
+            ids = _open_ids(disk, salt, reserved, clock_ms())
             try:
                 ids.reserve()
                 recovered.repair(disk, salt)
@@ -92,6 +93,12 @@ def open_store(
         disk.close()
         raise
     return store
+
+
+def _open_ids(disk: Disk, salt: int, reserved: int, now_ms: int) -> Ids:
+    """Ids that neither this store nor another one has given."""
+    first = first_id(reserved, now_ms, disk.random_u32() % LANES)
+    return Ids(disk, salt, first=first, last=reserved - 1)
 
 
 def _give_up_spare(disk: Disk) -> None:
