@@ -115,7 +115,11 @@ def test_schemas_have_versions(served: Served) -> None:
 
     assert served.http.delete(f"{path}/schema").json() == {"version": 2}
     assert served.http.get(f"{path}/schema").status_code == 404
+    for version in range(3):
+        assert served.http.get(f"{path}/schema/{version}").status_code == 404
+    assert served.http.get(f"{path}/schemas").json() == {"getSchemaResponses": []}
     assert served.http.delete(f"{path}/schema").status_code == 404
+    assert served.http.post(f"{path}/schema", json=first).json() == {"version": {"version": 3}}
     assert served.http.delete(f"{path}/schema?force=true").status_code == 200
 
 

@@ -4,6 +4,7 @@ import pytest
 from support.wire_client import Earliest, Shared, WireClient, refused, unless_refused
 from support.world import FULL, World
 
+from magnetar.broker.policy import Policies
 from magnetar.broker.session import PROBE_MS
 from magnetar.broker.topic_list import TopicFilter, TopicWatcher
 from magnetar.errors import BrokerError
@@ -337,9 +338,30 @@ def test_a_pattern_that_cannot_be_matched_here_is_left_to_the_client(listed: Wir
         assert len(answer.topics) == 3
 
 
-def test_topics_of_an_unknown_namespace_are_refused(world: World) -> None:
-    with refused(ServerError.TopicNotFound):
-        world.connect().request(pb.CommandGetTopicsOfNamespace(namespace="public/none"))
+@pytest.mark.parametrize("namespace", ["public/none", "none/none", "none"])
+def test_a_namespace_that_does_not_exist_has_no_topics(world: World, namespace: str) -> None:
+    """An error would have the Go client ask again for 30 s; Apache Pulsar answers the same."""
+    client = world.connect()
+    answer = client.request(pb.CommandGetTopicsOfNamespace(namespace=namespace))
+    assert isinstance(answer, pb.CommandGetTopicsOfNamespaceResponse)
+    assert (list(answer.topics), answer.topics_hash) == ([], "00000000")
+    watch = pb.CommandWatchTopicList(namespace=namespace, topics_pattern=".*", watcher_id=1)
+    watched = client.request(watch)
+    assert isinstance(watched, pb.CommandWatchTopicListSuccess)
+    assert list(watched.topic) == []
+
+
+def test_a_watcher_of_a_namespace_that_is_created_later_is_told_of_its_topics(
+    world: World,
+) -> None:
+    client = world.connect()
+    client.request(
+        pb.CommandWatchTopicList(namespace="public/later", topics_pattern=".*", watcher_id=1)
+    )
+    world.broker.directory.put_namespace("public/later", Policies())
+    name = "persistent://public/later/t"
+    world.connect().producer(name)
+    assert list(client.one(pb.CommandWatchTopicUpdate).new_topics) == [name]
 
 
 # ---- Watchers --------------------------------------------------------------------
@@ -460,6 +482,9 @@ def avro(data: bytes) -> pb.Schema:
     return schema
 
 
+BYTES = pb.Schema(name="Bytes", schema_data=b"", type=SchemaType.NONE)
+
+
 def put_schema(client: WireClient, data: bytes) -> bytes:
     answer = client.request(pb.CommandGetOrCreateSchema(topic="t", schema=avro(data)))
     assert isinstance(answer, pb.CommandGetOrCreateSchemaResponse)
@@ -468,6 +493,7 @@ def put_schema(client: WireClient, data: bytes) -> bytes:
 
 def test_schemas_are_stored_and_served_by_version(world: World) -> None:
     client = world.connect()
+    client.producer("t")
     first = put_schema(client, AVRO_1)
     assert first == bytes(8)
     assert put_schema(client, AVRO_1) == first
@@ -479,7 +505,7 @@ def test_schemas_are_stored_and_served_by_version(world: World) -> None:
     assert (found.schema.schema_data, found.schema_version) == (AVRO_2, second)
     found = client.request(pb.CommandGetSchema(topic="t", schema_version=first))
     assert found.schema.schema_data == AVRO_1
-    assert found.schema.type == SchemaType.Avro
+    assert (found.schema.name, found.schema.type) == ("public/default/t", SchemaType.Avro)
     assert [(item.key, item.value) for item in found.schema.properties] == [("k", "v")]
 
 
@@ -491,8 +517,42 @@ def test_a_schema_that_is_not_there_is_not_found(world: World) -> None:
         client.request(pb.CommandGetSchema(topic="a/b"))
 
 
+def test_a_schema_for_a_topic_that_is_not_there_is_not_kept(world: World) -> None:
+    client = world.connect()
+    for topic in ("t", "persistent://public/none/t", "persistent://none/none/t"):
+        with refused(ServerError.TopicNotFound):
+            client.request(pb.CommandGetOrCreateSchema(topic=topic, schema=avro(AVRO_1)))
+    client.producer("t")
+    with refused(ServerError.TopicNotFound, "has no such schema"):
+        client.request(pb.CommandGetSchema(topic="t"))
+
+
+def test_a_consumer_can_ask_for_the_schema_of_what_was_sent_as_bytes(world: World) -> None:
+    """TestBytesSchema of the Go client: its producers declare bytes, and their messages name it."""
+    client = world.connect()
+    version = client.producer("t", schema=BYTES).success.schema_version
+    found = client.request(pb.CommandGetSchema(topic="t", schema_version=version))
+    assert (version, found.schema.type) == (bytes(8), SchemaType.NONE)
+    client.subscribe("t", schema=BYTES)
+    nothing = pb.CommandGetOrCreateSchema(topic="t", schema=BYTES)
+    assert client.request(nothing).schema_version == b""
+
+
+def test_the_versions_of_a_deleted_schema_are_not_served(world: World) -> None:
+    client = world.connect()
+    client.producer("t")
+    first = put_schema(client, AVRO_1)
+    world.broker.schemas.delete("public/default/t")
+    for _ in range(2):
+        for version in (first, b"\0\0\0\0\0\0\0\1"):
+            with refused(ServerError.TopicNotFound, "has no such schema"):
+                client.request(pb.CommandGetSchema(topic="t", schema_version=version))
+        assert put_schema(client, AVRO_1) == b"\0\0\0\0\0\0\0\2"
+
+
 def test_an_incompatible_schema_is_refused_everywhere(world: World) -> None:
     client = world.connect()
+    client.producer("t")
     put_schema(client, AVRO_1)
     with refused(ServerError.IncompatibleSchema):
         put_schema(client, OTHER)

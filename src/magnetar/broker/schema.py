@@ -3,8 +3,18 @@
 A topic has a list of versions, 0, 1, 2 and so on, and a version never changes. A producer's
 schema is looked up among them, and added as the next one if the strategy of the topic lets it
 follow those before (`schema_compatibility`). Deleting a schema adds a version that says so:
-what came before is then no longer compared with, but messages that were written with it can
-still be read, since `get` goes by number.
+what came before is then neither compared with nor handed out, and its numbers are not given
+again. Messages that were written with it have no schema any more, until it is added anew under
+another number.
+
+What a client may bring, and what becomes of it:
+
+| it brings                | PRODUCER              | GET_OR_CREATE_SCHEMA | SUBSCRIBE             |
+|--------------------------|-----------------------|----------------------|-----------------------|
+| no schema                | no version            | -                    | nothing is checked    |
+| NONE: bytes, declared so | a version like others | no version           | nothing is checked    |
+| AUTO_CONSUME             | -                     | -                    | nothing is checked    |
+| any other                | its version           | its version          | must read the topic's |
 
     no schema --put--> live --delete--> deleted --put--> live
         ^                |                 |
@@ -48,7 +58,7 @@ __all__ = [
 ]
 
 VERSION_SIZE: Final = 8
-# What a client has if it sends and takes bytes: no schema of its own to check.
+# What a consumer has if it takes bytes: no schema of its own to check.
 _NO_SCHEMA: Final = (int(SchemaType.NONE), int(SchemaType.AutoConsume))
 
 
@@ -189,9 +199,9 @@ class SchemaRegistry:
         return found[-1] if found and not found[-1].deleted else None
 
     def get(self, topic: str, version: int) -> StoredSchema | None:
-        """A version by its number, even if the schema was deleted since."""
-        for stored in self.history(topic):
-            if stored.version == version and not stored.deleted:
+        """A version by its number, unless the schema was deleted since."""
+        for stored in self.versions(topic):
+            if stored.version == version:
                 return stored
         return None
 
@@ -252,8 +262,6 @@ class SchemaRegistry:
     def check(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
         """Raise BrokerError unless the schema may be the topic's next version."""
         validate(schema)
-        if schema.type == SchemaType.NONE:
-            raise _incompatible("bytes have no schema that could be kept: leave it out")
         strategy = self._resolve(strategy)
         self._compare(topic, schema, strategy, every=strategy in TRANSITIVE)
 
@@ -286,7 +294,7 @@ class SchemaRegistry:
         self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
     ) -> bytes:
         """For PRODUCER and GET_OR_CREATE_SCHEMA: the version to answer, empty without schema."""
-        if schema is not None and schema.type != SchemaType.NONE:
+        if schema is not None:
             stored = self.put(
                 topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update
             )

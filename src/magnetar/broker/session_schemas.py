@@ -6,7 +6,7 @@ from magnetar.broker.broker import Broker
 from magnetar.broker.schema import SchemaInfo, schema_topic
 from magnetar.broker.wire_error import wire_error
 from magnetar.errors import MagnetarError
-from magnetar.model import TopicName
+from magnetar.model import SchemaType, TopicName
 from magnetar.protocol import pulsar_pb2 as pb
 
 __all__ = ["get_or_create_schema", "get_schema", "read_schema"]
@@ -31,7 +31,7 @@ def get_schema(
         return pb.CommandGetSchemaResponse(
             request_id=command.request_id, error_code=code, error_message=reason
         )
-    schema = pb.Schema(name=name.local_name, schema_data=stored.data, type=stored.type)
+    schema = pb.Schema(name=schema_topic(name), schema_data=stored.data, type=stored.type)
     for key, value in stored.properties.items():
         schema.properties.add(key=key, value=value)
     return pb.CommandGetSchemaResponse(
@@ -45,8 +45,12 @@ def get_or_create_schema(
     try:
         name = TopicName.parse(command.topic)
         broker.access.require_topic(principal, PRODUCE, name)
+        broker.find(name)
+        schema = read_schema(command.schema)
         version = broker.schemas.add_producer_schema(
-            schema_topic(name), read_schema(command.schema), broker.schema_policy(name)
+            schema_topic(name),
+            None if schema.type == SchemaType.NONE else schema,
+            broker.schema_policy(name),
         )
     except (MagnetarError, ValueError) as error:
         code, reason = wire_error(error)

@@ -30,8 +30,11 @@ class SessionTopics:
         self._watchers.clear()
 
     def _names(self, namespace: str, mode: int) -> list[str]:
+        """The topics of a namespace: none if there is no such namespace, as in Apache Pulsar.
+
+        Clients take an error for a broker in trouble, and ask again for half a minute.
+        """
         self._broker.access.require_namespace(self._peer.principal, LOOK, namespace)
-        self._broker.directory.require_namespace(namespace)
         return self._broker.names(
             namespace,
             persistent=mode != RegexSubscriptionMode.NonPersistentOnly,
