@@ -12,6 +12,7 @@ from cli.broker_cli import BrokerCli
 from cli.conftest import ORDERS, Builder, Run, build, contents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from storage.workload import small_options
 from support.broker_process import BrokerProcess
 
 import magnetar
@@ -20,10 +21,11 @@ from magnetar.cli.check import verify
 from magnetar.cli.directory import open_directory
 from magnetar.cli.log_copy import LogCopy
 from magnetar.errors import CorruptionError
-from magnetar.storage import Catalog
+from magnetar.storage import Catalog, FileDisk, open_store
 from magnetar.storage.ids import read_ids
 
 CONFIRMED = 200
+NOW_MS = 1_800_000_000_000
 
 
 def entries_of(directory: Path) -> set[tuple[int, int]]:
@@ -199,6 +201,26 @@ def test_ids_are_far_apart_after_a_restore(stopped: Path, tmp_path: Path, run: R
         with open_directory(path) as found:
             firsts.append(read_ids(found.disk, found.salt, found.state.id_highest))
     assert firsts[1] - firsts[0] == 1 << 32
+
+
+@pytest.mark.parametrize("later_ms", [1000, 0, -3_600_000])
+def test_a_restored_copy_and_its_original_both_go_on_with_ids_of_their_own(
+    stopped: Path, tmp_path: Path, run: Run, later_ms: int
+) -> None:
+    """Also where the clock of the machine that restores is behind (I9)."""
+    assert run("backup", stopped, tmp_path / "backup")[0] == 0
+    original = published(stopped, NOW_MS)
+    assert run("restore", tmp_path / "backup", tmp_path / "restored")[0] == 0
+    restored = published(tmp_path / "restored", NOW_MS + later_ms)
+    assert original.isdisjoint(restored)
+
+
+def published(directory: Path, now_ms: int) -> set[int]:
+    """The ids that a store gives out in one run."""
+    store = open_store(FileDisk(directory), lambda: now_ms, small_options())
+    ids = {store.create_topic(f"t{number}") for number in range(3000)}
+    store.close()
+    return ids
 
 
 @pytest.mark.parametrize("command", ["backup", "restore"])

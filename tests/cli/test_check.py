@@ -264,9 +264,11 @@ def test_two_may_look_at_once_and_a_broker_waits_until_they_are_done(directory: 
 def test_entries_that_are_not_there_have_no_known_size(directory: Path) -> None:
     with open_directory(directory) as found:
         sizes = found.sizes
-        assert [sizes.batch_size(2, entry_id) for entry_id in (-1, 1, 12)] == [0, 10, 0]
+        (topic,) = [topic for topic in found.topics() if topic.ledger_ids]
+        ledger_id = topic.ledger_ids[0]
+        assert [sizes.batch_size(ledger_id, entry_id) for entry_id in (-1, 1, 12)] == [0, 10, 0]
         assert sizes.batch_size(99, 0) == 0
-        assert sizes.message_count(2, 10, 14) == 1 + 1 + 2
+        assert sizes.message_count(ledger_id, 10, 14) == 1 + 1 + 2
         assert sizes.message_count(99, 3, 5) == 2
 
 

@@ -9,6 +9,7 @@ from cli.conftest import ORDERS, QUIET, Builder, Run, build, contents
 from magnetar.ack.cursor_info import CursorInfo
 from magnetar.ack.cursor_info_codec import encode_managed_cursor_info, encode_position_info
 from magnetar.cli.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
+from magnetar.cli.directory import open_directory
 from magnetar.cli.dump import KINDS, Compression
 from magnetar.errors import CorruptAckError
 from magnetar.model import Position
@@ -25,18 +26,26 @@ def cells(out: str, first: str) -> list[str]:
     raise AssertionError(f"no row of {first} in\n{out}")
 
 
+def orders_of(directory: Path) -> tuple[int, list[int]]:
+    """The id of the topic, and those of its ledgers."""
+    with open_directory(directory) as found:
+        (topic,) = [topic for topic in found.topics() if topic.name == ORDERS]
+        return int(topic.id), [int(id) for id in topic.ledger_ids]
+
+
 def test_tables_show_topics_ledgers_and_cursors(run: Run, directory: Path) -> None:
+    _, (a, b, _) = orders_of(directory)
     before = contents(directory)
     code, out, err = run("dump", directory)
     assert (code, err) == (0, "")
     assert contents(directory) == before
     assert cells(out, ORDERS) == [ORDERS, "3", "32", "380", "3,800", "2"]
     assert cells(out, QUIET) == [QUIET, "0", "0", "0", "0", "1"]
-    assert cells(out, "billing")[2:] == ["2:2", "24", "350", "3", "2"]
+    assert cells(out, "billing")[2:] == [f"{a}:2", "24", "350", "3", "2"]
     assert cells(out, "audit")[2:] == ["-1:-1", "32", "380", "0", "0"]
-    assert "billing: acked above mark-delete: 2:5, 2:9-11, 3:1\n" in out
-    assert cells(out, "2:4") == ["2:4", "70", "68", "1-68"]
-    assert cells(out, "2:6") == ["2:6", "10", "8", "0-2,", "5-9"]
+    assert f"billing: acked above mark-delete: {a}:5, {a}:9-11, {b}:1\n" in out
+    assert cells(out, f"{a}:4") == [f"{a}:4", "70", "68", "1-68"]
+    assert cells(out, f"{a}:6") == [f"{a}:6", "10", "8", "0-2,", "5-9"]
     assert "no ledgers" in out
     assert out.count("2027-01-15 08:00:00") == 6
     assert "not closed in order" not in out
@@ -47,7 +56,7 @@ def test_only_one_topic_may_be_asked_for_by_its_full_or_short_name(
 ) -> None:
     for name in (ORDERS, "orders", "public/default/orders"):
         _, out, _ = run("dump", directory, "--topic", name)
-        assert out.startswith(f"{ORDERS} (topic 1)\n")
+        assert out.startswith(f"{ORDERS} (topic {orders_of(directory)[0]})\n")
         assert QUIET not in out
     code, out, err = run("dump", directory, "--topic", "order:s")
     assert (code, out) == (2, "")
@@ -118,7 +127,7 @@ def test_long_lists_end_with_how_much_is_left_out(run: Run, tmp_path: Path) -> N
     builder.store.close()
     _, out, _ = run("dump", tmp_path)
     assert "\x1b" not in out
-    assert "odd\\x1b[2Jtopic (topic 1)\n" in out
+    assert f"odd\\x1b[2Jtopic (topic {topic_id})\n" in out
     assert "5 older" in out
     assert "[bold]sub: acked above mark-delete: " in out
     assert "(the first 20 of 100)\n" in out
@@ -142,7 +151,8 @@ def test_json_is_one_document_with_everything(run: Run, directory: Path) -> None
     document = json.loads(out)
     assert (document["closedInOrder"], document["cuts"]) == (True, [])
     (topic,) = document["topics"]
-    assert (topic["id"], topic["name"]) == (1, ORDERS)
+    id, (a, b, _) = orders_of(directory)
+    assert (topic["id"], topic["name"]) == (id, ORDERS)
     assert [ledger["entries"] for ledger in topic["ledgers"]] == [12, 12, 8]
     assert topic["ledgers"][0].keys() == {
         "id",
@@ -158,17 +168,17 @@ def test_json_is_one_document_with_everything(run: Run, directory: Path) -> None
         "id": billing["id"],
         "epoch": 0,
         "name": "billing",
-        "markDeletePosition": "2:2",
+        "markDeletePosition": f"{a}:2",
         "msgBacklog": 24,
         "msgBacklogMessages": 350,
         "ackedRanges": [
-            {"ledgerId": 2, "first": 5, "end": 6},
-            {"ledgerId": 2, "first": 9, "end": 12},
-            {"ledgerId": 3, "first": 1, "end": 2},
+            {"ledgerId": a, "first": 5, "end": 6},
+            {"ledgerId": a, "first": 9, "end": 12},
+            {"ledgerId": b, "first": 1, "end": 2},
         ],
         "partlyAcked": [
-            {"ledgerId": 2, "entryId": 4, "batchSize": 70, "unacked": list(range(1, 69))},
-            {"ledgerId": 2, "entryId": 6, "batchSize": 10, "unacked": [0, 1, 2, 5, 6, 7, 8, 9]},
+            {"ledgerId": a, "entryId": 4, "batchSize": 70, "unacked": list(range(1, 69))},
+            {"ledgerId": a, "entryId": 6, "batchSize": 10, "unacked": [0, 1, 2, 5, 6, 7, 8, 9]},
         ],
     }
     assert audit["markDeletePosition"] == "-1:-1"
@@ -212,8 +222,9 @@ def test_a_loaded_file_is_shown_as_a_table_and_finds_its_topic_by_its_ledgers(
     code, out, err = run("dump", directory, "--load", billing)
     assert (code, err) == (0, "")
     assert out.startswith(f"{ORDERS}\n")
-    assert cells(out, billing.name) == [billing.name, "2:2", "24", "350", "3", "2"]
-    assert cells(out, "2:6") == ["2:6", "10", "8", "0-2,", "5-9"]
+    _, (a, _, _) = orders_of(directory)
+    assert cells(out, billing.name) == [billing.name, f"{a}:2", "24", "350", "3", "2"]
+    assert cells(out, f"{a}:6") == [f"{a}:6", "10", "8", "0-2,", "5-9"]
     (audit,) = (tmp_path / "out").glob("*-audit.position-info")
     code, out, err = run("dump", directory, "--load", audit)
     assert (code, out) == (2, "")
@@ -231,7 +242,13 @@ def test_a_file_of_another_directory_is_refused(run: Run, directory: Path, tmp_p
     builder.store.close()
     code, out, err = run("dump", tmp_path / "other", "--load", billing)
     assert (code, out) == (2, "")
-    assert err == "magnetar: no entry 2:5 in this topic: the ledger has 2 entries\n"
+    assert err.startswith(f"magnetar: 0 topics of {tmp_path / 'other'} have the ledgers that are ")
+    _, (own,) = orders_of(tmp_path / "other")
+    info = CursorInfo(Position(own, 0), ((Position(own, 4), Position(own, 5)),))
+    billing.write_bytes(encode_position_info(info))
+    code, out, err = run("dump", tmp_path / "other", "--load", billing)
+    assert (code, out) == (2, "")
+    assert err == f"magnetar: no entry {own}:5 in this topic: the ledger has 2 entries\n"
 
 
 def test_a_topic_without_ledgers_may_have_had_those_of_the_file(
@@ -241,19 +258,20 @@ def test_a_topic_without_ledgers_may_have_had_those_of_the_file(
     (billing,) = (tmp_path / "out").glob("*-billing.position-info")
     code, out, _ = run("dump", directory, "--load", billing, "--topic", "quiet")
     assert code == 0
-    assert cells(out, billing.name) == [billing.name, "2:2", "0", "0", "0", "0"]
+    _, (a, _, _) = orders_of(directory)
+    assert cells(out, billing.name) == [billing.name, f"{a}:2", "0", "0", "0", "0"]
 
 
 def test_a_batch_whose_size_is_not_known_is_refused(run: Run, tmp_path: Path) -> None:
     builder = Builder(tmp_path / "data")
-    builder.topic(ORDERS, [1, 0, 1])
+    _, (first, unknown, _) = builder.topic(ORDERS, [1, 0, 1])
     builder.store.close()
     file = tmp_path / "cursor"
-    info = CursorInfo(Position(2, 0), (), ((Position(2, 1), 2),))
+    info = CursorInfo(first, (), ((unknown, 2),))
     file.write_bytes(encode_position_info(info))
     code, out, err = run("dump", tmp_path / "data", "--load", file)
     assert (code, out) == (2, "")
-    assert err == "magnetar: entry 2:1: nobody here knows the size of this batch\n"
+    assert err == f"magnetar: entry {first.ledger_id}:1: nobody here knows the size of this batch\n"
 
 
 def test_a_file_that_is_no_cursor_is_refused(run: Run, directory: Path, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def bad_ids(ids: list[MessageId]) -> dict[str, list[str]]:
         "index beyond the batch": ["--messageId-triplet", f"{ledger}:{entry}:3"],
         "index of a single message": ["--messageId-triplet", f"{id_text(ids[3])}:5"],
         "entry beyond the end": ["--messageId-triplet", f"{ledger}:999"],
-        "ledger that never was": ["--messageId-triplet", "987654321:0"],
+        "ledger that never was": ["--messageId-triplet", "1152921504606846976:0"],
         "text": ["--messageId-triplet", "one:two"],
         "negative index": ["--messageId-triplet", f"{ledger}:{entry}:-1"],
         "no base64": ["--messageId-base64", "???"],
@@ -217,7 +217,7 @@ def test_a_dry_run_finds_bad_ids(bench: Bench) -> None:
     ran = bench.skip("request", *given, f"{id_text(ids[3])}:0", "--dry-run")
     assert (ran.code, ran.lines[1:]) == (1, ["a"])
     assert "leave the batch index out" in ran.err
-    assert bench.skip("request", *given, "987654321:0", "--dry-run").code == 2
+    assert bench.skip("request", *given, "1152921504606846976:0", "--dry-run").code == 2
 
 
 def test_a_bad_line_of_a_file_is_named(bench: Bench) -> None:

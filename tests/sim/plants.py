@@ -25,6 +25,8 @@ class Plant:
     seed: int
     # A second place where the same is wrong, if one of them covers for the other.
     also: "tuple[str, Make] | None" = None
+    # The life that finds it: `life`, or `homes` in which the broker's directory changes.
+    life: str = "life"
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[list[int]]:
@@ -96,9 +98,46 @@ def _forgets_record(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _used_ids(original: Callable[..., Any]) -> Callable[..., Any]:
-    from magnetar.storage.ids import BLOCK
+    from magnetar.storage.ids import BLOCK, LANES
 
-    return lambda disk, salt, id_highest: max(original(disk, salt, id_highest) - BLOCK, 1)
+    return lambda reserved, now_ms, lane: max(reserved - BLOCK * LANES, 1)
+
+
+def _counts_from_one(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda reserved, now_ms, lane: reserved
+
+
+def _counts_on(original: Callable[..., Any]) -> Callable[..., Any]:
+    from magnetar.storage.ids import FIRST
+
+    def first_id(reserved: int, now_ms: int, lane: int) -> int:
+        return int(original(reserved, now_ms, lane)) if reserved == FIRST else reserved
+
+    return first_id
+
+
+def _follows_the_clock(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda reserved, now_ms, lane: original(1, now_ms, lane)
+
+
+def _one_lane(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda reserved, now_ms, lane: original(reserved, now_ms, 0)
+
+
+def _never_born(original: Callable[..., Any]) -> Callable[..., Any]:
+    def was_trimmed(self: Any, ledger_id: int) -> bool:
+        return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
+
+    return was_trimmed
+
+
+def _believes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An id that names nothing is passed over, and the ack answered with success."""
+
+    def exists(self: Any, ledger_id: int, entry_id: int) -> bool:
+        return 0 <= entry_id < int(self._ledgers.entry_count(ledger_id))
+
+    return exists
 
 
 def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -339,7 +378,49 @@ PLANTS = [
         _forgets_record,
         0,
     ),
-    Plant("ids are given again after a crash", "magnetar.storage.store:read_ids", _used_ids, 1),
+    Plant("ids are given again after a crash", "magnetar.storage.store:first_id", _used_ids, 1),
+    Plant(
+        "a broker that lost its directory begins at the same ids",
+        "magnetar.storage.store:first_id",
+        _counts_from_one,
+        1,
+        life="homes",
+    ),
+    Plant(
+        "a restored copy gives the ids of its original again",
+        "magnetar.storage.store:first_id",
+        _counts_on,
+        3,
+        life="homes",
+    ),
+    Plant(
+        "ids go back with the clock",
+        "magnetar.storage.store:first_id",
+        _follows_the_clock,
+        3,
+        life="homes",
+    ),
+    Plant(
+        "two brokers that start in one moment share their ids",
+        "magnetar.storage.store:first_id",
+        _one_lane,
+        3,
+        life="homes",
+    ),
+    Plant(
+        "a ledger older than its topic counts as trimmed",
+        "magnetar.ack.ledgers:Ledgers.was_trimmed",
+        _never_born,
+        0,
+        life="homes",
+    ),
+    Plant(
+        "an ack of what never was is a success",
+        "magnetar.ack.plan:AckPlan.exists",
+        _believes,
+        0,
+        life="homes",
+    ),
     Plant(
         "redelivery loses the order of a key",
         f"{BROKER}.dispatch.replay:KeyReplay.first_of",

@@ -1,7 +1,7 @@
 """Scattered entries of ledgers that are still written to are gathered, piece by piece."""
 
 import pytest
-from storage.by_hand import publish, read_now, runs, texts
+from storage.by_hand import BEHIND_ALL, publish, read_now, runs, texts
 from storage.conftest import House
 from storage.workload import START, small_options
 
@@ -86,8 +86,8 @@ def test_what_everyone_has_consumed_is_not_gathered(house: House) -> None:
     by_turns(store, ids, 48)
     ledger_id = store.ledgers(half)[0].id
     consumed: dict[int, Position | None] = {
-        behind: Position(ledger_id - 100, 0),
-        ahead: Position(ledger_id + 100, 0),
+        behind: Position(0, 0),
+        ahead: BEHIND_ALL,
         unread: None,
         half: Position(ledger_id, 23),
     }

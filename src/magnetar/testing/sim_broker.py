@@ -54,18 +54,21 @@ class SimBroker:
         port: int = PORT,
         disk_class: type[SimDisk] = SimDisk,
     ) -> None:
+        self._loop: Final = loop
         self.settings: Final = settings or BrokerSettings(segment_bytes=1 << 20, watermark_bytes=0)
         self.port: Final = port
         self.url: Final = f"pulsar://127.0.0.1:{port}"
-        self.disk: SimDisk = disk_class(loop.random_for("disk"), note=partial(loop.note, "disk"))
+        # Brokers have disks of their own, and so does chance.
+        self._disk_random: Final = loop.random_for("disk" if port == PORT else f"disk {port}")
+        self._disk_class: Final = disk_class
+        self.disk: SimDisk = self._new_disk()
         # What goes wrong with the disk while the broker runs.
         self.faults: DiskFaults = DiskFaults()
         self.process: SimProcess | None = None
         self._server: BrokerServer | None = None
         self.lives: int = 0
-        self._loop: Final = loop
         self._random: Final = loop.random_for("broker")
-        self._catalog: Final = _LastingCatalog()
+        self._catalog: Catalog = _LastingCatalog()
         self._asked: Final[dict[asyncio.Future[Any], None]] = {}
 
     @property
@@ -118,6 +121,21 @@ class SimBroker:
         problems = check(self.disk)
         assert problems == [], f"the store is damaged: {problems}"
         self._fail_asked()
+
+    def wipe(self) -> None:
+        """Its directory is lost, with all that was in it; it begins anew with the next start."""
+        assert not self.up, "the broker runs"
+        self.move_to(self._new_disk())
+        self._catalog = _LastingCatalog()
+
+    def move_to(self, disk: SimDisk) -> None:
+        """It goes on with another directory: a copy, a restored backup."""
+        assert not self.up, "the broker runs"
+        self._loop.note("broker", "moves to another disk")
+        self.disk = disk
+
+    def _new_disk(self) -> SimDisk:
+        return self._disk_class(self._disk_random, note=partial(self._loop.note, "disk"))
 
     def _power_went(self) -> None:
         """In the middle of an operation of the disk; `crash` takes the machine away."""

@@ -120,6 +120,13 @@ class SimDisk(MemoryDisk):
                 after._unsynced[path] = [w for w in writes if w.fate != DOOMED]
         return after
 
+    def copied(self) -> "SimDisk":
+        """Another disk with the same files, as a copy of the directory; this one goes on."""
+        copy = type(self)(self._random, capacity=self.capacity, note=self._note)
+        for path, content in sorted(self.files.items()):
+            copy.files[path] = bytearray(content)
+        return copy
+
     def fill(self, operations: int) -> None:
         """For so many operations there is no space."""
         self._full_until = self.operations + operations
