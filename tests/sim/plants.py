@@ -466,7 +466,7 @@ PLANTS = [
         "a seek into a batch begins with all of it",
         "magnetar.ack.reset_plan:ResetPlan.enter_batch",
         nothing,
-        52,
+        25,
     ),
     Plant(
         "chunks bind their key when they are let go of",
@@ -569,13 +569,13 @@ PLANTS = [
         "acks that were lost are not retried",
         f"{CLIENT}.ack_answers:AckAnswers._lost",
         nothing,
-        4,
+        1,
     ),
     Plant(
         "a message comes again while its ack is pending",
         f"{CLIENT}.ack_outbox:AckOutbox.unacked_of",
         _shows_all,
-        15,
+        20,
     ),
     Plant(
         "a redelivery drops neighbours from the queue",
@@ -583,7 +583,7 @@ PLANTS = [
         _drops_neighbours,
         42,
     ),
-    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 0),
+    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 2),
     Plant(
         "what is under way is not sent again",
         f"{CLIENT}.send_queue:SendQueue.rewind",
