@@ -547,3 +547,19 @@ def test_a_redelivery_during_a_reset_is_void(world: World) -> None:
     world.release_disk()
     assert consumer.payloads() == []
     assert again(world) == ["b"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_a_redelivery_during_a_reset_that_fails_is_done_after_it(world: World, type: int) -> None:
+    """Simulation seed 102: the consumer gave it back, and nobody had it."""
+    consumer, (_, second) = start(world, ("a",), ("b",), type=type)
+    world.hold_disk()
+    consumer.ask_ack(second)
+    consumer.redeliver()
+    request = consumer.client.ask(consumer.seek_command(second.id))
+    world.fail_disk(FULL)
+    world.release_disk()
+    assert consumer.client.answer(request).error == ServerError.PersistenceError
+    world.fail_disk(None)
+    world.settle()
+    assert consumer.payloads() == ["a", "b"]

@@ -9,16 +9,19 @@ runs seeds.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 from sim.readers import desert, read_to_the_end, seek_about
-from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, sharpen, vary
+from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, draw_edges, sharpen, vary
 from sim.workload import (
     CLIENT,
     HOLDING,
     Book,
     Publisher,
     Worker,
+    fail_now_and_then,
+    reset_some,
     skip_large,
     skip_queued,
     skip_some,
@@ -160,7 +163,7 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
     for plan in scenario.subscriptions:
         for number in range(plan.consumers):
             name = f"{plan.name}-c{number}"
-            worker = Worker(simulation, book, plan, name)
+            worker = Worker(simulation, book, plan, name, scenario.edges)
             victims.append(simulation.program(name, worker.main).name)
     if scenario.skips:
         simulation.program("operator", lambda: skip_some(simulation, book, scenario))
@@ -168,6 +171,10 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
         simulation.program("large", lambda: skip_large(simulation, book, scenario))
     if scenario.skips and not any(one.batching == "chunks" for one in scenario.producers):
         simulation.program("queues", lambda: skip_queued(simulation, book, scenario))
+    if scenario.edges.outages:
+        simulation.program("outage", lambda: fail_now_and_then(simulation, book))
+    if scenario.edges.resets:
+        simulation.program("resetter", lambda: reset_some(simulation, book, scenario))
     if scenario.vandal:
         simulation.program("vandal", lambda: vandalise(simulation, book))
     return victims
@@ -289,6 +296,8 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
         scenario = draw(probe.loop.random_for("scenario"))
         scenario = sharpen(scenario, probe.loop.random_for("keys that nearly stick"))
         scenario = vary(scenario, probe.loop.random_for("scenario of chunks"))
+        edges = draw_edges(probe.loop.random_for("ack edges"))
+        scenario = replace(scenario, edges=edges)
     settings = BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,

@@ -42,6 +42,21 @@ class SubscriptionPlan:
 
 
 @dataclass(frozen=True)
+class AckEdges:
+    """What makes acks meet their edges: programs that change their minds, and operators."""
+
+    # After an ack that failed the program refuses its messages.
+    rolls_back: bool = False
+    # How often a program refuses what it has just acked.
+    regret_share: float = 0.0
+    # An operator resets cursors.
+    resets: bool = False
+    # The disk is full again and again, and connections break meanwhile.
+    outages: bool = False
+    retries_max: int = 16
+
+
+@dataclass(frozen=True)
 class Scenario:
     partitions: int
     deduplication: bool
@@ -59,6 +74,12 @@ class Scenario:
     # middle of a message.
     reader: bool = False
     deserter: bool = False
+    edges: AckEdges = AckEdges()
+
+    @property
+    def splits(self) -> bool:
+        """Whether some messages are in chunks."""
+        return any(producer.batching == "chunks" for producer in self.producers)
 
     @property
     def topics(self) -> list[str]:
@@ -89,6 +110,19 @@ def draw(random: Random) -> Scenario:
         kinds=kinds,
         seconds=random.choice((3.0, 8.0, 20.0)),
         gap_s=random.choice((0.1, 0.5, 1.0)),
+    )
+
+
+def draw_edges(random: Random) -> AckEdges:
+    """From a stream of its own; most runs have none of them."""
+    if random.random() < 0.6:
+        return AckEdges()
+    return AckEdges(
+        rolls_back=random.random() < 0.7,
+        regret_share=random.choice((0.0, 0.1)),
+        resets=random.random() < 0.5,
+        outages=random.random() < 0.7,
+        retries_max=random.choice((16, 2)),
     )
 
 

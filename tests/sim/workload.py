@@ -11,17 +11,27 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 
-from sim.scenario import TOPIC, ProducerPlan, Scenario, SubscriptionPlan
+from sim.scenario import TOPIC, AckEdges, ProducerPlan, Scenario, SubscriptionPlan
 
 from magnetar.ack.delta import key_position
 from magnetar.client.entry_key import key_entry, key_ledger
 from magnetar.client.message import Message
 from magnetar.client.options import BatchingType, ConsumerKeySharedPolicy
-from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
-from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId
-from magnetar.testing.history import Place, Recalled, SkipAsked, Skipped, place_of
+from magnetar.errors import AlreadyClosed, BrokerError, Interrupted, MagnetarError, Timeout
+from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId, ServerError
+from magnetar.testing.history import (
+    Place,
+    Recalled,
+    Received,
+    ResetCame,
+    ResetEnded,
+    SkipAsked,
+    Skipped,
+    place_of,
+)
 from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
 from magnetar.testing.simulation import Simulation
 
@@ -43,6 +53,8 @@ KEYS_IN_ANY_ORDER = ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
 ANSWER_S = 30
 # Each brings everything again that is still there.
 SEEKS_MAX = 2
+RESETS_MAX = 2
+OUTAGES_MAX = 15
 
 
 @dataclass
@@ -151,8 +163,15 @@ class Worker:
     """Consumes: acks, refuses, seeks, keeps some messages for later."""
 
     def __init__(
-        self, simulation: Simulation, book: Book, plan: SubscriptionPlan, name: str
+        self,
+        simulation: Simulation,
+        book: Book,
+        plan: SubscriptionPlan,
+        name: str,
+        edges: AckEdges,
     ) -> None:
+        self._edges = edges
+        self._whims = simulation.loop.random_for(f"whims {name}")
         self._simulation = simulation
         self._book = book
         self._plan = plan
@@ -207,10 +226,30 @@ class Worker:
                     start_message_id_inclusive=not plan.exclusive,
                     auto_retry_acknowledgement=plan.retries,
                     key_shared_policy=KEYS_IN_ANY_ORDER if plan.any_order else None,
+                    max_acknowledgement_retries=self._edges.retries_max,
+                    on_acknowledgement_failed=self._refuse_failed if plan.retries else None,
                 )
                 assert isinstance(made, RecordedConsumer)
                 return made
             await asyncio.sleep(0.3)
+
+    def _refuse_failed(self, ids: list[MessageId], error: Exception) -> None:
+        """Acks were given up: their messages are to come again, if that means anything."""
+        consumer = self._book.consumers.get(self._name)
+        if consumer is None or isinstance(error, (AlreadyClosed, Interrupted)):
+            return
+        for id in ids:
+            with contextlib.suppress(AlreadyClosed):
+                consumer.negative_acknowledge(id)
+
+    async def _regret(self, consumer: RecordedConsumer, message: Message) -> None:
+        """Acks a message and refuses it, often before the ack is sent."""
+        acking = asyncio.ensure_future(consumer.acknowledge(message))
+        await asyncio.sleep(0)
+        with contextlib.suppress(MagnetarError):
+            consumer.negative_acknowledge(message)
+            await acking
+        await asyncio.gather(acking, return_exceptions=True)
 
     async def _handle(
         self,
@@ -238,6 +277,8 @@ class Worker:
             kept.append(message)
         elif book.publishing and random.random() < plan.nack_share:
             consumer.negative_acknowledge(message)
+        elif plan.acks == "single" and book.publishing and self._regrets():
+            tasks.create_task(self._regret(consumer, message))
         elif plan.acks == "single":
             await self._ack_now_or_later(consumer, [message], tasks)
         else:
@@ -246,6 +287,12 @@ class Worker:
                 await self._ack_now_or_later(consumer, gathered, tasks)
                 return []
         return gathered
+
+    def _regrets(self) -> bool:
+        return self._edges.regret_share > 0 and self._whims.random() < self._edges.regret_share
+
+    def _rolls_back(self) -> bool:
+        return self._edges.rolls_back and self._book.publishing and self._whims.random() < 0.7
 
     async def _seek(
         self, consumer: RecordedConsumer, topic: str, gathered: list[Message]
@@ -291,6 +338,11 @@ class Worker:
             except AlreadyClosed:
                 return
             except MagnetarError:
+                if self._rolls_back():
+                    for message in messages:
+                        with contextlib.suppress(AlreadyClosed):
+                            consumer.negative_acknowledge(message)
+                    return
                 await asyncio.sleep(0.2)
 
     async def _ack_elsewhere(self, messages: list[Message]) -> list[Message]:
@@ -314,6 +366,46 @@ class Worker:
             except (MagnetarError, TimeoutError):
                 left.append(message)
         return left
+
+
+async def reset_some(simulation: Simulation, book: Book, scenario: Scenario) -> None:
+    """An operator who puts cursors back to the beginning, or to a message in between."""
+    random = simulation.loop.random_for("resets")
+    history = simulation.history
+    for number in range(RESETS_MAX):
+        await asyncio.sleep(random.random() * scenario.seconds)
+        if not book.publishing:
+            return
+        plan, topic = random.choice(scenario.subscriptions), random.choice(scenario.topics)
+        places = [fact.place for fact in history.of(Received) if fact.topic == topic]
+        target = Place(-1, -1)
+        # What is kept unacked must come again, and so must a message in chunks, all of it.
+        if places and not plan.withhold and not scenario.splits and random.random() < 0.5:
+            place = random.choice(places)
+            target = Place(place.ledger, place.entry)
+        came = ResetCame(number, topic, plan.name, target)
+        outcome = "done"
+        try:
+            await simulation.broker.reset(topic, plan.name, target, partial(history.add, came))
+        except (MagnetarError, KeyError) as error:
+            refused = isinstance(error, BrokerError) and error.code == ServerError.ServiceNotReady
+            outcome = "refused" if refused else "unknown"
+        history.add(ResetEnded(number, outcome))
+
+
+async def fail_now_and_then(simulation: Simulation, book: Book) -> None:
+    """Acks are refused, since the disk is full, and connections break in between."""
+    random = simulation.loop.random_for("outages")
+    for _ in range(OUTAGES_MAX):
+        await asyncio.sleep(random.random() * 1.5)
+        if not book.publishing:
+            return
+        if simulation.broker.up:
+            simulation.broker.disk.fill(1 + random.randrange(12))
+        await asyncio.sleep(random.random() * 0.2)
+        connections = list(simulation.loop.network.connections.values())
+        if connections and random.random() < 0.5:
+            random.choice(connections).cut()
 
 
 async def skip_some(simulation: Simulation, book: Book, scenario: Scenario) -> None:

@@ -112,6 +112,8 @@ class Subscription:
         self.last_type: str = last_type
         self.dispatcher: Dispatcher | None = None
         self.fenced: bool = False
+        # Redeliveries that came while a reset is under way.
+        self._after_reset: list[Callable[[], None]] = []
         self.closed: bool = False
         # The last ticket that an ack of this subscription waits for.
         self._ack_ticket: int = -1
@@ -317,10 +319,15 @@ class Subscription:
             self.dispatcher.flow(consumer, permits)
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        """Delivers again what a consumer gives back, but for what it has acked before."""
+        """Delivers again what a consumer gives back, but for what it has acked before.
+
+        During a reset that waits for its end: if it fails, the consumer still wants it.
+        """
 
         def go_on() -> None:
-            if self.dispatcher is not None and not consumer.closed and not self.fenced:
+            if self.fenced:
+                self._after_reset.append(go_on)
+            elif self.dispatcher is not None and not consumer.closed:
                 self.dispatcher.redeliver(consumer, keys, epoch)
 
         self._when_quiet(go_on)
@@ -601,18 +608,25 @@ class Subscription:
                 return
             # Fenced still: who is about to be closed gets nothing more.
             self._have_reset(reset, acks)
-            self._reset_to = None
-            self.fenced = False
+            self._unfence()
             promise.keep(None)
             self.pump()
 
         self._write_then([reset] if acks.empty else [reset, acks], settled)
 
     def _reset_failed(self, promise: Promise[None], error: Exception) -> None:
-        self._reset_to = None
-        self.fenced = False
+        self._unfence()
         promise.fail(error)
         self.pump()
+
+    def _unfence(self) -> None:
+        """A reset has ended, well or not."""
+        self._reset_to = None
+        self.fenced = False
+        waiting = self._after_reset
+        self._after_reset = []
+        for go_on in waiting:
+            go_on()
 
     def _have_reset(self, reset: ResetDelta, acks: AckDelta) -> None:
         self.cursor.apply(reset)

@@ -14,13 +14,14 @@ from magnetar.testing.history import (
     AckAsked,
     AckCame,
     AckFailed,
+    AckGivenUp,
     AckKept,
     Dispatched,
     History,
+    Nacked,
     Opened,
     Place,
     Received,
-    SeekCame,
     SkipAsked,
     Skipped,
     Sought,
@@ -28,7 +29,17 @@ from magnetar.testing.history import (
 from magnetar.testing.seeks import NOWHERE, Seats, Seek, Seeks, Where
 from magnetar.testing.violation import Violation
 
-__all__ = ["Acked", "Bits", "acked_once", "bits_of", "settled", "sought", "stays_acked"]
+__all__ = [
+    "Acked",
+    "Bits",
+    "ack_taken_back",
+    "acked_once",
+    "bits_of",
+    "patient",
+    "settled",
+    "sought",
+    "stays_acked",
+]
 
 Bits = tuple[int, int, int]  # a ledger, an entry, and which of its messages are left
 
@@ -68,6 +79,12 @@ class Acked:
         left = -1 << max(target.index, 0)
         self.ack([(target.ledger, target.entry, left)], cumulative=False)
         self._passed = max(self._passed, (target.ledger, target.entry - 1))
+
+    def take_back(self, place: Place) -> None:
+        """A single message is acked no more, unless by a cumulative ack."""
+        key = (place.ledger, place.entry)
+        if key in self._left:
+            self._left[key] |= -1 if place.index < 0 else 1 << place.index
 
     def again(self, fact: Dispatched, chunks: ChunkFacts) -> int:
         """The bits of what is shown although it is acked."""
@@ -179,7 +196,10 @@ class _SeenAgain:
                 self._ask(fact)
             elif isinstance(fact, AckKept) and not self._pending:
                 self._keep(fact.consumer, fact.number)
-            elif isinstance(fact, AckFailed) and fact.consumer in self._strict:
+            elif isinstance(fact, Nacked) and fact.consumer in self._strict:
+                for key in [key for key in self._acked if key[0] == fact.consumer]:
+                    self._acked[key].take_back(fact.place)
+            elif isinstance(fact, (AckFailed, AckGivenUp)) and fact.consumer in self._strict:
                 for key in [key for key in self._acked if key[0] == fact.consumer]:
                     del self._acked[key]
             elif isinstance(fact, Sought):
@@ -226,6 +246,118 @@ class _SeenAgain:
             self._acked.setdefault((consumer, topic), Acked()).ask(ack)
 
 
+# What a broker says no with, so that nothing of the ack is under way any more.
+REFUSALS: Final = (
+    "BrokerMetadataError",
+    "BrokerPersistenceError",
+    "NotAllowedError",
+    "ServiceUnitNotReady",
+    "UnknownError",
+)
+
+
+def patient(history: History) -> Iterable[Violation]:
+    """I2, PIP-377: an ack that is refused is tried for as long as its options say."""
+    for fact in history.of(AckGivenUp):
+        if fact.error in REFUSALS and 0 <= fact.tried_ms < fact.least_ms:
+            yield Violation("I2", f"{fact} was given up too soon")
+
+
+def ack_taken_back(history: History) -> Iterable[Violation]:
+    """I1: an ack that was taken back is not sent with that of another message.
+
+    It is when the message was refused before the ack was under way, or after the broker had
+    refused the ack; and until the program acks it once more.
+    """
+    return _TakenBack(history).judge()
+
+
+class _TakenBack:
+    """What the programs of each name took back. Each seek begins anew."""
+
+    def __init__(self, history: History) -> None:
+        self._history: Final = history
+        self._seeks: Final = Seeks(history)
+        self._seats: Final = Seats()
+        self._asked: Final[dict[tuple[str, int], AckAsked]] = {}
+        self._failed: Final[dict[tuple[str, Place], None]] = {}
+        self._taken: Final[dict[tuple[str, Place], None]] = {}
+        self._waiting: Final[dict[tuple[int, int, int], AckCame]] = {}
+        # What the broker has, by subscription: whoever knows that may say it again.
+        self._confirmed: Final[dict[str, Acked]] = {}
+
+    def judge(self) -> Iterable[Violation]:
+        for at, fact in enumerate(self._history.facts):
+            self._seats.take(fact)
+            if at in self._seeks.came:
+                self._failed.clear()
+                self._taken.clear()
+                self._confirmed.clear()
+            if isinstance(fact, AckAsked):
+                self._ask(fact)
+            elif isinstance(fact, AckFailed) and fact.error in REFUSALS:
+                asked = self._asked.get((fact.consumer, fact.number))
+                if asked is not None and not asked.cumulative:
+                    self._fail(fact.consumer, asked.places)
+            elif isinstance(fact, AckGivenUp) and fact.error in REFUSALS:
+                self._fail(fact.consumer, fact.places)
+            elif isinstance(fact, Nacked):
+                key = (_program(fact.consumer), fact.place)
+                if (fact.unsent or key in self._failed) and not self._has(fact):
+                    self._taken[key] = None
+            elif isinstance(fact, AckCame):
+                yield from self._came(fact)
+            elif isinstance(fact, AckAnswered):
+                self._answered(fact)
+            elif isinstance(fact, Skipped):
+                self._of(fact.subscription).ack(bits_of(fact.places), cumulative=False)
+
+    def _ask(self, fact: AckAsked) -> None:
+        self._asked[fact.consumer, fact.number] = fact
+        name = _program(fact.consumer)
+        for key in list(self._taken) + list(self._failed):
+            again = key[1] <= fact.places[0] if fact.cumulative else key[1] in fact.places
+            if key[0] == name and again:
+                self._taken.pop(key, None)
+                self._failed.pop(key, None)
+
+    def _fail(self, consumer: str, places: tuple[Place, ...]) -> None:
+        self._failed.update({(_program(consumer), place): None for place in places})
+
+    def _of(self, subscription: str) -> Acked:
+        return self._confirmed.setdefault(subscription, Acked())
+
+    def _has(self, fact: Nacked) -> bool:
+        return self._of(fact.subscription).has(fact.place)
+
+    def _came(self, fact: AckCame) -> Iterable[Violation]:
+        line = (fact.line, fact.consumer)
+        subscription = self._seats.topic.get(line, NOWHERE)[1]
+        name = self._seats.name.get(line, "")
+        acked = Acked()
+        acked.ack(fact.entries, cumulative=False)
+        for program, place in self._taken:
+            if fact.cumulative or program != name or self._of(subscription).has(place):
+                continue
+            if acked.has(place):
+                yield Violation("I1", f"{fact} acks {place}, which {name} took back")
+        if fact.request < 0:
+            self._of(subscription).ack(fact.entries, cumulative=fact.cumulative)
+        else:
+            self._waiting[fact.line, fact.consumer, fact.request] = fact
+
+    def _answered(self, fact: AckAnswered) -> None:
+        ack = self._waiting.pop((fact.line, fact.consumer, fact.request), None)
+        if ack is not None and not fact.error:
+            where = self._seats.topic.get((fact.line, fact.consumer), NOWHERE)
+            self._of(where[1]).ack(ack.entries, cumulative=ack.cumulative)
+
+
+def _program(consumer: str) -> str:
+    """Who a consumer belongs to, whichever of its lives it is."""
+    return consumer.partition(".")[0]
+
+
 def sought(history: History) -> Iterable[Violation]:
     """I5: whoever was told that a seek is done is handed nothing from before its target.
 
@@ -237,7 +369,7 @@ def sought(history: History) -> Iterable[Violation]:
     # While one is under way: who else moves the subscription.
     movers: dict[tuple[str, str], dict[str, None]] = {}
     for at, fact in enumerate(history.facts):
-        if isinstance(fact, SeekCame) and at in seeks.came:
+        if at in seeks.came:
             topic, name = seeks.came[at].where
             for key in [key for key in first if key[1] == topic]:
                 if subscription.get(key[0]) == name:

@@ -8,6 +8,10 @@
 |                 |           | skipped, or that is before the place it sought                    |
 | acked_once      | I2        | a program does not see a message again that it acked with success |
 | settled         | I2        | the same while an ack is on its way, where acks are retried       |
+| patient         | I2        | an ack is not given up sooner than its options say                |
+| ack_taken_back  | I1        | what a program refused before its ack was under way, or after the |
+|                 |           | ack had failed, is not acked by the ack of another message        |
+| taken_back      | I5        | a program is not handed what was skipped and given back           |
 | sought          | I5        | a program sees nothing from before a place that it sought         |
 | permitted       | I3        | no consumer is sent more than it asked for                        |
 | answered        | I3        | every ACK that asks for an answer gets one (upstream 23261)       |
@@ -30,8 +34,10 @@ from typing import Final
 from magnetar.testing.ack_checkers import (
     Acked,
     Bits,
+    ack_taken_back,
     acked_once,
     bits_of,
+    patient,
     settled,
     sought,
     stays_acked,
@@ -53,6 +59,7 @@ from magnetar.testing.history import (
     Quiet,
     Received,
     RedeliverCame,
+    ResetCame,
     Sent,
     SkipAsked,
     Skipped,
@@ -69,6 +76,7 @@ __all__ = [
     "Checker",
     "Violation",
     "ViolationError",
+    "ack_taken_back",
     "acked_once",
     "answered",
     "check",
@@ -77,12 +85,14 @@ __all__ = [
     "in_order",
     "one_holder",
     "one_name",
+    "patient",
     "permitted",
     "published_order",
     "settled",
     "sought",
     "stays_acked",
     "stored_once",
+    "taken_back",
     "undelivered",
     "unreturned",
     "whole",
@@ -203,8 +213,7 @@ def _topic_of(message: Sent, stored: Stored) -> str:
 class _Spared:
     """What needs not come again after a seek.
 
-    - What programs acked after it, or others than the one who sought had acked before it and
-      the broker heard of after it.
+    - What programs acked after it.
     - What may be gone: ledgers of which every subscription has acked everything before it, or
       sought past it.
     """
@@ -232,8 +241,6 @@ class _Spared:
                 where = seats.topic.get(line, NOWHERE)
                 if at < seek.ended and where[0] == topic and where[1] in before:
                     before[where[1]].ack(fact.entries, cumulative=fact.cumulative)
-                if at > seek.came and where == seek.where and seats.name[line] != seek.seeker:
-                    self._acked.ack(fact.entries, cumulative=fact.cumulative)
             elif isinstance(fact, (SkipAsked, Skipped)) and at < seek.ended and fact.topic == topic:
                 before[fact.subscription].ack(bits_of(fact.places), cumulative=False)
         sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
@@ -272,14 +279,14 @@ def unreturned(history: History) -> Iterable[Nacked]:
             waiting.pop((fact.subscription, fact.place), None)
         elif isinstance(fact, AckAsked) and fact.cumulative:
             for name, place in list(waiting):
-                covered = place <= fact.places[0] and topics[place] == fact.topic
+                covered = place <= fact.places[0] and topics.get(place) == fact.topic
                 if name == fact.subscription and covered:
                     del waiting[name, place]
         elif isinstance(fact, (AckAsked, SkipAsked, Skipped)):
             for place in fact.places:
                 acked.add((fact.subscription, place))
                 waiting.pop((fact.subscription, place), None)
-        elif isinstance(fact, Sought):
+        elif isinstance(fact, (Sought, ResetCame)):
             waiting = {key: nack for key, nack in waiting.items() if key[0] != fact.subscription}
             current = {key for key in current if key[0] != fact.subscription}
     return waiting.values()
@@ -488,6 +495,8 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     taken_back,
     acked_once,
     settled,
+    patient,
+    ack_taken_back,
     sought,
     permitted,
     answered,

@@ -7,11 +7,12 @@ they became known, and each adds a line with its time to the trace of the loop.
 | written by               | facts                                                              |
 |--------------------------|--------------------------------------------------------------------|
 | a recorded producer      | Sent, Stored, SendFailed                                           |
-| a recorded consumer      | Opened, Received, AckAsked, AckKept, AckFailed, Nacked, Sought,    |
-|                          | Left                                                               |
+| a recorded consumer      | Opened, Received, AckAsked, AckKept, AckFailed, AckGivenUp,        |
+|                          | Nacked, Sought, Left                                               |
 | the wiretap              | Subscribed, Granted, Dispatched, AckCame, AckAnswered, SeekCame,   |
 |                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded                  |
-| whoever looks on         | SkipAsked, Skipped, Recalled, Counted, Quiet                       |
+| whoever looks on         | SkipAsked, Skipped, Recalled, ResetCame, ResetEnded, Counted,      |
+|                          | Quiet                                                              |
 
 A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. Ledgers are
 numbered for the whole broker, so a place needs no topic.
@@ -32,6 +33,7 @@ __all__ = [
     "AckAsked",
     "AckCame",
     "AckFailed",
+    "AckGivenUp",
     "AckKept",
     "Counted",
     "Dismissed",
@@ -48,6 +50,8 @@ __all__ = [
     "Recalled",
     "Received",
     "RedeliverCame",
+    "ResetCame",
+    "ResetEnded",
     "SeekAnswered",
     "SeekCame",
     "SendFailed",
@@ -171,10 +175,26 @@ class AckFailed(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class AckGivenUp(Fact):
+    """The program was told that acks are not tried again: after how long, and the least that
+    their options allow. A time of -1 is not known."""
+
+    consumer: str
+    places: tuple[Place, ...]
+    error: str
+    tried_ms: int
+    least_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Nacked(Fact):
+    """A program refuses a message; `unsent` says that an ack of it was asked for before, and
+    is not on its way yet."""
+
     consumer: str
     subscription: str
     place: Place
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +356,24 @@ class Skipped(Fact):
     topic: str
     subscription: str
     places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetCame(Fact):
+    """An operator wants a subscription to begin at a place; the broker begins with it."""
+
+    number: int
+    topic: str
+    subscription: str
+    target: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ResetEnded(Fact):
+    """What the operator was told: `outcome` is done, refused or unknown."""
+
+    number: int
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from magnetar.client.ack_retry import default_backoff
 from magnetar.client.aio import Client, Consumer, Producer
 from magnetar.client.arguments import messages_of
+from magnetar.client.backoff import JITTER
 from magnetar.client.engine.clock import Clock
+from magnetar.client.entry_key import entry_key
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
 from magnetar.errors import MagnetarError
@@ -25,6 +28,7 @@ from magnetar.model import ChunkMessageId, MessageId
 from magnetar.testing.history import (
     AckAsked,
     AckFailed,
+    AckGivenUp,
     AckKept,
     History,
     Left,
@@ -75,9 +79,21 @@ class RecordedClient(Client):
         schema: Schema | None = None,
         **options: Any,
     ) -> "RecordedConsumer":
+        made: list[RecordedConsumer] = []
+        if options.get("auto_retry_acknowledgement"):
+            told = options.get("on_acknowledgement_failed")
+
+            def gave_up(ids: list[MessageId], error: Exception) -> None:
+                for consumer in made:
+                    consumer.note_given_up(ids, error)
+                if told is not None:
+                    told(ids, error)
+
+            options["on_acknowledgement_failed"] = gave_up
         plain = await super().subscribe(topic, subscription_name, schema=schema, **options)
         name = f"{self._name}/{next(self._numbers)}"
-        return RecordedConsumer(plain, self._history, name)
+        made.append(RecordedConsumer(plain, self._history, name))
+        return made[0]
 
 
 class RecordedProducer(Producer):
@@ -130,6 +146,8 @@ class RecordedConsumer(Consumer):
         self._history = history
         self.name: str = name
         self._count = itertools.count()
+        # Since when acks were asked for, in seconds.
+        self._since: dict[Place, float] = {}
         options = plain._consumer.options
         history.add(
             Opened(
@@ -175,6 +193,8 @@ class RecordedConsumer(Consumer):
 
     def _asked(self, places: tuple[Place, ...], topic: str, *, cumulative: bool) -> int:
         number = next(self._count)
+        for place in places:
+            self._since.setdefault(place, asyncio.get_running_loop().time())
         fact = AckAsked(self.name, self.subscription_name(), number, places, cumulative, topic)
         self._history.add(fact)
         return number
@@ -188,10 +208,36 @@ class RecordedConsumer(Consumer):
         if self._consumer.options.ack_receipt_enabled:
             self._history.add(AckKept(self.name, number))
 
+    def note_given_up(self, ids: list[MessageId], error: Exception) -> None:
+        """The program is told that these acks are not tried again."""
+        places = tuple(place_of(id) for id in ids)
+        now = asyncio.get_running_loop().time()
+        times = [now - self._since.pop(place) for place in places if place in self._since]
+        tried_ms = round(max(times) * 1000) if times else -1
+        retries = self._consumer.options.max_acknowledgement_retries
+        least_ms = sum(int(default_backoff().next_ms(n) * (1 - JITTER)) for n in range(retries))
+        kind = type(error).__name__
+        self._history.add(AckGivenUp(self.name, places, kind, tried_ms, least_ms))
+
     def negative_acknowledge(self, message: "Message | MessageId") -> None:
-        place = place_of(_id_of(message))
-        self._history.add(Nacked(self.name, self.subscription_name(), place))
+        id = _id_of(message)
+        unsent = self._is_unsent(id)
+        self._history.add(Nacked(self.name, self.subscription_name(), place_of(id), unsent))
         super().negative_acknowledge(message)
+
+    def _is_unsent(self, id: MessageId) -> bool:
+        """Whether an ack of a message was asked for and never sent, as far as the client knows."""
+        part = self._consumer.parts.get(id.topic_name() or "")
+        if part is None:
+            return False
+        tracker = part.core.acks
+        acks = tracker._entries.get(entry_key(id.ledger_id(), id.entry_id()))
+        if acks is None or not acks.pending or acks.in_flight or acks.unanswered:
+            return False
+        retries = tracker._retries
+        if retries is not None and acks.key in retries:
+            return False
+        return acks.unconfirmed() & acks.bit_of(id.batch_index()) != 0
 
     async def seek(self, to: "MessageId | int") -> None:
         topic, first = self._first_after(to)

@@ -6,9 +6,9 @@
 | unknown | the line ended first, or the disk failed            | it may have begun anew, or not |
 | refused | the broker said no, and not because of its disk     | nothing changed                |
 
-A seek that was refused is none. From the moment that one comes until it is answered the broker
-takes no acks, so one that comes later and is confirmed is of the time after it, whatever became
-of the seek.
+A reset by an operator is a seek of nobody's. A seek that was refused is none. From the moment
+that one comes until it is answered the broker takes no acks, so one that comes later and is
+confirmed is of the time after it, whatever became of the seek.
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,8 @@ from magnetar.testing.history import (
     History,
     LineEnded,
     Place,
+    ResetCame,
+    ResetEnded,
     SeekAnswered,
     SeekCame,
     Subscribed,
@@ -100,9 +102,23 @@ def _seeks(history: History) -> Iterator[Seek]:
         where = seats.topic[line, fact.consumer]
         return Seek(where, seats.name[line, fact.consumer], fact.target, came, ended, done)
 
+    resets: dict[int, tuple[int, ResetCame]] = {}
+
+    def reset(number: int, ended: int, *, done: bool) -> Seek:
+        came, fact = resets.pop(number)
+        where = (fact.topic, fact.subscription)
+        return Seek(where, "", fact.target, came, ended, done)
+
     for at, fact in enumerate(history.facts):
         seats.take(fact)
-        if isinstance(fact, SeekCame):
+        if isinstance(fact, ResetCame):
+            resets[fact.number] = (at, fact)
+        elif isinstance(fact, ResetEnded) and fact.number in resets:
+            if fact.outcome == "refused":
+                del resets[fact.number]
+            else:
+                yield reset(fact.number, at, done=fact.outcome == "done")
+        elif isinstance(fact, SeekCame):
             asked[fact.line, fact.request] = (at, fact)
         elif isinstance(fact, SeekAnswered):
             if not fact.error or fact.error in UNKNOWN:
@@ -114,3 +130,5 @@ def _seeks(history: History) -> Iterator[Seek]:
                 yield seek(line, request, at, done=False)
     for line, request in list(asked):
         yield seek(line, request, len(history.facts), done=False)
+    for number in list(resets):
+        yield reset(number, len(history.facts), done=False)

@@ -24,7 +24,7 @@ from magnetar.broker.skip_result import Takers
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.topic import Topic
 from magnetar.errors import BrokerError, ConnectError, UsageError
-from magnetar.model import ChunkMessageId, TopicName
+from magnetar.model import ChunkMessageId, Position, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Catalog, check
 from magnetar.testing.history import Place
@@ -204,6 +204,21 @@ class SimBroker:
         )
         chunks = await self.ask(lambda server: find_chunks(_topics(server, topics), [named]))
         return [Place(int(found.ledger_id), int(found.entry_id)) for found in chunks]
+
+    async def reset(
+        self, topic: str, subscription: str, place: "Place", came: Callable[[], None]
+    ) -> None:
+        """Puts a cursor where `place` is next, as an operator would; `came` when it begins.
+
+        Raises what the broker refuses with, and ConnectError if nobody knows.
+        """
+
+        def ask(server: BrokerServer) -> Promise[None]:
+            found = server.broker.find(TopicName.parse(topic)).subscriptions[subscription]
+            came()
+            return found.reset(Position(place.ledger, place.entry))
+
+        await self.ask(ask)
 
     async def ask(self, question: "Callable[[BrokerServer], Promise[T]]") -> T:
         """Asks the broker something in its own process, and waits for the answer."""
