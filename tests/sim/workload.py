@@ -184,9 +184,7 @@ class Worker:
 
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
-        # Some do not know WITHDRAW, as clients of other makers do not.
-        old = self._simulation.loop.random_for(f"age of {self._name}").random() < 0.3
-        client._engine._pool.extended = not old
+        client._engine._pool.extended = not self._is_old()
         consumer = await self._subscribe(client.subscribe)
         self._book.consumers[self._name] = consumer
         kept: list[Message] = []
@@ -207,6 +205,14 @@ class Worker:
                     await asyncio.sleep(self._random.random() * self._plan.think_s)
                 gathered = await self._handle(consumer, message, kept, gathered, tasks)
         await client.close()
+
+    def _is_old(self) -> bool:
+        """Some do not know WITHDRAW, as clients of other makers do not.
+
+        Nor do they hear that others moved the subscription, so nobody does with those.
+        """
+        moved = self._plan.seek_share > 0 or self._edges.resets
+        return not moved and self._simulation.loop.random_for(f"age of {self._name}").random() < 0.3
 
     async def _subscribe(self, subscribe: Callable[..., object]) -> RecordedConsumer:
         plan = self._plan
