@@ -101,6 +101,20 @@ def test_an_ack_that_failed_names_every_chunk_when_it_is_given_again(
     assert unacked(rig) == []
 
 
+def test_a_failover_consumer_gives_up_nothing_of_what_another_one_gets_now() -> None:
+    """Else the other could not get the message again, if it does not ack it."""
+    rig = rig_of(ConsumerType.Failover)
+    entries = chunk_entries(b"abcdef", 2)
+    publish(rig, *entries[:2])
+    rig.pump()
+    rig.core.became_inactive()
+    rig.pass_time(2 * EXPIRE_MS)
+    assert unacked(rig) == [0, 1]
+    publish(rig, entries[2])
+    rig.reconnect()
+    assert datas(rig.take_all()) == [b"abcdef"]
+
+
 def from_elsewhere(first: int, last: int) -> ChunkMessageId:
     return ChunkMessageId(MessageId(-1, LEDGER, first), MessageId(-1, LEDGER, last))
 

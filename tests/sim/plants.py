@@ -639,4 +639,10 @@ PLANTS = [
         _whole_batches,
         25,
     ),
+    Plant(
+        "a consumer that is no longer active gives up chunks that another one gets",
+        f"{CLIENT}.consumer_core:ConsumerCore.became_inactive",
+        nothing,
+        35,
+    ),
 ]

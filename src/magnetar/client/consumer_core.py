@@ -244,6 +244,14 @@ class ConsumerCore:
         self._outstanding.clear()
         self._outstanding.take_dead()
 
+    def became_inactive(self) -> None:
+        """On Failover another consumer is active now.
+
+        It gets everything that is not acked, so what is here of messages in chunks is no longer
+        waited for, and must not be given up: their other chunks come there.
+        """
+        self._assembler.expect_all()
+
     @property
     def ready(self) -> bool:
         return self._state == READY

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from magnetar.testing.history import AckCame, Dispatched, History, Place
+from magnetar.testing.seeks import Seats
 
 __all__ = ["ChunkFacts"]
 
 Entry = tuple[int, int]
+Message = tuple[str, str]  # a topic, and the uuid
 Bits = tuple[int, int, int]
 
 
@@ -20,43 +22,49 @@ class ChunkFacts:
     """See the module."""
 
     def __init__(self, history: History) -> None:
-        # By message: its chunks in order, each with its number; by entry: the message.
-        self._chunks: Final[dict[str, list[tuple[Entry, int]]]] = {}
-        self._message: Final[dict[Entry, tuple[str, int]]] = {}
-        for fact in history.of(Dispatched):
+        # By message: its chunks in order, each with its number; by entry: the message, and of
+        # how many. A producer counts messages by partition, so partitions have some in common.
+        self._chunks: Final[dict[Message, list[tuple[Entry, int]]]] = {}
+        self._message: Final[dict[Entry, tuple[Message, int]]] = {}
+        seats = Seats()
+        for fact in history.facts:
+            seats.take(fact)
+            if not isinstance(fact, Dispatched) or fact.chunk < 0:
+                continue
             entry = (fact.ledger, fact.entry)
-            if fact.chunk >= 0 and entry not in self._message:
-                self._message[entry] = (fact.uuid, fact.chunks)
-                self._chunks.setdefault(fact.uuid, []).append((entry, fact.chunk))
+            if entry not in self._message:
+                message = (seats.topic[fact.line, fact.consumer][0], fact.uuid)
+                self._message[entry] = (message, fact.chunks)
+                self._chunks.setdefault(message, []).append((entry, fact.chunk))
         for chunks in self._chunks.values():
             chunks.sort()
 
     def end(self, entry: Entry) -> Entry | None:
         """Where the message of a chunk ends; None if nobody was ever sent its end."""
-        uuid, count = self._message[entry]
-        for other, number in self._from(uuid, entry):
+        message, count = self._message[entry]
+        for other, number in self._from(message, entry):
             if number + 1 == count:
                 return other
         return None
 
-    def _from(self, uuid: str, entry: Entry) -> list[tuple[Entry, int]]:
-        chunks = self._chunks[uuid]
+    def _from(self, message: Message, entry: Entry) -> list[tuple[Entry, int]]:
+        chunks = self._chunks[message]
         return chunks[bisect_left(chunks, (entry, -1)) :]
 
     def whole(self, entry: Entry) -> list[Entry]:
         """All chunks of the message that an entry is one of; else the entry."""
         if entry not in self._message:
             return [entry]
-        uuid, count = self._message[entry]
+        message, count = self._message[entry]
         found: list[Entry] = []
-        chunks = self._chunks[uuid]
-        for other, number in reversed(chunks[: len(chunks) - len(self._from(uuid, entry))]):
+        chunks = self._chunks[message]
+        for other, number in reversed(chunks[: len(chunks) - len(self._from(message, entry))]):
             if self._number(entry) == 0:
                 break
             found.append(other)
             if number == 0:
                 break
-        for other, number in self._from(uuid, entry):
+        for other, number in self._from(message, entry):
             if number == 0 and other != entry:
                 break
             found.append(other)

@@ -206,6 +206,9 @@ class PartitionConsumer(Reconnecting):
 
     def on_active_change(self, active: bool) -> None:
         self.active = active
+        if not active:
+            with self._engine.lock:
+                self.core.became_inactive()
 
     def on_end_of_topic(self) -> None:
         self.ended = True
