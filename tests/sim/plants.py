@@ -253,16 +253,6 @@ def _spans_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda topic, mark: kept([])
 
 
-def _acks_nothing_between(original: Callable[..., Any]) -> Callable[..., Any]:
-    from magnetar.ack import AckDelta
-
-    def plan_spare(self: Any, reset: Any, keys: list[int]) -> Any:
-        moved, acks = original(self, reset, keys)
-        return moved, AckDelta(acks.epoch, None, (), ())
-
-    return plan_spare
-
-
 def _last_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     from magnetar.model.message_id_data import MessageIdData
 
@@ -613,12 +603,6 @@ PLANTS = [
         f"{BROKER}.session_consumers:find_spanning",
         _spans_nothing,
         16,
-    ),
-    Plant(
-        "a seek brings back what stands between chunks that it spares",
-        "magnetar.ack.cursor:Cursor.plan_spare",
-        _acks_nothing_between,
-        194,
     ),
     Plant(
         "the last message is the last entry, whatever that is",
