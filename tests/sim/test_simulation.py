@@ -22,6 +22,7 @@ from magnetar.testing.history import (
     Nacked,
     Opened,
     Quiet,
+    Recalled,
     Received,
     SeekAnswered,
     SeekCame,
@@ -92,6 +93,11 @@ SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
 REFUSED: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "ServiceNotReady")]
 FAILED = SeekAnswered(1, 8, "PersistenceError")
 SOUGHT = Sought("c", "s", "done", "t", Place(1, 3))
+SKIPPED: list[Fact] = [
+    SkipAsked("t", "s", (Place(1, 0),)),
+    Skipped("t", "s", (Place(1, 0),)),
+    Recalled("t", "s", (Place(1, 0),)),
+]
 AGAIN: list[Fact] = [subscribed(2), dispatched(2, 0)]
 
 BAD: list[tuple[str, list[Fact]]] = [
@@ -102,6 +108,15 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("stays_acked", [subscribed(1), came(1, 0), ANSWERED, dispatched(1, 0)]),
     ("stays_acked", [subscribed(1), came(1, 0, 0b101), ANSWERED, dispatched(1, 0, 0b110)]),
     ("stays_acked", [subscribed(1), Skipped("t", "s", (Place(1, 0, 2),)), dispatched(1, 0, 4)]),
+    ("taken_back", [subscribed(1), *SKIPPED, received(0, consumer="c1.7/1")]),
+    # Who was away is back, and has nothing from before.
+    (
+        "taken_back",
+        [
+            *[subscribed(1), LineEnded(1), *SKIPPED],
+            *[Subscribed(2, 1, "t", "s", "Shared", "c1"), received(0, consumer="c1.7/1")],
+        ],
+    ),
     # Acks that come after a seek stay, whatever became of it.
     ("stays_acked", [subscribed(1), *SEEK, came(1, 0), ANSWERED, dispatched(1, 0)]),
     (
@@ -162,6 +177,18 @@ BAD: list[tuple[str, list[Fact]]] = [
 ]
 
 GOOD: list[tuple[str, list[Fact]]] = [
+    ("taken_back", [subscribed(1), received(0, consumer="c1.7/1"), *SKIPPED]),
+    ("taken_back", [subscribed(1), *SKIPPED, *SEEK, received(0, consumer="c1.7/1")]),
+    ("taken_back", [subscribed(1), LineEnded(1), *SKIPPED, received(0, consumer="c1.7/1")]),
+    # The skip was done before the seek, and answered after it.
+    (
+        "stays_acked",
+        [subscribed(1), SKIPPED[0], *SEEK, *SKIPPED[1:], dispatched(1, 0)],
+    ),
+    (
+        "taken_back",
+        [subscribed(1), SKIPPED[0], *SEEK, *SKIPPED[1:], received(0, consumer="c1.7/1")],
+    ),
     ("one_name", [SENT, STORED, received(0), received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0)]),
     ("delivered", [opened(), SENT, STORED, Skipped("t", "s", (Place(1, 0),))]),
