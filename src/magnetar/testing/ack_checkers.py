@@ -381,7 +381,7 @@ def sought(history: History) -> Iterable[Violation]:
             key = (fact.consumer, fact.topic)
             if fact.stage == "asked":
                 movers[key] = {}
-            elif len(movers.pop(key, {})) == 1 and fact.stage == "done":
+            elif len(movers.pop(key, {})) <= 1 and fact.stage == "done":
                 first[key] = fact.first
         elif isinstance(fact, Received):
             least = first.get((fact.consumer, fact.topic))
