@@ -280,6 +280,7 @@ class _TakenBack:
         self._seeks: Final = Seeks(history)
         self._seats: Final = Seats()
         self._asked: Final[dict[tuple[str, int], AckAsked]] = {}
+        self._chunks: Final = ChunkFacts(history)
         self._failed: Final[dict[tuple[str, Place], None]] = {}
         self._taken: Final[dict[tuple[str, Place], None]] = {}
         self._waiting: Final[dict[tuple[int, int, int], AckCame]] = {}
@@ -315,8 +316,12 @@ class _TakenBack:
     def _ask(self, fact: AckAsked) -> None:
         self._asked[fact.consumer, fact.number] = fact
         name = _program(fact.consumer)
+        # To ack a message in chunks is to ack them all.
+        named = {place: None for place in fact.places}
+        for ledger, entry, _ in self._chunks.bits(fact.places):
+            named[Place(ledger, entry)] = None
         for key in list(self._taken) + list(self._failed):
-            again = key[1] <= fact.places[0] if fact.cumulative else key[1] in fact.places
+            again = key[1] <= fact.places[0] if fact.cumulative else key[1] in named
             if key[0] == name and again:
                 self._taken.pop(key, None)
                 self._failed.pop(key, None)
