@@ -4,19 +4,17 @@ import pytest
 from client.chunk_model import chunk_entries, publish, rig_of
 from client.consumer_model import LEDGER, Rig, connected, plain_entry
 
+from magnetar.client.entry_key import entry_key, key_entry
 from magnetar.client.options import ConsumerDeadLetterPolicy
 from magnetar.client.withdrawal import Withdrawal
 from magnetar.model import ConsumerType
-from magnetar.model.message_id_data import MessageIdData
 
 
 def withdraw(rig: Rig, *ids: tuple[int, int]) -> list[tuple[int, int]]:
     """Takes entries back, each with what stays of it; what was given back in the same form."""
-    withdrawal = Withdrawal(
-        [MessageIdData(LEDGER, entry, -1, -1, kept if kept else None) for entry, kept in ids]
-    )
+    withdrawal = Withdrawal({entry_key(LEDGER, entry): kept for entry, kept in ids})
     rig.core.withdraw(withdrawal)
-    return [(int(id.entry_id), id.ack_set or 0) for id in withdrawal.given_back()]
+    return [(key_entry(key), left) for key, left in withdrawal.given_back().items()]
 
 
 def test_what_is_queued_is_dropped_and_its_neighbours_are_not() -> None:

@@ -38,10 +38,8 @@ from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
-from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.wire.ack_set import all_unacked
+from magnetar.wire.ack_set import all_unacked, bits_to_words
 
 if TYPE_CHECKING:
     from magnetar.broker.subscription import Subscription
@@ -53,8 +51,10 @@ ANSWERED: Final = 1
 EMPTIED: Final = 2
 LOST: Final = 3
 
-# A consumer is asked for a thousand entries at a time. Who leaves so many questions without an
-# answer will answer none.
+# A consumer is asked for so many entries at a time: a few milliseconds of work. Its client looks
+# through its whole queue for each question, so there should not be many of them.
+ENTRIES_MAX: Final = 2000
+# Who leaves so many questions without an answer will answer none.
 UNANSWERED_MAX: Final = 1000
 
 
@@ -94,22 +94,24 @@ class Withdrawal:
         command = pb.CommandWithdraw(
             consumer_id=unsigned(self.consumer.id), request_id=unsigned(request_id)
         )
+        # By hand, and not by a MessageIdData each: there may be thousands.
+        add = command.message_ids.add
         for key, bits in self.asked.items():
             position = key_position(key)
+            id = add(ledgerId=position.ledger_id, entryId=position.entry_id)
             kept = all_unacked(self.subscription.batch_size(position)) & ~bits
-            id = MessageIdData(
-                position.ledger_id, position.entry_id, -1, -1, kept if kept else None
-            )
-            command.message_ids.append(message_id_to_pb(id))
+            if kept:
+                id.ack_set.extend(bits_to_words(kept))
         return command
 
-    def answer(self, given_back: list[MessageIdData], keys: list[int]) -> None:
-        """The client has dropped these, whose keys are given too; the others were handed out."""
-        for id, key in zip(given_back, keys, strict=True):
-            asked = self.asked.get(key)
-            if asked is not None:
-                kept = id.ack_set or 0
-                self.given_back[key] = self.given_back.get(key, 0) | (asked & ~kept)
+    def give_back(self, key: int, kept: int) -> None:
+        """The client has dropped all of an entry but `kept`, as far as it was asked to."""
+        asked = self.asked.get(key)
+        if asked is not None:
+            self.given_back[key] = self.given_back.get(key, 0) | (asked & ~kept)
+
+    def answer(self) -> None:
+        """The client has answered: what it did not give back was handed out."""
         self._settle(ANSWERED)
 
     def over(self, emptied: bool) -> None:
@@ -172,28 +174,46 @@ class Recall:
         self.strays: Final[dict[int, list[Consumer]]] = {}
         self._promise: Final[Promise[None]] = Promise()
         self._timer: Timer | None = None
+        # What is to be asked for next, by consumer.
+        self._gathering: Final[dict[int, Withdrawal]] = {}
 
     def take_back(self, subscription: "Subscription", delta: AckDelta) -> None:
-        """Asks everyone who holds something of what was skipped, and is still known to."""
+        """Looks who holds something of what was skipped, and is known to until it is let go of."""
         dispatcher = subscription.dispatcher
         if not isinstance(dispatcher, SharedDispatcher):
             return
         owners = dispatcher.owners
-        asked: dict[int, dict[int, int]] = {}
-        consumers: dict[int, Consumer] = {}
         for key in delta.entries:
             if (owner := owners.get(key)) is not None:
-                consumers[owner.key] = owner
                 size = subscription.batch_size(key_position(key))
-                asked.setdefault(owner.key, {})[key] = all_unacked(size)
+                self._gather(subscription, owner, key, all_unacked(size))
         for key, record in delta.records:
             if (owner := owners.get(key)) is not None:
-                consumers[owner.key] = owner
                 bits = all_unacked(record_size(record)) & ~remaining_indexes(record)
-                asked.setdefault(owner.key, {})[key] = bits
-        for number, messages in asked.items():
-            self.withdrawals.append(Withdrawal(subscription, consumers[number], messages))
-            self.withdrawals[-1].begin()
+                self._gather(subscription, owner, key, bits)
+
+    def _gather(
+        self, subscription: "Subscription", consumer: Consumer, key: int, bits: int
+    ) -> None:
+        withdrawal = self._gathering.get(consumer.key)
+        if withdrawal is None:
+            withdrawal = Withdrawal(subscription, consumer, {})
+            self._gathering[consumer.key] = withdrawal
+        withdrawal.asked[key] = withdrawal.asked.get(key, 0) | bits
+        if len(withdrawal.asked) >= ENTRIES_MAX:
+            del self._gathering[consumer.key]
+            self._begin(withdrawal)
+
+    def ask_next(self) -> bool:
+        """All is looked at: asks one who holds something, and says whether there are more."""
+        for number in self._gathering:
+            self._begin(self._gathering.pop(number))
+            break
+        return len(self._gathering) > 0
+
+    def _begin(self, withdrawal: Withdrawal) -> None:
+        self.withdrawals.append(withdrawal)
+        withdrawal.begin()
 
     def join(self, subscription: "Subscription", keys: Iterable[int]) -> None:
         """Waits also for what others took back of these entries, and for strays."""

@@ -40,6 +40,7 @@ from magnetar.protocol import (
     signed,
 )
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.wire.ack_set import words_to_bits
 
 __all__ = ["SessionConsumers"]
 
@@ -127,8 +128,10 @@ class SessionConsumers:
             return
         withdrawal = link.consumer.withdrawals.pop(signed(command.request_id), None)
         if withdrawal is not None:
-            ids = [message_id_from_pb(id) for id in command.given_back]
-            withdrawal.answer(ids, [position_key(id.ledger_id, id.entry_id) for id in ids])
+            for id in command.given_back:
+                key = position_key(signed(id.ledgerId), signed(id.entryId))
+                withdrawal.give_back(key, words_to_bits(list(id.ack_set)))
+            withdrawal.answer()
 
     def _check_schema(self, command: pb.CommandSubscribe, topic: Topic) -> None:
         schema = read_schema(command.schema) if command.HasField("schema") else None

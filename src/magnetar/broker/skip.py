@@ -380,12 +380,19 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
         subscription, delta = moves[index].subscription, moves[index].delta
         if recall is not None:
             recall.take_back(subscription, delta)
-        subscription.letting_go -= 1
         subscription.have_moved(delta)
         if index + 1 < len(moves):
             topic.host.call_soon(lambda: let_go(index + 1))
-        else:
-            promise.keep(None)
+            return
+        ask()
+
+    def ask() -> None:
+        if recall is not None and recall.ask_next():
+            topic.host.call_soon(ask)
+            return
+        for move in moves:
+            move.subscription.letting_go -= 1
+        promise.keep(None)
 
     stored = [
         (move.subscription.cursor_id, int(move.delta.epoch), move.data)

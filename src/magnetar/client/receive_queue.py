@@ -123,6 +123,8 @@ class ReceiveQueue:
         return before - self.length
 
     def _kept(self, messages: list[Message], withdrawal: Withdrawal) -> list[Message]:
+        if not messages or not withdrawal.concerns(messages[0]):
+            return messages
         left = [message for message in messages if not withdrawal.takes(message)]
         self.length -= len(messages) - len(left)
         return left

@@ -7,9 +7,7 @@ out, or is not here any more.
 
 from typing import Final, final
 
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.message import Message
-from magnetar.model.message_id_data import MessageIdData
 from magnetar.wire.ack_set import all_unacked
 
 __all__ = ["Withdrawal"]
@@ -17,15 +15,17 @@ __all__ = ["Withdrawal"]
 
 @final
 class Withdrawal:
-    """See the module. An id without `ack_set` is a whole entry, else what is not in that."""
+    """See the module. `kept` says of each entry, by key, what of it is not taken; 0 is nothing."""
 
-    def __init__(self, ids: list[MessageIdData]) -> None:
-        # What of each entry is not taken, by key.
-        self.kept: Final[dict[int, int]] = {
-            entry_key(id.ledger_id, id.entry_id): id.ack_set or 0 for id in ids
-        }
+    def __init__(self, kept: dict[int, int]) -> None:
+        self.kept: Final = kept
         # What of each entry was not given back.
         self._left: Final[dict[int, int]] = {}
+
+    def concerns(self, message: Message) -> bool:
+        """Whether something of its entry is taken, or of the chunks that it came in."""
+        delivery = message.delivery
+        return delivery.key in self.kept or delivery.chunks is not None
 
     def takes(self, message: Message) -> bool:
         """Whether the message is one of these; then it counts as given back."""
@@ -49,9 +49,6 @@ class Withdrawal:
             self._left[key] = 0
         return len(found) > 0
 
-    def given_back(self) -> list[MessageIdData]:
-        """For the answer, in the form of the question."""
-        return [
-            MessageIdData(key_ledger(key), key_entry(key), -1, -1, left if left else None)
-            for key, left in self._left.items()
-        ]
+    def given_back(self) -> dict[int, int]:
+        """For the answer, in the form of the question: what of each entry was not."""
+        return self._left

@@ -317,7 +317,7 @@ class _TakenBack:
         self._asked[fact.consumer, fact.number] = fact
         name = _program(fact.consumer)
         # To ack a message in chunks is to ack them all.
-        named = {place: None for place in fact.places}
+        named = dict.fromkeys(fact.places)
         for ledger, entry, _ in self._chunks.bits(fact.places):
             named[Place(ledger, entry)] = None
         for key in list(self._taken) + list(self._failed):

@@ -13,6 +13,7 @@ from magnetar.client.consumer_core import ConsumerCore
 from magnetar.client.engine.burials import Burials
 from magnetar.client.engine.letters import Letters
 from magnetar.client.engine.reconnect import Alarm, Reconnecting
+from magnetar.client.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.options import ConsumerOptions
 from magnetar.client.origin import Origin
 from magnetar.client.schema import BytesSchema, Schema
@@ -28,8 +29,10 @@ from magnetar.protocol import (
     CommandMessage,
     message_id_from_pb,
     message_id_to_pb,
+    signed,
 )
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.wire.ack_set import bits_to_words, words_to_bits
 
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
@@ -215,15 +218,22 @@ class PartitionConsumer(Reconnecting):
         self._wake()
 
     def on_withdraw(self, command: pb.CommandWithdraw) -> None:
-        withdrawal = Withdrawal([message_id_from_pb(id) for id in command.message_ids])
+        # By hand, and not by `message_id_from_pb`: there may be thousands.
+        withdrawal = Withdrawal(
+            {
+                entry_key(signed(id.ledgerId), signed(id.entryId)): words_to_bits(list(id.ack_set))
+                for id in command.message_ids
+            }
+        )
         with self._engine.lock:
             self.core.withdraw(withdrawal)
             self._withdrawn(self.topic, withdrawal)
             answer = pb.CommandWithdrawn(
                 consumer_id=command.consumer_id, request_id=command.request_id
             )
-            for id in withdrawal.given_back():
-                answer.given_back.append(message_id_to_pb(id))
+            for key, left in withdrawal.given_back().items():
+                id = answer.given_back.add(ledgerId=key_ledger(key), entryId=key_entry(key))
+                id.ack_set.extend(bits_to_words(left))
             self._write([answer])
         self._rearm()
 
