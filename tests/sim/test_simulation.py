@@ -87,6 +87,7 @@ def came(line: int, entry: int, left: int = 0, request: int = 7) -> AckCame:
 SENT = Sent("p", 0, "t", b"m", "", False)
 STORED = Stored("p", 0, Place(1, 0), -1)
 ANSWERED = AckAnswered(1, 1, 7, "")
+OTHERS: list[Fact] = [SeekCame(2, 1, 9), SeekAnswered(2, 9, "")]
 SEEK: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "")]
 ASKED = Sought("c", "s", "asked", "t", Place(1, 3))
 SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
@@ -139,6 +140,11 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("sought", [SOUGHT, received(2)]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, came(1, 0)]),
+    # What another consumer had acked before the seek is not acked after it.
+    (
+        "delivered",
+        [opened(), SENT, STORED, received(0), subscribed(1), subscribed(2), *SEEK, came(2, 0)],
+    ),
     (
         "in_order",
         [subscribed(1, "Exclusive"), *SEEK, dispatched(1, 1), dispatched(1, 0)],
@@ -228,14 +234,13 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ("sought", [SOUGHT, received(3), received(4)]),
     ("sought", [opened(), SOUGHT, subscribed(1), *SEEK, received(0)]),
     # Another seek was done before the program heard of its own.
-    ("sought", [opened(), ASKED, subscribed(1), *SEEK_ON, *SEEK, SOUGHT, received(0)]),
+    (
+        "sought",
+        [opened(), ASKED, subscribed(1), subscribed(2), *SEEK_ON, *OTHERS, SOUGHT, received(0)],
+    ),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK_ON]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK, asked(0)]),
-    (
-        "delivered",
-        [opened(), SENT, STORED, received(0), subscribed(1), subscribed(2), *SEEK, came(2, 0)],
-    ),
     # All of its ledger was acked before, and may be gone.
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), came(1, 0), *SEEK]),
     ("delivered", [opened(), SENT, STORED, received(0), subscribed(1), *SEEK_ON, *SEEK]),
