@@ -71,6 +71,7 @@ async def _consumer(
             auto_retry_acknowledgement=True,
             acknowledgement_group_time_ms=0,
             priority_level=LEAST_PRIORITY,
+            start_message_id_inclusive=True,
         )
     except ConsumerBusy as error:
         raise ConsumerBusy(
