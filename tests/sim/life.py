@@ -299,7 +299,9 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
         scenario = sharpen(scenario, probe.loop.random_for("keys that nearly stick"))
         scenario = vary(scenario, probe.loop.random_for("scenario of chunks"))
         edges = draw_edges(probe.loop.random_for("ack edges"))
-        scenario = replace(scenario, edges=edges)
+        # Where programs seek, their seeks are the edge.
+        if not any(plan.seek_share for plan in scenario.subscriptions):
+            scenario = replace(scenario, edges=edges)
     settings = BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,

@@ -428,7 +428,7 @@ PLANTS = [
         "what is sent again is stored again, in spite of deduplication",
         f"{BROKER}.deduplication:Deduplication.judge",
         returns(0),
-        124,
+        19,
         (f"{BROKER}.deduplication:Deduplication.highest", returns(-1)),
     ),
     Plant("a skip is not written", "magnetar.storage.store:Store.append_deltas", _not_written, 12),

@@ -122,7 +122,7 @@ def draw_edges(random: Random) -> AckEdges:
         regret_share=random.choice((0.0, 0.1)),
         resets=random.random() < 0.5,
         outages=random.random() < 0.7,
-        retries_max=random.choice((16, 2)),
+        retries_max=random.choice((2, 1)),
     )
 
 

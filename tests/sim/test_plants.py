@@ -8,12 +8,16 @@ from collections.abc import Iterable
 
 import pytest
 from sim import homes, life
-from sim.plants import PLANTS, Plant
+from sim.ack_plants import ACK_PLANTS
+from sim.plants import PLANTS as OTHERS
+from sim.plants import Plant
 
 import magnetar
 from magnetar.errors import MagnetarError
 
 SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", "200"))
+
+PLANTS = [*OTHERS, *ACK_PLANTS]
 
 pytestmark = pytest.mark.skipif(magnetar.COMPILED, reason="compiled code cannot be changed")
 

@@ -344,12 +344,17 @@ class Worker:
             except AlreadyClosed:
                 return
             except MagnetarError:
-                if self._rolls_back():
-                    for message in messages:
-                        with contextlib.suppress(AlreadyClosed):
-                            consumer.negative_acknowledge(message)
+                if not self._rolls_back():
+                    await asyncio.sleep(0.2)
+                    continue
+                # One of them was to blame; the others are acked at once.
+                blamed = len(messages) if self._plan.acks == "cumulative" else 1
+                for message in messages[:blamed]:
+                    with contextlib.suppress(AlreadyClosed):
+                        consumer.negative_acknowledge(message)
+                messages = messages[blamed:]
+                if not messages:
                     return
-                await asyncio.sleep(0.2)
 
     async def _ack_elsewhere(self, messages: list[Message]) -> list[Message]:
         """Acks by the ids, through another consumer; what is still to be acked here."""

@@ -266,8 +266,8 @@ def patient(history: History) -> Iterable[Violation]:
 def ack_taken_back(history: History) -> Iterable[Violation]:
     """I1: an ack that was taken back is not sent with that of another message.
 
-    It is when the message was refused before the ack was under way, or after the broker had
-    refused the ack; and until the program acks it once more.
+    It is when the broker refused it, or the program refused the message before the ack was
+    under way; and until the program acks it once more.
     """
     return _TakenBack(history).judge()
 
@@ -281,7 +281,8 @@ class _TakenBack:
         self._seats: Final = Seats()
         self._asked: Final[dict[tuple[str, int], AckAsked]] = {}
         self._chunks: Final = ChunkFacts(history)
-        self._failed: Final[dict[tuple[str, Place], None]] = {}
+        # The last call that acked it.
+        self._last: Final[dict[tuple[str, Place], int]] = {}
         self._taken: Final[dict[tuple[str, Place], None]] = {}
         self._waiting: Final[dict[tuple[int, int, int], AckCame]] = {}
         # What the broker has, by subscription: whoever knows that may say it again.
@@ -291,7 +292,6 @@ class _TakenBack:
         for at, fact in enumerate(self._history.facts):
             self._seats.take(fact)
             if at in self._seeks.came:
-                self._failed.clear()
                 self._taken.clear()
                 self._confirmed.clear()
             if isinstance(fact, AckAsked):
@@ -299,13 +299,10 @@ class _TakenBack:
             elif isinstance(fact, AckFailed) and fact.error in REFUSALS:
                 asked = self._asked.get((fact.consumer, fact.number))
                 if asked is not None and not asked.cumulative:
-                    self._fail(fact.consumer, asked.places)
-            elif isinstance(fact, AckGivenUp) and fact.error in REFUSALS:
-                self._fail(fact.consumer, fact.places)
-            elif isinstance(fact, Nacked):
-                key = (_program(fact.consumer), fact.place)
-                if (fact.unsent or key in self._failed) and not self._has(fact):
-                    self._taken[key] = None
+                    places = [p for p in asked.places if self._last[_key(asked, p)] == fact.number]
+                    self._take(asked, places)
+            elif isinstance(fact, Nacked) and fact.unsent:
+                self._take(fact, [fact.place])
             elif isinstance(fact, AckCame):
                 yield from self._came(fact)
             elif isinstance(fact, AckAnswered):
@@ -315,25 +312,24 @@ class _TakenBack:
 
     def _ask(self, fact: AckAsked) -> None:
         self._asked[fact.consumer, fact.number] = fact
+        self._last.update({_key(fact, place): fact.number for place in fact.places})
         name = _program(fact.consumer)
         # To ack a message in chunks is to ack them all.
         named = dict.fromkeys(fact.places)
         for ledger, entry, _ in self._chunks.bits(fact.places):
             named[Place(ledger, entry)] = None
-        for key in list(self._taken) + list(self._failed):
+        for key in list(self._taken):
             again = key[1] <= fact.places[0] if fact.cumulative else key[1] in named
             if key[0] == name and again:
-                self._taken.pop(key, None)
-                self._failed.pop(key, None)
+                del self._taken[key]
 
-    def _fail(self, consumer: str, places: tuple[Place, ...]) -> None:
-        self._failed.update({(_program(consumer), place): None for place in places})
+    def _take(self, fact: AckAsked | Nacked, places: Iterable[Place]) -> None:
+        for place in places:
+            if not self._of(fact.subscription).has(place):
+                self._taken[_key(fact, place)] = None
 
     def _of(self, subscription: str) -> Acked:
         return self._confirmed.setdefault(subscription, Acked())
-
-    def _has(self, fact: Nacked) -> bool:
-        return self._of(fact.subscription).has(fact.place)
 
     def _came(self, fact: AckCame) -> Iterable[Violation]:
         line = (fact.line, fact.consumer)
@@ -356,6 +352,10 @@ class _TakenBack:
         if ack is not None and not fact.error:
             where = self._seats.topic.get((fact.line, fact.consumer), NOWHERE)
             self._of(where[1]).ack(ack.entries, cumulative=ack.cumulative)
+
+
+def _key(fact: AckAsked | Nacked, place: Place) -> tuple[str, Place]:
+    return _program(fact.consumer), place
 
 
 def _program(consumer: str) -> str:

@@ -9,8 +9,8 @@
 | acked_once      | I2        | a program does not see a message again that it acked with success |
 | settled         | I2        | the same while an ack is on its way, where acks are retried       |
 | patient         | I2        | an ack is not given up sooner than its options say                |
-| ack_taken_back  | I1        | what a program refused before its ack was under way, or after the |
-|                 |           | ack had failed, is not acked by the ack of another message        |
+| ack_taken_back  | I1        | an ack that was refused, or of a message that the program refused |
+|                 |           | before the ack was under way, is not sent with that of another    |
 | taken_back      | I5        | a program is not handed what was skipped and given back           |
 | sought          | I5        | a program sees nothing from before a place that it sought         |
 | permitted       | I3        | no consumer is sent more than it asked for                        |
