@@ -13,6 +13,7 @@ from magnetar.testing.history import (
     AckAnswered,
     AckAsked,
     AckCame,
+    AckGivenUp,
     AckKept,
     Counted,
     Dispatched,
@@ -64,8 +65,14 @@ def received(entry: int, payload: bytes = b"m", consumer: str = "c") -> Received
     return Received(consumer, "s", "t", Place(1, entry), 0, payload, "", 0)
 
 
-def asked(entry: int, number: int = 0, *, cumulative: bool = False) -> AckAsked:
-    return AckAsked("c", "s", number, (Place(1, entry),), cumulative, "t")
+def asked(
+    entry: int, number: int = 0, *, cumulative: bool = False, consumer: str = "c"
+) -> AckAsked:
+    return AckAsked(consumer, "s", number, (Place(1, entry),), cumulative, "t")
+
+
+def given_up(tried_ms: int, error: str = "BrokerPersistenceError") -> AckGivenUp:
+    return AckGivenUp("c", (Place(1, 0),), error, tried_ms, 100)
 
 
 def opened(*, retries: bool = False) -> Opened:
@@ -93,6 +100,7 @@ ASKED = Sought("c", "s", "asked", "t", Place(1, 3))
 SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
 REFUSED: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "ServiceNotReady")]
 FAILED = SeekAnswered(1, 8, "PersistenceError")
+TAKEN_BACK = Nacked("c1.7/1", "s", Place(1, 0), True)
 SOUGHT = Sought("c", "s", "done", "t", Place(1, 3))
 SKIPPED: list[Fact] = [
     SkipAsked("t", "s", (Place(1, 0),)),
@@ -110,6 +118,8 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("stays_acked", [subscribed(1), came(1, 0, 0b101), ANSWERED, dispatched(1, 0, 0b110)]),
     ("stays_acked", [subscribed(1), Skipped("t", "s", (Place(1, 0, 2),)), dispatched(1, 0, 4)]),
     ("taken_back", [subscribed(1), *SKIPPED, received(0, consumer="c1.7/1")]),
+    ("patient", [given_up(tried_ms=99)]),
+    ("ack_taken_back", [subscribed(1), TAKEN_BACK, came(1, 0)]),
     # Who was away is back, and has nothing from before.
     (
         "taken_back",
@@ -184,6 +194,10 @@ BAD: list[tuple[str, list[Fact]]] = [
 
 GOOD: list[tuple[str, list[Fact]]] = [
     ("taken_back", [subscribed(1), received(0, consumer="c1.7/1"), *SKIPPED]),
+    ("patient", [given_up(tried_ms=100)]),
+    ("patient", [given_up(tried_ms=99, error="NotAllowed")]),
+    ("ack_taken_back", [subscribed(1), TAKEN_BACK, asked(0, consumer="c1.7/1"), came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), came(1, 0), ANSWERED, TAKEN_BACK, came(1, 0)]),
     ("taken_back", [subscribed(1), *SKIPPED, *SEEK, received(0, consumer="c1.7/1")]),
     ("taken_back", [subscribed(1), LineEnded(1), *SKIPPED, received(0, consumer="c1.7/1")]),
     # The skip was done before the seek, and answered after it.
