@@ -459,6 +459,28 @@ def test_a_cumulative_ack_given_up_is_named_and_the_next_goes_on() -> None:
     assert bench.results[1:] == [None]
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_cumulative_ack_that_takes_over_a_failed_one_has_tries_of_its_own(
+    under_way: bool,
+) -> None:
+    bench = RetryBench(max_retries=2)
+    bench.ack_through(1)
+    bench.acks.flush()
+    bench.answer_all(NOT_WRITTEN)
+    if under_way:
+        bench.pass_time(5_000)
+    bench.ack_through(2, waits=True)
+    bench.acks.flush()
+    if under_way:
+        bench.answer_all(NOT_WRITTEN)  # to the older one
+    bench.pass_time(5_000)
+    for _ in range(3):
+        assert bench.results == []
+        bench.answer_all(NOT_WRITTEN)
+        bench.pass_time(5_000)
+    assert [type(result) for result in bench.results] == [BrokerPersistenceError]
+
+
 def test_a_stale_cumulative_ack_counts_as_kept() -> None:
     bench = RetryBench()
     bench.ack_through(5, waits=True)

@@ -294,14 +294,19 @@ class AckAnswers(AckOutbox):
     # ---- Again, or never -----------------------------------------------------
 
     def _merge(self, cumulative: Cumulative) -> None:
-        """It is to be sent again, unless a newer one says the same."""
+        """It is to be sent again, unless a newer one says the same: that has all of its tries."""
         newest = self._cumulative
         if newest is not None and newest.reaches(cumulative):
             newest.take_over(cumulative)
+            self._renew()
             return
         if newest is not None:
             cumulative.take_over(newest)
         self._cumulative = cumulative
+
+    def _renew(self) -> None:
+        if self._retries is not None:
+            self._retries.renewed(CUMULATIVE)
 
     def _retry(self, flight: Flight, retries: AckRetries, error: Exception) -> None:
         """What failed is tried again later, or by halves, or not at all."""

@@ -283,6 +283,12 @@ class AckRetries:
         self._due.add(key, now_ms + self.policy.delay_ms(retry.failures))
         retry.failures += 1
 
+    def renewed(self, key: int) -> None:
+        """A newer ack stands for it, which has all of its tries. The wait stays as it is."""
+        retry = self._retries.get(key)
+        if retry is not None:
+            retry.failures = 0
+
     def broke(self, key: int, since_ms: int) -> bool:
         """Its connection broke. Says whether it goes again for nothing; else that is a failure."""
         retry = self._begin(key, since_ms)

@@ -78,6 +78,7 @@ class AckTracker(AckAnswers):
         elif not newest.reaches(cumulative):
             cumulative.take_over(newest)
             self._cumulative = cumulative
+            self._renew()
         if self._retries is not None and self._retries.waiting:
             self._supersede(self._retries)
 
