@@ -109,7 +109,15 @@ async def _drain(consumer: Consumer) -> list[Message]:
 
 async def desert(simulation: Simulation, scenario: Scenario) -> None:
     """Publishes two chunks of a message of three, and is gone."""
-    topic = scenario.topics[-1]
+    while True:
+        try:
+            await _desert(simulation, scenario.topics[-1])
+            return
+        except OSError:
+            await asyncio.sleep(1)
+
+
+async def _desert(simulation: Simulation, topic: str) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", simulation.broker.port)
     connection = Connection()
 

@@ -238,5 +238,6 @@ def _vary(plan: SubscriptionPlan, random: Random, *, chunks: bool) -> Subscripti
         withhold=(plan.withhold or withhold) and not seeks,
         seek_share=max(plan.seek_share, 0.04 if seeks else 0.0),
         exclusive=random.random() < 0.5,
-        elsewhere_share=0.2 if elsewhere else 0.0,
+        # Who acks through another's consumer must hear that it came to nothing.
+        elsewhere_share=0.2 if elsewhere and plan.receipts else 0.0,
     )

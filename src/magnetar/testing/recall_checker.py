@@ -1,8 +1,8 @@
 """The judge of I5: what was skipped, and confirmed to be taken back, is handed to nobody.
 
 A program that has no connection cannot be asked for what it has; if it was without one when
-the skip was answered, it may go on handing that out until it is back. A seek brings back what
-was skipped before it.
+the skip was answered, it may go on handing that out until it is back. A seek, or an operator's
+reset, brings back what was skipped before it.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,7 @@ from magnetar.testing.history import (
     Place,
     Recalled,
     Received,
+    ResetCame,
     SeekCame,
     SkipAsked,
     Subscribed,
@@ -41,8 +42,8 @@ def taken_back(history: History) -> Iterable[Violation]:
                     names.discard(fact.name)
         elif isinstance(fact, LineEnded):
             away.went(fact.line)
-        elif isinstance(fact, SeekCame):
-            where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
+        elif isinstance(fact, (SeekCame, ResetCame)):
+            where = _moved(fact, seats)
             recalled = {key: names for key, names in recalled.items() if key[0] != where}
             asked = {key: None for key in asked if key[0] != where}
         elif isinstance(fact, SkipAsked):
@@ -55,6 +56,12 @@ def taken_back(history: History) -> Iterable[Violation]:
             excused = recalled.get(((fact.topic, fact.subscription), fact.place))
             if excused is not None and fact.consumer.partition(".")[0] not in excused:
                 yield Violation("I5", f"{fact} was skipped, and taken back from everybody")
+
+
+def _moved(fact: SeekCame | ResetCame, seats: Seats) -> Where:
+    if isinstance(fact, ResetCame):
+        return fact.topic, fact.subscription
+    return seats.topic.get((fact.line, fact.consumer), NOWHERE)
 
 
 class _Away:
