@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sim.ack_plants import ACK_PLANTS
 from sim.plants import PLANTS
 
 from magnetar.testing import CHECKERS, History, Place, ViolationError, check
@@ -13,6 +14,7 @@ from magnetar.testing.history import (
     AckAnswered,
     AckAsked,
     AckCame,
+    AckFailed,
     AckGivenUp,
     AckKept,
     Counted,
@@ -25,6 +27,8 @@ from magnetar.testing.history import (
     Quiet,
     Recalled,
     Received,
+    ResetCame,
+    ResetEnded,
     SeekAnswered,
     SeekCame,
     Sent,
@@ -47,7 +51,8 @@ def test_the_example_of_the_documentation_works() -> None:
 
 def test_the_documentation_lists_every_planted_bug_and_every_checker() -> None:
     text = DOCUMENT.read_text()
-    assert [plant.name for plant in PLANTS if f"| {plant.name} |" not in text] == []
+    plants = [*PLANTS, *ACK_PLANTS]
+    assert [plant.name for plant in plants if f"| {plant.name} |" not in text] == []
     assert [judge.__name__ for judge in CHECKERS if f"`{judge.__name__}`" not in text] == []
 
 
@@ -69,10 +74,6 @@ def asked(
     entry: int, number: int = 0, *, cumulative: bool = False, consumer: str = "c"
 ) -> AckAsked:
     return AckAsked(consumer, "s", number, (Place(1, entry),), cumulative, "t")
-
-
-def given_up(tried_ms: int, error: str = "BrokerPersistenceError") -> AckGivenUp:
-    return AckGivenUp("c", (Place(1, 0),), error, tried_ms, 100)
 
 
 def opened(*, retries: bool = False) -> Opened:
@@ -100,7 +101,11 @@ ASKED = Sought("c", "s", "asked", "t", Place(1, 3))
 SEEK_ON: list[Fact] = [SeekCame(1, 1, 8, Place(1, 3)), SeekAnswered(1, 8, "")]
 REFUSED: list[Fact] = [SeekCame(1, 1, 8), SeekAnswered(1, 8, "ServiceNotReady")]
 FAILED = SeekAnswered(1, 8, "PersistenceError")
-TAKEN_BACK = Nacked("c1.7/1", "s", Place(1, 0), True)
+RESET: list[Fact] = [ResetCame(0, "t", "s", Place(-1, -1)), ResetEnded(0, "done")]
+ACKED = asked(0, 0, consumer="c1")
+NO = AckFailed("c1", 0, "BrokerPersistenceError")
+REGRET = Nacked("c1", "s", Place(1, 0), unsent=True)
+GAVE_UP = AckGivenUp("c", (Place(1, 0),), "BrokerPersistenceError", 90, 90)
 SOUGHT = Sought("c", "s", "done", "t", Place(1, 3))
 SKIPPED: list[Fact] = [
     SkipAsked("t", "s", (Place(1, 0),)),
@@ -118,8 +123,6 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("stays_acked", [subscribed(1), came(1, 0, 0b101), ANSWERED, dispatched(1, 0, 0b110)]),
     ("stays_acked", [subscribed(1), Skipped("t", "s", (Place(1, 0, 2),)), dispatched(1, 0, 4)]),
     ("taken_back", [subscribed(1), *SKIPPED, received(0, consumer="c1.7/1")]),
-    ("patient", [given_up(tried_ms=99)]),
-    ("ack_taken_back", [subscribed(1), TAKEN_BACK, came(1, 0)]),
     # Who was away is back, and has nothing from before.
     (
         "taken_back",
@@ -190,14 +193,19 @@ BAD: list[tuple[str, list[Fact]]] = [
         [SENT, Sent("p", 1, "t", b"n", "", False), STORED, Stored("p", 1, Place(0, 9), -1)],
     ),
     ("counted", [Counted("t", "s", "msgBacklog", 1, 2)]),
+    # Acks from before a seek or a reset are not applied after it, whoever gave them.
+    (
+        "delivered",
+        [opened(), SENT, STORED, received(0), subscribed(1), subscribed(2), *SEEK, came(2, 0)],
+    ),
+    ("delivered", [opened(), SENT, STORED, received(0), asked(0), *RESET]),
+    ("patient", [AckGivenUp("c", (Place(1, 0),), "BrokerPersistenceError", 89, 90)]),
+    ("ack_taken_back", [subscribed(1), ACKED, NO, came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), ACKED, REGRET, came(1, 0)]),
 ]
 
 GOOD: list[tuple[str, list[Fact]]] = [
     ("taken_back", [subscribed(1), received(0, consumer="c1.7/1"), *SKIPPED]),
-    ("patient", [given_up(tried_ms=100)]),
-    ("patient", [given_up(tried_ms=99, error="NotAllowed")]),
-    ("ack_taken_back", [subscribed(1), TAKEN_BACK, asked(0, consumer="c1.7/1"), came(1, 0)]),
-    ("ack_taken_back", [subscribed(1), came(1, 0), ANSWERED, TAKEN_BACK, came(1, 0)]),
     ("taken_back", [subscribed(1), *SKIPPED, *SEEK, received(0, consumer="c1.7/1")]),
     ("taken_back", [subscribed(1), LineEnded(1), *SKIPPED, received(0, consumer="c1.7/1")]),
     # The skip was done before the seek, and answered after it.
@@ -263,6 +271,22 @@ GOOD: list[tuple[str, list[Fact]]] = [
         [subscribed(1, "Exclusive"), dispatched(1, 1), *SEEK, dispatched(1, 0), dispatched(1, 1)],
     ),
     ("settled", [opened(), asked(0), received(0)]),
+    ("settled", [opened(retries=True), asked(0), GAVE_UP, received(0)]),
+    ("settled", [opened(retries=True), asked(0), Nacked("c", "s", Place(1, 0)), received(0)]),
+    ("acked_once", [opened(), asked(0), AckKept("c", 0), *RESET, received(0)]),
+    ("sought", [opened(), SOUGHT, *RESET, received(0)]),
+    ("delivered", [opened(), SENT, STORED, received(0), *RESET, asked(0)]),
+    ("delivered", [opened(), SENT, STORED, received(0), RESET[0], ResetEnded(0, "refused")]),
+    ("patient", [AckGivenUp("c", (Place(1, 0),), "BrokerPersistenceError", 90, 90)]),
+    ("patient", [AckGivenUp("c", (Place(1, 0),), "Interrupted", 1, 90)]),
+    # It is acked once more, was acked already, or may have been under way.
+    ("ack_taken_back", [subscribed(1), ACKED, NO, asked(0, 1, consumer="c1"), came(1, 0)]),
+    (
+        "ack_taken_back",
+        [subscribed(1), ACKED, came(1, 0), AckAnswered(1, 1, 7, ""), NO, came(1, 0)],
+    ),
+    ("ack_taken_back", [subscribed(1), ACKED, Nacked("c1", "s", Place(1, 0)), came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), ACKED, NO, *RESET, came(1, 0)]),
     ("answered", [subscribed(1), came(1, 0), LineEnded(1), Quiet()]),
     ("in_order", [subscribed(1), dispatched(1, 1), dispatched(1, 0)]),
     (
