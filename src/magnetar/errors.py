@@ -42,7 +42,8 @@
     │   │   ├── FormatVersionError         written by a version that this one cannot read
     │   │   └── CorruptionError            bytes that were durable are damaged or missing
     │   ├── DiskError                      the operating system refused an operation
-    │   │   └── DiskFullError              because there is no space left
+    │   │   ├── DiskFullError              because there is no space left
+    │   │   └── DiskShortageError          because descriptors or memory ran out for the moment
     │   ├── StorageFullError               publishes are refused to keep room for acks
     │   ├── StorageReadOnlyError           a write failed that forbids all later ones
     │   ├── StoreClosedError               the store was closed
@@ -77,6 +78,7 @@ __all__ = [
     "DirectoryInUseError",
     "DiskError",
     "DiskFullError",
+    "DiskShortageError",
     "ErrorGettingAuthenticationData",
     "FormatVersionError",
     "IncompatibleSchema",
@@ -548,6 +550,16 @@ class DiskFullError(DiskError):
         return (
             f"cannot {self.operation} {self.path}: {self.reason}; free some space on the disk, "
             "or let consumers acknowledge what they have"
+        )
+
+
+class DiskShortageError(DiskError):
+    """The system has no descriptors or memory left for this; nothing was done, try again."""
+
+    def __str__(self) -> str:
+        return (
+            f"cannot {self.operation} {self.path}: {self.reason}; it is tried again: allow the "
+            "process more open files or memory, or have fewer connections"
         )
 
 

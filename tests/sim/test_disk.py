@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.storage import DiskError, DiskFullError
+from magnetar.storage import DiskError, DiskFullError, DiskShortageError
 from magnetar.testing import DiskFaults, PowerLost, ProcessKilled, SimDisk
 
 SIZE = 4096
@@ -194,6 +194,22 @@ def test_a_full_disk_refuses_what_takes_space_for_a_while() -> None:
     disk.sync("file")
     disk.write("file", 0, b"y" * 100, sync=True)
     assert disk.read("file", 0, 100) == b"y" * 100
+
+
+def test_without_descriptors_operations_do_nothing_for_a_while() -> None:
+    disk = new_disk()
+    disk.shorten(3)
+    changes: list[Callable[[], object]] = [
+        lambda: disk.create("new", 10),
+        lambda: disk.write("file", 0, b"x", sync=True),
+        lambda: disk.remove("file"),
+    ]
+    for change in changes:
+        with pytest.raises(DiskShortageError):
+            change()
+    assert (disk.size("new"), disk.read("file", 0, 1)) == (-1, b"\0")
+    disk.write("file", 0, b"y", sync=True)
+    assert disk.read("file", 0, 1) == b"y"
 
 
 def test_faults_come_with_their_shares_and_the_same_for_one_seed() -> None:

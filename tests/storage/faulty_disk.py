@@ -9,10 +9,15 @@ Faults that the store must survive, and how they are made here:
                                          write may have begun by then
     short writes, then no space          `full_from`, `full_until`: operations that take space
                                          fail in between, writes after a part of their data
+    no descriptors, or no memory         `short_from`, `short_until`: operations in between do
+                                         nothing and say so
     no space in any file but the spares  `capacity`: as on a real disk, preallocated space
                                          stays writable
-    EIO on sync                          `sync_error_at`: the n-th sync fails, and what it
-                                         should have made durable is dropped, as Linux does
+    EIO on sync                          `sync_error_at`: the n-th sync of a segment fails, and
+                                         what it should have made durable is dropped, as Linux
+                                         does
+    EIO on anything else                 `broken`: what creates, replaces, renames or removes
+                                         a file fails
     bit flips                            `flip`
 
 Faults that it does not make, because no store on one disk survives them: loss of what a
@@ -22,7 +27,7 @@ rename or directory entry, which the file system's own journal prevents.
 
 from random import Random
 
-from magnetar.storage import DiskError, DiskFullError, MemoryDisk
+from magnetar.storage import DiskError, DiskFullError, DiskShortageError, MemoryDisk
 from magnetar.testing.sim_disk import put, put_torn
 
 
@@ -42,6 +47,9 @@ class FaultyDisk(MemoryDisk):
         self.cut_at = -1
         self.full_from = -1
         self.full_until = -1
+        self.short_from = -1
+        self.short_until = -1
+        self.broken = False
         self.sync_error_at = -1
         self.random = Random(0)
 
@@ -53,7 +61,7 @@ class FaultyDisk(MemoryDisk):
         self._settle(path)
 
     def write(self, path: str, offset: int, data: bytes, *, sync: bool) -> None:
-        cut, full = self._next()
+        cut, full = self._next("write to", path)
         if cut or full:
             data = data[: self.random.randrange(len(data) + 1)]
         super().write(path, offset, data, sync=False)
@@ -131,22 +139,26 @@ class FaultyDisk(MemoryDisk):
 
     # ---- When ----------------------------------------------------------------
 
-    def _next(self) -> tuple[bool, bool]:
+    def _next(self, operation: str, path: str) -> tuple[bool, bool]:
         self.operations += 1
+        if self.short_from <= self.operations < self.short_until:
+            raise DiskShortageError(operation, path, "Too many open files")
         cut = self.operations == self.cut_at
         full = self.full_from <= self.operations < self.full_until
         return cut, full
 
     def _begin(self, operation: str, path: str, *, takes_space: bool = True) -> None:
-        cut, full = self._next()
+        cut, full = self._next(operation, path)
         if cut:
             raise PowerCut
+        if self.broken and operation in ("create", "replace", "rename", "remove"):
+            raise DiskError(operation, path, "Input/output error")
         if full and takes_space:
             raise DiskFullError(operation, path, "No space left on device")
 
     def _sync_fails(self, path: str) -> None:
-        self.syncs += 1
-        if self.syncs == self.sync_error_at:
+        self.syncs += path.endswith(".log")
+        if path.endswith(".log") and self.syncs == self.sync_error_at:
             self.pending.pop(path, None)
             raise DiskError("sync", path, "Input/output error")
 

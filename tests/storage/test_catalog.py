@@ -60,7 +60,7 @@ def test_a_catalog_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
 
 
 def test_a_catalog_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match="unable to open"):
+    with pytest.raises(DiskError, match=r"cannot open .*nowhere"):
         Catalog(tmp_path / "nowhere")
 
 

@@ -2,19 +2,24 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from storage.workload import small_options
 
 from magnetar.storage import (
+    Catalog,
     CorruptionError,
     DirectoryInUseError,
     DiskError,
     DiskFullError,
+    DiskShortageError,
     FileDisk,
     FormatVersionError,
     MemoryDisk,
@@ -195,6 +200,103 @@ def test_a_full_disk_is_told_from_other_errors(
     with pytest.raises(DiskFullError):
         disk.write("a", 0, b"x", sync=True)
     disk.close()
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """No file can be opened, unless one that is open is closed for it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def changes(disk: FileDisk) -> dict[str, Callable[[], object]]:
+    return {
+        "create": lambda: disk.create("new", 10),
+        "write": lambda: disk.write("b", 0, b"x", sync=True),
+        "sync": lambda: disk.sync("b"),
+        "truncate": lambda: disk.truncate("b", 0),
+        "replace": lambda: disk.replace("b", b"x"),
+        "rename": lambda: disk.rename("b", "new"),
+        "remove": lambda: disk.remove("b"),
+        "read": lambda: disk.read("b", 0, 1),
+        "map": lambda: disk.map("b"),
+    }
+
+
+@pytest.mark.parametrize("operation", changes(FileDisk("")))
+def test_without_descriptors_nothing_is_changed_and_it_can_be_tried_again(
+    tmp_path: Path, operation: str
+) -> None:
+    disk = FileDisk(tmp_path)
+    disk.replace("b", b"before")
+    before = contents(tmp_path)
+    with no_descriptors(), pytest.raises(DiskShortageError, match="Too many open files"):
+        changes(disk)[operation]()
+    assert contents(tmp_path) == before
+    changes(disk)[operation]()
+    disk.close()
+
+
+def test_files_kept_at_hand_make_room_for_the_one_that_is_wanted(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    for name in ("a", "b", "c"):
+        disk.replace(name, name.encode())
+    for name in ("a", "b", "c"):
+        disk.read(name, 0, 1)
+    disk.replace("d", b"d")
+    with no_descriptors():
+        assert disk.read("d", 0, 1) == b"d"
+        disk.write("a", 0, b"x", sync=True)
+        disk.rename("b", "e")
+        assert disk.read("a", 0, 1) == b"x"
+    assert disk.names("") == ["a", "c", "d", "e"]
+    disk.close()
+
+
+@pytest.mark.parametrize("number", ["ENOMEM", "EMFILE"])
+def test_what_a_write_or_a_sync_says_is_never_taken_for_a_shortage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    # Nobody knows how far it came.
+    def refuse(*_: object) -> int:
+        raise OSError(getattr(errno, number), "no")
+
+    disk = FileDisk(tmp_path)
+    disk.create("a", 0)
+    for name in ("pwritev", "fdatasync", "fsync"):
+        monkeypatch.setattr(os, name, refuse)
+    risky: list[Callable[[], object]] = [
+        lambda: disk.write("a", 0, b"x", sync=True),
+        lambda: disk.sync("a"),
+        lambda: disk.truncate("a", 0),
+        lambda: disk.rename("a", "b"),
+    ]
+    for change in risky:
+        with pytest.raises(DiskError) as caught:
+            change()
+        assert type(caught.value) is DiskError
+    disk.close()
+
+
+def test_nobody_else_may_read_what_is_stored(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        store = open_store(FileDisk(tmp_path / "data"), lambda: 0, small_options())
+        topic_id = store.create_topic("t")
+        for _ in range(40):
+            store.append(topic_id, bytes(100), batch_size=1, publish_time_ms=0)
+        store.close()
+        Catalog(tmp_path / "data").close()
+    finally:
+        os.umask(umask)
+    for path in [tmp_path / "data", *(tmp_path / "data").rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_a_directory_in_use_by_another_process_is_refused_untouched(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ from magnetar.storage import (
     CorruptionError,
     DiskError,
     DiskFullError,
+    DiskShortageError,
     StorageFullError,
     StorageReadOnlyError,
     StoreOptions,
     check,
     open_store,
 )
+from magnetar.storage.job import CloseSegment
 
 ROUNDS = int(os.environ.get("MAGNETAR_FAULT_ROUNDS", "120"))
 STEPS = 60
@@ -125,6 +127,97 @@ def test_no_space_at_any_operation_refuses_publishes_and_loses_nothing() -> None
         work.verify()
         refused += work.refused
     assert refused > 0
+
+
+def test_a_shortage_at_any_operation_is_waited_out_and_loses_nothing() -> None:
+    waited = 0
+    for seed in range(ROUNDS):
+        random = Random(seed)
+        disk = FaultyDisk()
+        work = Workload(options_of(seed, ("always", "interval", "never")[seed % 3]))
+        work.open(disk)
+        disk.short_from = disk.operations + random.randrange(1, 60)
+        disk.short_until = disk.short_from + random.randrange(1, 30)
+        live(work, random)
+        disk.short_until = -1
+        waited += work.store.log.setbacks.total
+        assert work.store.read_only_reason == ""
+        work.clock.now_ms += 10_000
+        work.flush()
+        work.publish("a", 100)
+        work.ack("a")
+        assert {outcome.error for outcome in work.flush()} == {None}
+        work.clock.now_ms += 10_000
+        work.flush()
+        assert work.store.log.setbacks.present == {}
+        work.verify()
+        assert check(disk) == [], f"seed {seed}"
+    assert waited > 0
+
+
+def test_a_group_that_lacks_descriptors_for_long_is_refused_and_the_next_one_passes() -> None:
+    disk, work = filled(5)
+    disk.short_from, disk.short_until = disk.operations, 1 << 40
+    work.publish("a", 100)
+    assert work.flush() == []
+    for _ in range(60):
+        work.clock.now_ms += 200
+        refused = work.flush()
+        if refused:
+            break
+    (outcome,) = refused
+    assert isinstance(outcome.error, DiskShortageError)
+    assert "allow the process more open files" in str(outcome.error)
+    assert work.store.read_only_reason == ""
+    disk.short_until = -1
+    work.publish("a", 100)
+    assert {outcome.error for outcome in work.flush()} == {None}
+    work.verify()
+    assert check(disk.crash(Random(1))) == []
+
+
+def test_a_group_that_finds_no_segment_fails_and_the_store_goes_on() -> None:
+    disk, work = filled(60)
+    work.store.log.spares.clear()
+    disk.broken = True
+    errors: list[Exception] = []
+    while not errors:
+        work.publish("a", 1000)
+        errors = [outcome.error for outcome in work.flush() if outcome.error is not None]
+    assert "Input/output error" in str(errors[0])
+    assert work.store.read_only_reason == ""
+    disk.broken = False
+    work.clock.now_ms += 10_000
+    work.flush()
+    work.publish("a", 100)
+    assert {outcome.error for outcome in work.flush()} == {None}
+    work.verify()
+    assert check(disk) == []
+
+
+def test_chores_that_fail_are_done_once_they_can_be() -> None:
+    disk, work = filled(60)
+    disk.broken = True
+    for _ in range(40):
+        work.publish("a", 200)
+        work.ack("a")
+        work.flush()
+    work.trim("a", keep=1)
+    work.clock.now_ms += 2_000
+    work.flush()
+    failing = set(work.store.log.setbacks.present)
+    assert {"writing the index of a ledger", "removing files"} <= failing
+    assert work.store.read_only_reason == ""
+    disk.broken = False
+    for _ in range(3):
+        work.clock.now_ms += 2_000
+        work.flush()
+    assert work.store.log.setbacks.present == {}
+    (told, ended) = [line for line in work.store.log.setbacks.take_news() if "removing" in line]
+    assert "Input/output error" in told
+    assert ended.startswith("removing files is done after")
+    work.verify()
+    assert check(disk) == []
 
 
 def test_on_a_full_disk_acks_and_trims_pass_and_bring_the_space_back() -> None:
@@ -388,10 +481,11 @@ def test_a_chore_that_fails_stops_the_group_under_way_from_counting() -> None:
     work.publish("a", 100)
     write = work.store.next_write()
     assert write is not None
+    # Closing a segment syncs it; what other chores fail at is tried again.
+    closing = CloseSegment(1, 1, b"", 0)
+    work.store.log.add_chore(closing)
     chore = work.store.next_chore()
-    while chore is None:
-        work.clock.now_ms += 1000
-        chore = work.store.next_chore()
+    assert chore is closing
     outcome = work.store.finish_chore(chore, DiskError("sync", "x", "Input/output error"))
     assert outcome is not None
     assert outcome.end - outcome.first == 1

@@ -5,7 +5,7 @@ from storage.by_hand import BEHIND_ALL, every, publish, read_now, texts
 from storage.conftest import House
 from storage.workload import small_options
 
-from magnetar.storage import DiskError, Retention, Store, StoredEntry, UnknownObjectError
+from magnetar.storage import Retention, Store, StoredEntry, UnknownObjectError
 from magnetar.storage.job import ReadBodies
 
 
@@ -382,9 +382,33 @@ def test_a_segment_that_cannot_be_read_is_heard_of_and_stays(house: House) -> No
     house.disk.remove("journal/00000001.heads")
     house.disk.rename("journal/00000001.log", "journal/away")
     read_now(store)
-    with pytest.raises(DiskError, match="No such file"):
-        store.maintain()
+    assert not store.maintain()
+    assert "No such file" in store.setbacks.present["moving entries"]
     house.disk.rename("journal/away", "journal/00000001.log")
-    store.reclaimer.abandon()
     house.work_off()
+    assert store.setbacks.present == {}
+    assert "00000001.log" not in segments(house)
     assert texts(store, quiet) == list(range(5))
+
+
+def test_one_damaged_record_keeps_its_segment_and_no_other_one(house: House) -> None:
+    store = house.store
+    quiet, busy = store.create_topic("quiet"), store.create_topic("busy")
+    for _ in range(4):
+        publish(store, quiet, 1)
+        publish(store, busy, 60, 400)
+        store.flush()
+    before = segments(house)
+    address = store.log.state.ledgers[store.ledgers(quiet)[0].id].index.address(0)
+    path, at = f"journal/{address >> 32:08x}.log", (address & 0xFFFFFFFF) + 41
+    (byte,) = house.disk.read(path, at, 1)
+    house.disk.write(path, at, bytes([byte ^ 1]), sync=True)
+    store.seal_topic(busy)
+    store.flush()
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    house.work_off()
+    assert path.removeprefix("journal/") in segments(house)
+    assert len(segments(house)) <= 4 < len(before)
+    assert "the record is damaged" in store.setbacks.present["moving entries"]
+    house.disk.write(path, at, bytes([byte]), sync=True)

@@ -5,12 +5,14 @@ so every change is a transaction of its own that survives a power cut. What is w
 often is in the log, and the two refer to each other by id only.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from magnetar.errors import DiskError, DiskFullError, FormatVersionError, StorageError
+from magnetar.storage.open_files import FILE_MODE
 
 __all__ = ["Catalog"]
 
@@ -40,6 +42,11 @@ class Catalog:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._path = ":memory:" if directory is None else str(directory / FILE)
+        try:
+            if directory is not None:
+                _touch(directory / FILE)
+        except OSError as error:
+            raise DiskError("open", self._path, error.strerror or str(error)) from error
         try:
             self._database = sqlite3.connect(self._path, isolation_level=None)
         except ERRORS as error:
@@ -120,3 +127,8 @@ class Catalog:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             return DiskFullError(operation, self._path, str(error))
         return DiskError(operation, self._path, str(error))
+
+
+def _touch(path: Path) -> None:
+    """SQLite would make a file that others can read, and its other files after that one."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE))

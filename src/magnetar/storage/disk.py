@@ -7,6 +7,10 @@ may break.
 
 Paths are relative to the data directory and use slashes. Every operation may be called
 from any thread, but no two at once on one file.
+
+What runs out for a while (descriptors, memory) is told from all else: `DiskShortageError`
+promises that nothing was done, so that whoever asked may ask again. Whatever a write or a
+sync itself says is never that, for nobody knows what it did.
 """
 
 import contextlib
@@ -14,19 +18,27 @@ import errno
 import fcntl
 import mmap
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError
+from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError, DiskShortageError
+from magnetar.storage.descriptors import DescriptorShares
+from magnetar.storage.open_files import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    OUT_OF_DESCRIPTORS,
+    OpenFiles,
+)
 
-__all__ = ["Disk", "FileDisk"]
+__all__ = ["Disk", "FileDisk", "descriptor_limit"]
 
 LOCK = "LOCK"
-# Open files kept at hand for reading. Segments are few; a broker may have 1024 files.
-OPEN_FILES_MAX = 128
+# What the system lacks for a while.
+SHORTAGES = (*OUT_OF_DESCRIPTORS, errno.ENOMEM)
+# What a process without a limit counts as having.
+DESCRIPTORS_UNLIMITED = 1 << 20
 # Linux can be told what will be read, and asked for what it has in memory.
 CAN_TELL_AHEAD = hasattr(os, "posix_fadvise") and hasattr(os, "RWF_NOWAIT")
 # Of places read together one in this many is looked for in memory, before the disk is told of
@@ -42,7 +54,11 @@ PAGE_BYTES: Final = 4096
 
 
 class Disk(ABC):
-    """A directory of files, and what survives a power cut."""
+    """A directory of files, and what survives a power cut.
+
+    Operations raise `DiskError`; `DiskFullError` if there was no space, `DiskShortageError` if
+    nothing was done and it may be asked again.
+    """
 
     @abstractmethod
     def lock(self) -> None:
@@ -120,17 +136,21 @@ class Disk(ABC):
 
 
 class FileDisk(Disk):
-    """A directory of the file system."""
+    """A directory of the file system.
 
-    def __init__(self, directory: Path | str) -> None:
+    `open_files_max` bounds the files kept open; untold it is a share of what the process may
+    have.
+    """
+
+    def __init__(self, directory: Path | str, *, open_files_max: int = 0) -> None:
         self.directory: Path = Path(directory)
-        self._files = _OpenFiles(self.directory)
+        self._files = OpenFiles(self.directory, open_files_max or _open_files_max())
         self._lock_file = -1
 
     def lock(self) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            self.directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            descriptor = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
         except OSError as error:
             _refuse("open", str(self.directory), error)
         try:
@@ -161,83 +181,117 @@ class FileDisk(Disk):
 
     def create(self, path: str, size: int) -> None:
         target = self.directory / path
-        try:
-            self._make_folder(target.parent)
-            descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        with self._directory_of("create", path) as folder:
             try:
-                _allocate(descriptor, size)
-                _sync_file(descriptor)
-            finally:
-                os.close(descriptor)
-            _sync_directory(target.parent)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(target)
-            _refuse("create", path, error)
+                with _fresh(target) as descriptor:
+                    _allocate(descriptor, size)
+                    _sync_file(descriptor)
+                os.fsync(folder)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(target)
+                _refuse("create", path, error)
 
     def write(self, path: str, offset: int, data: bytes, *, sync: bool) -> None:
-        try:
-            with self._files.use(path) as descriptor:
-                written = _write_some(descriptor, data, offset, sync=sync)
-                while written < len(data):
-                    written += _write_some(descriptor, data[written:], offset + written, sync=sync)
-        except OSError as error:
-            _refuse("write to", path, error)
+        with self._use("write to", path) as descriptor:
+            written = _write_some(descriptor, data, offset, sync=sync)
+            while written < len(data):
+                written += _write_some(descriptor, data[written:], offset + written, sync=sync)
 
     def sync(self, path: str) -> None:
-        try:
-            with self._files.use(path) as descriptor:
-                _sync_file(descriptor)
-        except OSError as error:
-            _refuse("sync", path, error)
+        with self._use("sync", path) as descriptor:
+            _sync_file(descriptor)
 
     def truncate(self, path: str, size: int) -> None:
-        try:
-            with self._files.use(path) as descriptor:
-                os.ftruncate(descriptor, size)
-                _sync_file(descriptor)
-        except OSError as error:
-            _refuse("truncate", path, error)
+        with self._use("truncate", path) as descriptor:
+            os.ftruncate(descriptor, size)
+            _sync_file(descriptor)
 
     def replace(self, path: str, data: bytes) -> None:
         target = self.directory / path
         scratch = target.with_name(target.name + ".tmp")
-        try:
-            self._make_folder(target.parent)
-            descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        with self._directory_of("replace", path) as folder:
             try:
-                written = 0
-                while written < len(data):
-                    written += os.pwrite(descriptor, data[written:], written)
-                _sync_file(descriptor)
-            finally:
-                os.close(descriptor)
-            self._files.forget(path)
-            os.rename(scratch, target)
-            _sync_directory(target.parent)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
-            _refuse("replace", path, error)
+                with _fresh(scratch) as descriptor:
+                    _write_all(descriptor, data)
+                    _sync_file(descriptor)
+                self._files.forget(path)
+                os.rename(scratch, target)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(scratch)
+                _refuse("replace", path, error)
+            self._settle("replace", path, folder)
 
     def rename(self, source: str, target: str) -> None:
-        try:
-            self._files.forget(source)
-            self._files.forget(target)
-            os.rename(self.directory / source, self.directory / target)
-            _sync_directory((self.directory / target).parent)
-        except OSError as error:
-            _refuse("rename", source, error)
+        with self._directory_of("rename", target) as folder:
+            try:
+                self._files.forget(source)
+                self._files.forget(target)
+                os.rename(self.directory / source, self.directory / target)
+            except OSError as error:
+                _refuse("rename", source, error)
+            self._settle("rename", source, folder)
 
     def remove(self, path: str) -> None:
-        try:
-            self._files.forget(path)
-            os.unlink(self.directory / path)
-            _sync_directory((self.directory / path).parent)
-        except FileNotFoundError:
+        if not (self.directory / path).parent.is_dir():
             return
+        with self._directory_of("remove", path) as folder:
+            try:
+                self._files.forget(path)
+                os.unlink(self.directory / path)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                _refuse("remove", path, error)
+            self._settle("remove", path, folder)
+
+    @contextlib.contextmanager
+    def _directory_of(self, operation: str, path: str) -> Iterator[int]:
+        """The folder of a file, made if need be, as a descriptor to sync it with.
+
+        It is opened before anything is changed in it, so that no descriptor is wanted after.
+        """
+        folder = (self.directory / path).parent
+        try:
+            if not folder.is_dir():
+                folder.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+                _sync_directory(folder.parent)
+            descriptor = self._open_directory(folder)
         except OSError as error:
-            _refuse("remove", path, error)
+            _refuse(operation, path, error)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open_directory(self, folder: Path) -> int:
+        while True:
+            try:
+                return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS or not self._files.make_room():
+                    raise
+
+    def _settle(self, operation: str, path: str, folder: int) -> None:
+        """Makes a name durable that was given or taken away. What fails here was done, though."""
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            raise DiskError(operation, path, error.strerror or str(error)) from error
+
+    @contextlib.contextmanager
+    def _use(self, operation: str, path: str) -> Iterator[int]:
+        """An open file to change. Only opening it can be short of something for the moment."""
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = stack.enter_context(self._files.use(path))
+            except OSError as error:
+                _refuse(operation, path, error)
+            try:
+                yield descriptor
+            except OSError as error:
+                _refuse_changed(operation, path, error)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         try:
@@ -297,77 +351,50 @@ class FileDisk(Disk):
         # Whoever only looked, or gave it up, keeps no descriptors.
         self.close()
 
-    def _make_folder(self, folder: Path) -> None:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            _sync_directory(folder.parent)
+
+def descriptor_limit() -> int:
+    """How many files and connections this process may have open at once."""
+    try:
+        import resource
+    except ImportError:
+        return DESCRIPTORS_UNLIMITED  # Windows has no such limit
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return DESCRIPTORS_UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
-class _OpenFiles:
-    """Descriptors kept open between calls, a bounded number, none closed while in use."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._guard = threading.Lock()
-        self._descriptors: dict[str, int] = {}
-        self._users: dict[int, int] = {}
-        self._closing: set[int] = set()
-
-    @contextlib.contextmanager
-    def use(self, path: str) -> Iterator[int]:
-        with self._guard:
-            descriptor = self._descriptors.get(path, -1)
-            if descriptor < 0:
-                descriptor = self._open(path)
-            self._users[descriptor] = self._users.get(descriptor, 0) + 1
-        try:
-            yield descriptor
-        finally:
-            with self._guard:
-                self._users[descriptor] -= 1
-                if descriptor in self._closing:
-                    self._close(descriptor)
-
-    def forget(self, path: str) -> None:
-        """The name will mean another file, or none."""
-        with self._guard:
-            descriptor = self._descriptors.pop(path, -1)
-            if descriptor >= 0:
-                self._close(descriptor)
-
-    def close(self) -> None:
-        with self._guard:
-            for descriptor in self._descriptors.values():
-                self._close(descriptor)
-            self._descriptors.clear()
-
-    def _open(self, path: str) -> int:
-        if len(self._descriptors) >= OPEN_FILES_MAX:
-            self._close(self._descriptors.pop(next(iter(self._descriptors))))
-        # Whoever may only read, or mounted it so, can still look at a directory.
-        try:
-            descriptor = os.open(self._directory / path, os.O_RDWR)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
-            descriptor = os.open(self._directory / path, os.O_RDONLY)
-        self._descriptors[path] = descriptor
-        return descriptor
-
-    def _close(self, descriptor: int) -> None:
-        if self._users.get(descriptor, 0):
-            self._closing.add(descriptor)
-            return
-        self._closing.discard(descriptor)
-        self._users.pop(descriptor, None)
-        os.close(descriptor)
+def _open_files_max() -> int:
+    return DescriptorShares(descriptor_limit()).files
 
 
 def _refuse(operation: str, path: str, error: OSError) -> NoReturn:
+    """Raises the error as one of ours, of something that did nothing."""
+    if error.errno in SHORTAGES:
+        raise DiskShortageError(operation, path, error.strerror or str(error)) from error
+    _refuse_changed(operation, path, error)
+
+
+def _refuse_changed(operation: str, path: str, error: OSError) -> NoReturn:
+    """The same of something that may have done a part of it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise DiskFullError(operation, path, reason) from error
     raise DiskError(operation, path, reason) from error
+
+
+@contextlib.contextmanager
+def _fresh(path: Path) -> Iterator[int]:
+    """A new and empty file, open for writing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    written = 0
+    while written < len(data):
+        written += os.pwrite(descriptor, data[written:], written)
 
 
 def _allocate(descriptor: int, size: int) -> None:

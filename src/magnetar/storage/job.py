@@ -4,6 +4,13 @@ The store decides on the caller's thread; a `Job` says exactly what to do and is
 elsewhere, then handed back. Jobs of the write lane commit groups, one at a time. Chores
 do the rest: they prepare spare segments, close old ones, write indexes and remove files.
 A job touches nothing but the disk and its own fields.
+
+    an error of        lasts (read-only)                      passes (tried again, or refused once)
+    GroupWrite         once its first byte may be written     before: no segment could be made
+    SyncTail           always                                 -
+    CloseSegment       until the segment is cut and synced    after: only its heads are missing
+    all other chores   -                                      always: nothing builds on them yet
+    any of them        -                                      DiskShortageError: nothing was done
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +18,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.errors import CorruptionError, DiskFullError, StorageError
+from magnetar.errors import CorruptionError, DiskFullError, DiskShortageError, StorageError
 from magnetar.storage.disk import Disk
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
 from magnetar.storage.ledger_index import LedgerIndex, index_path
@@ -40,9 +47,22 @@ ZEROS_BYTES: Final = 4 << 20
 class Job(ABC):
     """Something to do to the disk."""
 
+    @property
+    def kind(self) -> str:
+        """What it is, for whoever runs the store."""
+        return "something"
+
+    @property
+    def lasting(self) -> bool:
+        """Whether an error of it lasts: nobody knows any more what is on the disk.
+
+        Else nothing is lost by doing it once more.
+        """
+        return False
+
     @abstractmethod
     def run(self, disk: Disk) -> None:
-        """Does it, or raises `DiskError`."""
+        """Does it, or raises `DiskError`. May be run again after a `DiskShortageError`."""
 
 
 @final
@@ -78,15 +98,31 @@ class GroupWrite(Job):
         # What came of it.
         self.claimed: str = ""
         self.filled: bool = False
+        self._made: bool = False
+        # Whether what fails now fails before any byte of it is written.
+        self._making: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "a group of records"
+
+    @property
+    def lasting(self) -> bool:
+        return not self._making
 
     def run(self, disk: Disk) -> None:
         path = segment_path(self.segment_id)
-        data = b"".join(self.parts)
-        if self.header:
+        try:
+            data = b"".join([self.header, *self.parts])
+        except MemoryError as error:
+            raise DiskShortageError("write to", path, "out of memory") from error
+        if self.header and not self._made:
             if self.previous:
                 disk.sync(self.previous)
+            self._making = True
             self._make_segment(disk, path)
-            data = self.header + data
+            self._making = False
+            self._made = True
         disk.write(path, self.offset - len(self.header), data, sync=self.sync)
         if self.sync_all:
             disk.sync(path)
@@ -113,6 +149,14 @@ class SyncTail(Job):
         self.segment_id: Final[i64] = segment_id
         self.end: Final[i64] = end
 
+    @property
+    def kind(self) -> str:
+        return "a sync of the log"
+
+    @property
+    def lasting(self) -> bool:
+        return True
+
     def run(self, disk: Disk) -> None:
         disk.sync(segment_path(self.segment_id))
 
@@ -126,10 +170,21 @@ class CloseSegment(Job):
         self.length: Final[i64] = length
         self._heads: Final = heads
         self._salt: Final = salt
+        self._truncated: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "closing a segment"
+
+    @property
+    def lasting(self) -> bool:
+        return not self._truncated
 
     def run(self, disk: Disk) -> None:
-        # This also syncs, so heads never speak of bytes that a power cut may take.
-        disk.truncate(segment_path(self.segment_id), self.length)
+        if not self._truncated:
+            # This also syncs, so heads never speak of bytes that a power cut may take.
+            disk.truncate(segment_path(self.segment_id), self.length)
+            self._truncated = True
         heads = encode_heads(self._heads, self.length, self._salt)
         disk.replace(heads_path(self.segment_id), heads)
 
@@ -141,6 +196,10 @@ class WriteIndex(Job):
     def __init__(self, ledger_id: int, data: bytes) -> None:
         self.ledger_id: Final = ledger_id
         self._data: Final = data
+
+    @property
+    def kind(self) -> str:
+        return "writing the index of a ledger"
 
     def run(self, disk: Disk) -> None:
         disk.replace(index_path(self.ledger_id), self._data)
@@ -231,6 +290,10 @@ class RemoveFiles(Job):
     def __init__(self, paths: list[str]) -> None:
         self.paths: Final = paths
 
+    @property
+    def kind(self) -> str:
+        return "removing files"
+
     def run(self, disk: Disk) -> None:
         for path in self.paths:
             disk.remove(path)
@@ -249,6 +312,10 @@ class PrepareSpare(Job):
         self._size: Final = size
         self._zeroed: Final = zeroed
 
+    @property
+    def kind(self) -> str:
+        return "preparing a spare segment"
+
     def run(self, disk: Disk) -> None:
         disk.create(self.path, self._size)
         if not self._zeroed:
@@ -264,6 +331,10 @@ class PrepareSpare(Job):
 class MeasureSpace(Job):
     def __init__(self) -> None:
         self.free_bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "measuring the space that is free"
 
     def run(self, disk: Disk) -> None:
         self.free_bytes = disk.free_bytes()

@@ -6,17 +6,19 @@ group is under way at a time, so the next one gathers meanwhile: that is the gro
 Records that are *tied* to the one before them come into the same group, which is what makes
 several of them one: recovery takes a group whole or not at all.
 
-    state       a record comes   a group is wanted   it succeeded   disk full   other error
-    OPEN        queue it         make one            OPEN           OPEN, roll  READ_ONLY
-    READ_ONLY   refuse           none                -              -           -
-    CLOSED      refuse           none                -              -           -
+    state       a record comes   a group is wanted   it succeeded   passing error  lasting error
+    OPEN        queue it         make one            OPEN           OPEN, roll     READ_ONLY
+    READ_ONLY   refuse           none                -              -              -
+    CLOSED      refuse           none                -              -              -
 
-A group that fails for lack of space takes down everything queued behind it, since that
-may build on it, and the log goes on in a new segment: nobody knows what the old one holds
-behind its last good byte, and the new header says where to stop reading it. Any other
-error forbids to call anything durable ever after: after a failed fsync the kernel may
-have dropped the pages, and a second fsync would succeed without them. That goes for errors
-that nobody foresaw as well: what is in memory may not be what is on the disk.
+Passing are a lack of space, and whatever went wrong before the first byte of the group was
+written. Such a group takes down everything queued behind it, since that may build on it, and
+the log goes on in a new segment: nobody knows what the old one holds behind its last good
+byte, and the new header says where to stop reading it. (A lack of descriptors or memory is
+waited out first; see `log.py`.) Any other error forbids to call anything durable ever after:
+after a failed fsync the kernel may have dropped the pages, and a second fsync would succeed
+without them. That goes for errors that nobody foresaw as well: what is in memory may not be
+what is on the disk.
 """
 
 from typing import Final, final
@@ -81,7 +83,7 @@ class Journal:
         # The last segment takes groups up to its limit; 0 if the next group needs a new one.
         self._limit: i64 = 0
         self._heads: list[bytes] = []
-        self._synced_ms: int = 0
+        self._synced_ticks: int = 0
         self._syncing: bool = False
         # The segment that the last roll left behind, for whoever keeps the files.
         self.left: CloseSegment | None = None
@@ -109,8 +111,11 @@ class Journal:
 
     # ---- Groups go -----------------------------------------------------------
 
-    def next_write(self, now_ms: int) -> GroupWrite | None:
-        """The next group to write, or None if there is nothing to do or one is under way."""
+    def next_write(self, now_ms: int, ticks_ms: int) -> GroupWrite | None:
+        """The next group to write, or None if there is nothing to do or one is under way.
+
+        `now_ms` is the time of day, for people; intervals go by `ticks_ms`, which nobody sets.
+        """
         if self._in_flight is not None or self._syncing or not self._queue or self.state != OPEN:
             return None
         records = self._take_records()
@@ -124,7 +129,7 @@ class Journal:
         address = address_of(self.segment_id_next, SEGMENT_HEADER_BYTES) if roll else self.end
         header = GroupHeader(address, length, len(records), self.synced, self._sequence)
         parts[0] = header.encode(self.salt)
-        due = self._sync_due(now_ms)
+        due = self._sync_due(ticks_ms)
         job = GroupWrite(
             records,
             parts,
@@ -137,7 +142,7 @@ class Journal:
         if roll:
             self._prepare_roll(job, now_ms)
         if due:
-            self._synced_ms = now_ms
+            self._synced_ticks = ticks_ms
         self._in_flight = job
         return job
 
@@ -179,19 +184,19 @@ class Journal:
         job.segment_bytes = self.options.segment_bytes
         self.segment_id_next = job.segment_id + 1
 
-    def _sync_due(self, now_ms: int) -> bool:
+    def _sync_due(self, ticks_ms: int) -> bool:
         return (
             self.options.fsync == INTERVAL
-            and now_ms - self._synced_ms >= self.options.fsync_interval_ms
+            and ticks_ms - self._synced_ticks >= self.options.fsync_interval_ms
         )
 
-    def next_sync(self, now_ms: int) -> SyncTail | None:
+    def next_sync(self, ticks_ms: int) -> SyncTail | None:
         """In `interval` mode: a sync of what was written since the last one, when due."""
         if self.state != OPEN or self._in_flight is not None or self._syncing:
             return None
-        if self.synced == self.end or not self._limit or not self._sync_due(now_ms):
+        if self.synced == self.end or not self._limit or not self._sync_due(ticks_ms):
             return None
-        self._synced_ms = now_ms
+        self._synced_ticks = ticks_ms
         self._syncing = True
         return SyncTail(segment_of(self.end), self.end)
 
@@ -236,14 +241,18 @@ class Journal:
         assert self.synced <= job.end
         self.synced = job.end
 
+    def sync_put_off(self) -> None:
+        """The sync could not even begin; the next one comes in its time."""
+        self._syncing = False
+
     def closed(self, job: CloseSegment) -> None:
         """A closed segment is on the disk, whatever the mode."""
         end = address_of(job.segment_id, job.length)
         if end > self.synced:
             self.synced = end
 
-    def failed_full(self, job: GroupWrite, error: Exception) -> Outcome:
-        """There was no space for the group: it and all behind it failed, others may pass."""
+    def failed_once(self, job: GroupWrite, error: Exception) -> Outcome:
+        """The group found no place: it and all behind it failed, others may pass."""
         assert job is self._in_flight
         self._limit = 0
         return self._drop(error)

@@ -11,12 +11,24 @@ a segment is in use or the disk gets full, and one more for the next roll. When 
 is full (a file could not grow, or less is free than the watermark) publishes are refused,
 and only then may groups take the reserve. The disk counts as full until the watermark is
 free again and the reserve complete.
+
+Passing errors (the table is in `job.py`). A group that lacks a descriptor or memory is written
+again, every `RETRY_MS` for `RETRY_MS_MAX`; then it fails, and the next one may pass. A chore
+that failed waits for the next look at the free space. `setbacks` tells of both.
+
+Intervals go by `ticks_ms`, which nobody can set back; `clock_ms` is the time of day.
 """
 
 from collections.abc import Callable
 from typing import Final, final
 
-from magnetar.errors import CorruptionError, DiskFullError, StorageFullError
+from magnetar.errors import (
+    CorruptionError,
+    DiskError,
+    DiskFullError,
+    DiskShortageError,
+    StorageFullError,
+)
 from magnetar.storage.disk import Disk
 from magnetar.storage.job import (
     CloseSegment,
@@ -35,11 +47,16 @@ from magnetar.storage.options import StoreOptions
 from magnetar.storage.record import COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
 from magnetar.storage.segment import segment_path
+from magnetar.storage.setback import Setbacks
 from magnetar.storage.state import LedgerState, LogState
 
 __all__ = ["Log"]
 
 MEASURE_INTERVAL_MS: Final = 1000
+# What lacked a descriptor or memory is tried again so often, and for so long: less than the
+# 30 s after which clients give up.
+RETRY_MS: Final = 200
+RETRY_MS_MAX: Final = 10_000
 
 
 @final
@@ -53,11 +70,14 @@ class Log:
         salt: int,
         recovered: Recovered,
         clock_ms: Callable[[], int],
+        ticks_ms: Callable[[], int],
     ) -> None:
         self.disk: Final = disk
         self.options: Final = options
         self.salt: Final = salt
         self.clock_ms: Final = clock_ms
+        self.ticks_ms: Final = ticks_ms
+        self.setbacks: Final = Setbacks()
         self.state: Final[LogState] = recovered.state
         self.journal: Final = Journal(
             options, salt, end=recovered.end, segment_id_next=recovered.segment_id_next
@@ -78,13 +98,18 @@ class Log:
         self.stopping: bool = False
         # What reclaiming waits for: there is always more of it, so it comes last.
         self._reading: Job | None = None
-        # Chores that found no space, to be tried again when there is some.
+        # Chores that failed, to be tried again after the next look at the free space.
         self._put_off: list[Job] = []
+        self._spare_failed: bool = False
+        # The group that lacked something, when it is to be written again, and until when.
+        self._again: GroupWrite | None = None
+        self._again_ticks: int = 0
+        self._again_until: int = 0
         # Sealed ledgers that have no index file yet.
         self._unindexed: list[int] = []
         # Ledgers that got their first index file since `take_indexed` was last called.
         self._indexed: list[int] = []
-        self._measured_ms: int = 0
+        self._measured_ticks: int = 0
         self._pins: Final[dict[int, int]] = {}
         # How many records of each ledger and cursor are on their way, entries and slices apart.
         self._pending: Final[dict[int, int]] = {}
@@ -107,7 +132,7 @@ class Log:
             else:
                 self._chores.append(RemoveFiles([path]))
         self.free_bytes = self.disk.free_bytes()
-        self._measured_ms = self.clock_ms()
+        self._measured_ticks = self.ticks_ms()
         self._settle_space()
 
     # ---- Writing -------------------------------------------------------------
@@ -146,12 +171,22 @@ class Log:
             raise StorageFullError(self.free_bytes, self.options.watermark_bytes)
 
     def next_write(self) -> Job | None:
-        now_ms = self.clock_ms()
-        job = self.journal.next_write(now_ms)
+        ticks_ms = self.ticks_ms()
+        job = self._next_again(ticks_ms)
         if job is None:
-            return self.journal.next_sync(now_ms)
-        if job.header:
+            job = self.journal.next_write(self.clock_ms(), ticks_ms)
+            if job is None:
+                return self.journal.next_sync(ticks_ms)
+        if job.header and not job.claimed:
             self._offer_spares(job)
+        return job
+
+    def _next_again(self, ticks_ms: int) -> GroupWrite | None:
+        """The group that failed for a passing reason, when it is time."""
+        job = self._again
+        if job is None or (ticks_ms < self._again_ticks and not self.stopping):
+            return None
+        self._again = None
         return job
 
     def _offer_spares(self, job: GroupWrite) -> None:
@@ -166,25 +201,55 @@ class Log:
     def finish_write(self, job: Job, error: Exception | None) -> Outcome | None:
         """What came of a job of the write lane; None if no ticket is concerned."""
         if isinstance(job, SyncTail):
-            if error is not None:
-                return self.fail(error)
-            self.journal.sync_succeeded(job)
-            return None
+            return self._finish_sync(job, error)
         assert isinstance(job, GroupWrite)
         if not self.journal.in_flight(job):
             return None
-        if job.claimed:
+        if job.claimed in self.spares:
             self.spares.remove(job.claimed)
         if job.filled:
             self.full = True
         if error is None:
+            self.setbacks.passed(job.kind)
             return self._commit(job)
+        if isinstance(error, DiskShortageError) and self._try_again(job, error):
+            return None
         if isinstance(error, DiskFullError):
             self.full = True
-            if job.header:
-                self._chores.append(RemoveFiles([segment_path(job.segment_id)]))
-            return self._failed(self.journal.failed_full(job, error))
-        return self.fail(error)
+        elif not _passes(job, error):
+            return self.fail(error)
+        return self._failed_once(job, error)
+
+    def _finish_sync(self, job: SyncTail, error: Exception | None) -> Outcome | None:
+        if error is None:
+            self.setbacks.passed(job.kind)
+            self.journal.sync_succeeded(job)
+        elif _passes(job, error):
+            self.setbacks.failed(job.kind, error)
+            self.journal.sync_put_off()
+        else:
+            return self.fail(error)
+        return None
+
+    def _try_again(self, job: GroupWrite, error: Exception) -> bool:
+        """Puts the group off for a while; False if it was tried for too long."""
+        if self.stopping:
+            return False
+        ticks_ms = self.ticks_ms()
+        if job.kind not in self.setbacks.present:
+            self._again_until = ticks_ms + RETRY_MS_MAX
+        elif ticks_ms >= self._again_until:
+            return False
+        self.setbacks.failed(job.kind, error)
+        self._again = job
+        self._again_ticks = ticks_ms + RETRY_MS
+        return True
+
+    def _failed_once(self, job: GroupWrite, error: Exception) -> Outcome:
+        self.setbacks.given_up(job.kind)
+        if job.header:
+            self._chores.append(RemoveFiles([segment_path(job.segment_id)]))
+        return self._failed(self.journal.failed_once(job, error))
 
     def _commit(self, job: GroupWrite) -> Outcome:
         outcome = self.journal.succeeded(job)
@@ -214,6 +279,7 @@ class Log:
         return self._failed(self.journal.failed(error))
 
     def _failed(self, outcome: Outcome) -> Outcome:
+        self._again = None
         self._pending.clear()
         self._copies_pending.clear()
         self._deletes_pending.clear()
@@ -294,10 +360,12 @@ class Log:
         return known < self.journal.synced and ledger.id not in self._copies_pending
 
     def _next_for_space(self) -> Job | None:
-        now_ms = self.clock_ms()
-        if now_ms - self._measured_ms >= MEASURE_INTERVAL_MS:
-            self._measured_ms = now_ms
+        ticks_ms = self.ticks_ms()
+        if ticks_ms - self._measured_ticks >= MEASURE_INTERVAL_MS:
+            self._measured_ticks = ticks_ms
             return MeasureSpace()
+        if self._spare_failed:
+            return None
         wanted = self._spares_wanted()
         if len(self.spares) < wanted and self.free_bytes >= self.options.segment_bytes:
             self._spare_number += 1
@@ -318,16 +386,31 @@ class Log:
         """What came of a chore; an outcome if it made the store read-only."""
         assert job is self._chore
         self._chore = None
+        if error is None:
+            try:
+                self._chore_done(job)
+            except DiskShortageError as short:
+                error = short
+        if error is None:
+            self.setbacks.passed(job.kind)
+            return None
         if isinstance(error, DiskFullError):
             self.full = True
             self.free_bytes = 0
-            if isinstance(job, (CloseSegment, WriteIndex, RemoveFiles)):
-                self._put_off.append(job)
-            return None
-        if error is not None:
+        elif _passes(job, error):
+            self.setbacks.failed(job.kind, error)
+        else:
             return self.fail(error)
-        self._chore_done(job)
+        self._put_chore_off(job)
         return None
+
+    def _put_chore_off(self, job: Job) -> None:
+        """Tries it again after the next look at the free space, which looks at this as well."""
+        if isinstance(job, PrepareSpare):
+            self._spare_failed = True
+            self._chores.append(RemoveFiles([job.path]))
+        elif not isinstance(job, MeasureSpace):
+            self._put_off.append(job)
 
     def _chore_done(self, job: Job) -> None:
         if isinstance(job, CloseSegment):
@@ -343,6 +426,7 @@ class Log:
             self._settle_space()
 
     def _settle_space(self) -> None:
+        self._spare_failed = False
         if self.free_bytes < self.options.watermark_bytes:
             self.full = True
         elif len(self.spares) >= self.options.reserve_segments:
@@ -378,6 +462,13 @@ class Log:
 
     def pinned(self, segment_id: int) -> bool:
         return segment_id in self._pins
+
+
+def _passes(job: Job, error: Exception) -> bool:
+    """Whether an error is over once the job is done again; see `job.py`."""
+    return isinstance(error, DiskShortageError) or (
+        isinstance(error, DiskError) and not job.lasting
+    )
 
 
 def _count_up(counts: dict[int, int], id: int) -> None:

@@ -26,6 +26,8 @@ A copy of an entry of an open ledger is entered in its index when it is durable,
 as recovery would. A ledger with an index file has that written anew. In between, sealed and
 without its file, nothing of a ledger is copied: the file that is being written would not know.
 
+What cannot be read is left alone: one damaged record keeps its segment, and no other one.
+
 Invariants: a segment's file goes after all that replaces it is durable, in every fsync mode.
 A failed group sends the work back to IDLE, and whatever was copied by then is dead weight and
 no more.
@@ -37,6 +39,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.errors import CorruptionError, DiskError
 from magnetar.storage.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
 from magnetar.storage.ledger_index import (
     ENTRY_BYTES,
@@ -56,6 +59,7 @@ from magnetar.storage.state import LedgerState, segments_record
 
 __all__ = ["Reclaimer"]
 
+KIND: Final = "moving entries"
 IDLE: Final = "idle"
 SCANNING: Final = "scanning"
 COPYING: Final = "copying"
@@ -108,10 +112,26 @@ class Reclaimer:
         self._ticket: int = -1
         self._address: i64 = 0
         self._bytes_max: int = 0
+        # Segments with damage that cannot be copied. They stay as they are in this run.
+        self._damaged: Final[set[int]] = set()
 
     def step(self, bytes_max: int) -> bool:
         """Does a little; True if there is more to do at once."""
         self._bytes_max = bytes_max
+        try:
+            return self._step(bytes_max)
+        except (CorruptionError, DiskError) as error:
+            return self._leave(error)
+
+    def _leave(self, error: Exception) -> bool:
+        """Something could not be read: leaves it, for now or, if it is damaged, for good."""
+        self._log.setbacks.failed(KIND, error)
+        if isinstance(error, CorruptionError) and self.segment_id != NO_SEGMENT:
+            self._damaged.add(self.segment_id)
+        self._go(IDLE)
+        return False
+
+    def _step(self, bytes_max: int) -> bool:
         if self.state == IDLE:
             return self._pick()
         if self.state == SCANNING:
@@ -161,6 +181,8 @@ class Reclaimer:
         if self._log.full:
             share_best = LIVE_SHARE_WHEN_FULL
         for segment_id, length in self._log.lengths.items():
+            if segment_id in self._damaged:
+                continue
             # Closing a segment syncs it, in every mode.
             assert address_of(segment_id, length) <= self._log.journal.synced
             if segment_id == segment_of(self._log.journal.end):
@@ -442,6 +464,8 @@ class Reclaimer:
         # The heads first: heads without a segment tell recovery that one is missing.
         paths = [heads_path(self.segment_id), segment_path(self.segment_id)]
         self._log.add_chore(RemoveFiles(paths))
+        if not self._damaged:
+            self._log.setbacks.passed(KIND)
         return self._go(IDLE)
 
 

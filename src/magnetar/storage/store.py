@@ -43,6 +43,7 @@ from magnetar.storage.reclaim import Reclaimer
 from magnetar.storage.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
 from magnetar.storage.recovery import Cut, Recovered, recover
 from magnetar.storage.retention import LedgerInfo, Retention, ledgers_to_trim
+from magnetar.storage.setback import Setbacks
 from magnetar.storage.state import LedgerState, TopicState, topic_record
 
 __all__ = ["Store", "open_store"]
@@ -56,9 +57,16 @@ AHEAD_BYTES_MAX: Final = 2 << 20
 
 
 def open_store(
-    disk: Disk, clock_ms: Callable[[], int], options: StoreOptions | None = None
+    disk: Disk,
+    clock_ms: Callable[[], int],
+    options: StoreOptions | None = None,
+    *,
+    ticks_ms: Callable[[], int] | None = None,
 ) -> "Store":
     """Opens the store on a disk, or begins a new one there.
+
+    `clock_ms` is the time of day, which may jump; `ticks_ms` only goes on, at the same pace, and
+    is what intervals go by. Without one the clock must do.
 
     Raises `DataDirectoryError` if the directory is in use, of another version or damaged;
     then nothing in it was changed.
@@ -86,7 +94,7 @@ def open_store(
                 _give_up_spare(disk)
                 ids.reserve()
                 recovered.repair(disk, salt)
-        log = Log(disk, options or StoreOptions(), salt, recovered, clock_ms)
+        log = Log(disk, options or StoreOptions(), salt, recovered, clock_ms, ticks_ms or clock_ms)
         store = Store(log, ids, recovered.cuts, clean=recovered.clean)
         store.begin()
     except BaseException:
@@ -179,6 +187,11 @@ class Store:
     def read_only_reason(self) -> str:
         """Why the store takes nothing any more; empty while it does."""
         return self.log.journal.reason
+
+    @property
+    def setbacks(self) -> Setbacks:
+        """What fails at present and is tried again, and how often anything did."""
+        return self.log.setbacks
 
     @property
     def full(self) -> bool:

@@ -85,6 +85,7 @@ class SimBroker:
             self.settings,
             port=self.port,
             clock_ms=self._loop.clock_ms,
+            ticks_ms=self._loop.steady_ms,
             writer=partial(SimWriter, loop=self._loop),
             reads=SimExecutor(self._loop),
         )

@@ -13,6 +13,7 @@ asked for by name:
     stall        `stall_s`: a job takes very long; it is for `SimWriter` to ask and to wait
     ENOSPC       `fill`: for some operations nothing that takes space succeeds, and a write
                  has begun before it fails; `capacity` is the lasting kind
+    EMFILE       `shorten`: some operations do nothing for want of descriptors, and say so
     EIO on sync  `fail_sync`: what the sync should have made durable can still be read by this
                  process, and is gone for the next one, whatever is synced later, as on Linux
     power loss   `lose_power_after`: in the middle of the n-th operation from now
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from magnetar.errors import DiskError, DiskFullError
+from magnetar.errors import DiskError, DiskFullError, DiskShortageError
 from magnetar.storage.memory_disk import MemoryDisk
 from magnetar.testing.sim_process import ProcessKilled
 
@@ -100,6 +101,7 @@ class SimDisk(MemoryDisk):
         self._unsynced: dict[str, list[_Write]] = {}
         self._power_until = -1
         self._full_until = 0
+        self._short_until = 0
         self._sync_fails = False
 
     # ---- Faults --------------------------------------------------------------
@@ -130,6 +132,10 @@ class SimDisk(MemoryDisk):
     def fill(self, operations: int) -> None:
         """For so many operations there is no space."""
         self._full_until = self.operations + operations
+
+    def shorten(self, operations: int) -> None:
+        """For so many operations there are no descriptors."""
+        self._short_until = self.operations + operations
 
     def fail_sync(self) -> None:
         """The next sync fails."""
@@ -175,7 +181,9 @@ class SimDisk(MemoryDisk):
         self._finish(lost)
 
     def write(self, path: str, offset: int, data: bytes, *, sync: bool) -> None:
-        lost = self._next(f"writes {path} at {offset}: {len(data)} bytes{' sync' * sync}")
+        lost = self._next(
+            f"writes {path} at {offset}: {len(data)} bytes{' sync' * sync}", "write to", path
+        )
         full = self._is_full()
         if lost or full:
             data = data[: int(self._random.random() * (len(data) + 1))]
@@ -190,7 +198,7 @@ class SimDisk(MemoryDisk):
             raise DiskFullError("write to", path, "No space left on device")
 
     def sync(self, path: str) -> None:
-        lost = self._next(f"syncs {path}")
+        lost = self._next(f"syncs {path}", "sync", path)
         super().sync(path)
         if lost:
             self._finish(lost)
@@ -200,7 +208,7 @@ class SimDisk(MemoryDisk):
         self._confirm(path)
 
     def truncate(self, path: str, size: int) -> None:
-        lost = self._next(f"truncates {path} to {size}")
+        lost = self._next(f"truncates {path} to {size}", "truncate", path)
         if not lost and self._is_sync_error():
             self._doom(path)
             raise DiskError("sync", path, "Input/output error")
@@ -276,17 +284,20 @@ class SimDisk(MemoryDisk):
     # ---- When ----------------------------------------------------------------
 
     def _begin(self, operation: str, path: str, *, takes_space: bool) -> bool:
-        lost = self._next(f"{operation} {path}")
+        lost = self._next(f"{operation} {path}", operation, path)
         if takes_space and not lost and self._is_full():
             raise DiskFullError(operation, path, "No space left on device")
         return lost
 
-    def _next(self, what: str) -> bool:
+    def _next(self, what: str, operation: str, path: str) -> bool:
         """Counts an operation; True if the power goes in it."""
         self._require_power()
         self.operations += 1
         self._tell(what)
-        return self.operations == self._power_until
+        lost = self.operations == self._power_until
+        if not lost and self.operations <= self._short_until:
+            raise DiskShortageError(operation, path, "Too many open files")
+        return lost
 
     def _finish(self, lost: bool) -> None:
         if lost:

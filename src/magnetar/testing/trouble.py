@@ -9,7 +9,7 @@
 | power     | its machine loses power: writes that no sync covered are there, or not, or torn |
 | operation | the same in the middle of an operation of the disk                              |
 | sync      | a sync fails, which ends in a crash of the broker                               |
-| full      | the disk is full for some operations                                            |
+| full      | the disk is full for some operations, or there are no descriptors for them      |
 | stall     | writes take long, for a while                                                   |
 | unload    | a topic is unloaded                                                             |
 | clock     | the time of day jumps, forward or back                                          |
@@ -118,6 +118,7 @@ class Trouble:
         self._broker.disk.faults = DiskFaults()
         self._broker.disk.keep_power()
         self._broker.disk.fill(0)
+        self._broker.disk.shorten(0)
         # What was to be delivered at a time must not wait until it is that late again.
         self._jump(self._clock_ms_max - self._clock_ms)
         for connection in self._held.values():
@@ -204,7 +205,11 @@ class Trouble:
         await self._crash(power_loss=self._random.random() < 0.5)
 
     async def _full(self) -> None:
-        self._broker.disk.fill(1 + int(self._random.random() * FULL_OPERATIONS_MAX))
+        operations = 1 + int(self._random.random() * FULL_OPERATIONS_MAX)
+        if operations % 2:
+            self._broker.disk.fill(operations)
+        else:
+            self._broker.disk.shorten(operations)
 
     async def _stall(self) -> None:
         def end() -> None:
