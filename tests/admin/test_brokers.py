@@ -40,6 +40,10 @@ def test_a_broker_that_cannot_write_is_not_well(
     answer = served.http.get("/brokers/health")
     assert answer.status_code == 503
     assert "read-only" in answer.json()["reason"]
+    for url in (f"{served.http_url}/admin/v2/brokers/ready", f"{served.http_url}/status.html"):
+        told = httpx.get(url)
+        assert told.status_code == 503
+        assert "the disk is gone" in told.json()["reason"]
     assert served.http.put("/persistent/public/default/t").status_code in (500, 503)
 
 

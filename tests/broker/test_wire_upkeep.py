@@ -19,7 +19,7 @@ from magnetar.broker.policy import Policies
 from magnetar.broker.producer import Producer
 from magnetar.broker.subscribe_request import SubscribeRequest
 from magnetar.broker.upkeep import TURN_TOPICS
-from magnetar.errors import BrokerError, StorageError
+from magnetar.errors import BrokerError, DiskShortageError, StorageError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import encode
@@ -87,6 +87,27 @@ def test_a_disk_that_takes_no_snapshots_any_more_is_told_of_once(world: World) -
     world.crash()
     again = world.connect().subscribe("t", "sub", Shared)
     assert again.receive(100_000) == expected()
+
+
+def test_a_disk_that_lacks_something_for_a_while_holds_receipts_back_and_is_told_of(
+    world: World,
+) -> None:
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Shared)
+    producer = client.producer("t")
+    world.hold_disk()
+    producer.publish("late")
+    world.fail_disk(DiskShortageError("write to", "journal", "Too many open files"))
+    world.advance(3000)
+    assert world.store.read_only_reason == ""
+    assert consumer.receive(10) == []
+    world.fail_disk(None)
+    world.advance(3000)
+    assert consumer.receive(10) == ["late"]
+    began, ended = world.host.warnings
+    assert "a group of records waits, and is tried again" in began
+    assert "Too many open files" in began
+    assert "a group of records is done after" in ended
 
 
 def test_cursors_of_topics_that_are_not_loaded_have_their_snapshot_later(world: World) -> None:

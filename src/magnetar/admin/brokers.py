@@ -17,7 +17,8 @@ from magnetar.admin.bridge import durable
 from magnetar.admin.call import Call, Route
 from magnetar.broker.broker_conf_keys import HONOURED
 from magnetar.broker.settings import SETTINGS, Value
-from magnetar.errors import StorageError
+from magnetar.errors import StorageError, StorageReadOnlyError
+from magnetar.storage.store import Store
 
 __all__ = ["BROKERS", "ROUTES"]
 
@@ -33,12 +34,7 @@ async def list_brokers(call: Call) -> Response:
 async def health(call: Call) -> Response:
     """Whether messages can be stored, and what was queued so far has been."""
     store = call.broker.store
-    if store.read_only_reason:
-        raise Refusal(
-            UNAVAILABLE,
-            f"the store is read-only since a write failed ({store.read_only_reason}): check the "
-            "disk, then restart the broker",
-        )
+    _require_writable(store)
     if store.full:
         raise Refusal(
             UNAVAILABLE, "the disk is full: free some space, or acknowledge what is stored"
@@ -55,7 +51,14 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
+    """Whether it serves. What passes by itself is no reason to send clients away."""
+    _require_writable(call.broker.store)
     return text_answer("ok")
+
+
+def _require_writable(store: Store) -> None:
+    if store.read_only_reason:
+        raise Refusal(UNAVAILABLE, str(StorageReadOnlyError(store.read_only_reason)))
 
 
 async def version(call: Call) -> Response:

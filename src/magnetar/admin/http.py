@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpServer"]
 
-# Of those that come beyond, requests are answered with 503.
-CONNECTIONS_MAX: Final = 1000
+# What a connection is told that is one too many.
+TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s"
+)
 
 
 class _Server(uvicorn.Server):
@@ -36,12 +39,34 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(TimedProtocol):
-    """Tells requests whose certificate the connection was made with."""
+    """Tells requests whose certificate the connection was made with; turns away too many."""
+
+    doors: "BrokerServer"
+    _address: str = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        reason = self.doors.http_limits.admit(str(peer[0]))
         super().connection_made(transport)
+        if reason:
+            self.doors.tell_refused(f"{peer[0]}:{peer[1]} for HTTP", reason)
+            text = reason.encode()
+            transport.write(TOO_MANY % (len(text), text))
+            transport.close()
+            return
+        self._address = str(peer[0])
         role = certificate_role(transport.get_extra_info("ssl_object"))
         self.app_state = {**self.app_state, "certificate_role": role}
+
+    def data_received(self, data: bytes) -> None:
+        if self._address:
+            super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._address:
+            self.doors.http_limits.leave(self._address)
+            self._address = ""
+        super().connection_lost(exc)
 
 
 class HttpServer:
@@ -85,8 +110,8 @@ class HttpServer:
             lifespan="off",
             ws="none",
             loop="none",
-            http=_Protocol,
-            limit_concurrency=CONNECTIONS_MAX,
+            http=type("_Protocol", (_Protocol,), {"doors": self._broker}),
+            backlog=self._broker.backlog,
         )
         config.load()
         if self._tls:

@@ -36,6 +36,9 @@ BROKER: Final = (
     ("pulsar_broker_topics_loaded", GAUGE, "Topics that are loaded."),
     ("pulsar_storage_read_only", GAUGE, "1 after a write failed, until a restart."),
     ("pulsar_storage_full", GAUGE, "1 while publishes are refused for lack of space."),
+    ("pulsar_storage_retrying", GAUGE, "Kinds of work of the store that fail at present."),
+    ("pulsar_storage_retries_total", COUNTER, "Work of the store that failed, to be done again."),
+    ("pulsar_connections_refused_total", COUNTER, "Connections of clients beyond the limits."),
 )
 NAMESPACE: Final = (("pulsar_topics_count", GAUGE, "Topics, loaded or not."),)
 TOPIC: Final = (
@@ -125,6 +128,9 @@ def _put_broker(sheet: _Sheet, admin: Admin) -> None:
         len(broker.topics),
         1 if broker.store.read_only_reason else 0,
         1 if broker.store.full else 0,
+        len(broker.store.setbacks.present),
+        broker.store.setbacks.total,
+        broker.refused_connections,
     )
     sheet.rows[BROKER].append((_labels(admin.cluster), values))
     others: dict[str, int] = {}

@@ -78,6 +78,7 @@ class Broker:
         self.watchers: Final[list[Callable[[str, str, bool], None]]] = []
         self.sessions: int = 0
         self.strays: Final = Strays()
+        self.refused_connections: int = 0
         self._fresh: list[Topic] = []
         self._names_given: int = 0
         self._keys_given: int = 0

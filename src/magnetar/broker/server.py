@@ -17,6 +17,7 @@ from typing import Protocol, cast
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
 from magnetar.broker.broker import Broker
+from magnetar.broker.connection_limits import ConnectionLimits
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.key_source import RevokedFile, read_key
 from magnetar.broker.peer import Port
@@ -28,13 +29,14 @@ from magnetar.model import ServerError
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.storage.catalog import Catalog
-from magnetar.storage.disk import Disk
+from magnetar.storage.descriptors import DescriptorShares
+from magnetar.storage.disk import Disk, descriptor_limit
 from magnetar.storage.journal import Outcome
 from magnetar.storage.read_plan import ReadPlan
 from magnetar.storage.store import Store, open_store
 from magnetar.storage.writer import StoreWriter
 
-__all__ = ["BrokerServer", "Writer", "system_clock_ms"]
+__all__ = ["BrokerServer", "Writer", "system_clock_ms", "system_ticks_ms"]
 
 log: logging.Logger = logging.getLogger("magnetar.broker")
 
@@ -49,6 +51,8 @@ READ_THREADS = 4
 HANDSHAKE_SECONDS = 15.0
 # A token that is taken back counts for so long at most.
 REVOKED_SECONDS = 1.0
+# Refused connections are told of once in so long.
+REFUSED_SECONDS = 1.0
 WILDCARDS = ("", "0.0.0.0", "::")
 # asyncio's `writelines` never pauses its protocol in Python 3.12 before 3.12.9 and in 3.13 before
 # 3.13.2 (CVE-2024-12254), so that all would pile up that a peer does not read.
@@ -59,6 +63,11 @@ WRITELINES_UNPAUSED: bool = (
 
 def system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def system_ticks_ms() -> int:
+    """Milliseconds that only go on, whatever is done to the clock."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class Writer(Protocol):
@@ -76,7 +85,7 @@ WriterFactory = Callable[
 class BrokerServer:
     """A broker that listens. `start` it, `stop` it; `url` and `broker` are there in between.
 
-    `port` is for plain connections and `tls_port` for TLS; None is none, 0 a free one. Clock,
+    `port` is for plain connections and `tls_port` for TLS; None is none, 0 a free one. Clocks,
     disk and writer can be replaced, which is how the simulation runs all of this.
     """
 
@@ -97,6 +106,7 @@ class BrokerServer:
         advertised_host: str = "",
         version: str = "Magnetar",
         clock_ms: Callable[[], int] = system_clock_ms,
+        ticks_ms: Callable[[], int] = system_ticks_ms,
         writer: WriterFactory = StoreWriter,
         reads: Executor | None = None,
     ) -> None:
@@ -112,17 +122,35 @@ class BrokerServer:
         self.advertised_host = advertised_host
         self._version = version
         self._clock_ms = clock_ms
+        self._ticks_ms = ticks_ms
         self._make_writer = writer
         self._reads = reads
         # In order of arrival, for a set would have an order of its own.
         self._links: dict[_Link, None] = {}
-        self._by_ip: dict[str, int] = {}
+        shares = DescriptorShares(descriptor_limit())
+        self._backlog: int = shares.backlog
+        self._limits = self._limits_within(shares.connections)
+        # Of REST beside this broker.
+        self.http_limits: ConnectionLimits = ConnectionLimits(shares.http_connections, 0)
+        self._refused_at = float("-inf")
         self._servers: list[asyncio.Server] = []
         # What is done again and again.
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         # There if the settings name a certificate.
         self.tls: TlsFiles | None = None
         self._revoked: RevokedFile | None = None
+
+    def _limits_within(self, count_max: int) -> ConnectionLimits:
+        """What the settings allow, as far as there are descriptors for it."""
+        settings = self.settings
+        if settings.max_connections:
+            count_max = min(count_max, settings.max_connections)
+        return ConnectionLimits(count_max, settings.max_connections_per_ip)
+
+    @property
+    def backlog(self) -> int:
+        """How many connections may wait at a port until they are accepted."""
+        return self._backlog
 
     @property
     def url(self) -> str:
@@ -159,7 +187,9 @@ class BrokerServer:
             self.tls = TlsFiles(self.settings)
         if self._reads is None:
             self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="store-read")
-        self.store = open_store(self._disk, self._clock_ms, self.settings.store_options())
+        self.store = open_store(
+            self._disk, self._clock_ms, self.settings.store_options(), ticks_ms=self._ticks_ms
+        )
         for cut in self.store.cuts:
             log.warning("recovery cut the log: %s", cut)
         try:
@@ -223,7 +253,9 @@ class BrokerServer:
             return _Link(self, loop)
 
         if self.port is not None:
-            server = await loop.create_server(make_link, self._host, self.port, backlog=1024)
+            server = await loop.create_server(
+                make_link, self._host, self.port, backlog=self._backlog
+            )
             self._servers.append(server)
             self.port = server.sockets[0].getsockname()[1]
         if self.tls_port is not None:
@@ -233,7 +265,7 @@ class BrokerServer:
                 make_link,
                 self._host,
                 self.tls_port,
-                backlog=1024,
+                backlog=self._backlog,
                 ssl=self.tls.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
             )
@@ -295,23 +327,34 @@ class BrokerServer:
 
     def admit(self, link: "_Link", ip: str) -> str:
         """Why a connection may not be; empty if it may."""
-        if 0 < self.settings.max_connections <= len(self._links):
-            return f"the broker has {len(self._links)} connections, the most that it may have"
-        count = self._by_ip.get(ip, 0)
-        if 0 < self.settings.max_connections_per_ip <= count:
-            return f"{ip} has {count} connections, the most that it may have"
-        self._by_ip[ip] = count + 1
-        self._links[link] = None
-        self.broker.sessions = len(self._links)
-        return ""
+        reason = self._limits.admit(ip)
+        if not reason:
+            self._links[link] = None
+        self._count()
+        return reason
 
     def forget(self, link: "_Link", ip: str) -> None:
         if link in self._links:
             del self._links[link]
-            self._by_ip[ip] -= 1
-            if self._by_ip[ip] == 0:
-                del self._by_ip[ip]
+            self._limits.leave(ip)
+        self._count()
+
+    def _count(self) -> None:
         self.broker.sessions = len(self._links)
+        self.broker.refused_connections = self._limits.refused
+
+    def tell_refused(self, address: str, reason: str) -> None:
+        """Tells of it in the log, though not of each of thousands."""
+        now = asyncio.get_running_loop().time()
+        if now - self._refused_at >= REFUSED_SECONDS:
+            self._refused_at = now
+            refused = self._limits.refused + self.http_limits.refused
+            log.warning(
+                "refusing the connection of %s: %s (%d refused since the start)",
+                address,
+                reason,
+                refused,
+            )
 
     def make_session(self, link: "_Link", address: str, local_host: str, role: str) -> Session:
         return Session(
@@ -356,7 +399,7 @@ class _Link(asyncio.Protocol, Port):
         reason = self._server.admit(self, self._ip)
         if reason:
             self._refused = True
-            log.warning("refusing the connection of %s: %s", address, reason)
+            self._server.tell_refused(address, reason)
             refusal = pb.CommandError(
                 request_id=(1 << 64) - 1, error=ServerError.TooManyRequests, message=reason
             )

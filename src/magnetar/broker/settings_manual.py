@@ -15,8 +15,10 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "keep_alive_ms": (
             "a peer that is silent so long gets a ping, and is given up if it stays silent"
         ),
-        "max_connections": "connections at a time",
-        "max_connections_per_ip": "connections at a time from one address",
+        "max_connections": "connections at a time, as far as there are descriptors for them",
+        "max_connections_per_ip": (
+            "connections at a time from one address; never more than nine tenths of all"
+        ),
         "max_pending_publishes_per_connection": (
             "publishes of one connection that wait for the disk; above it that socket is not read"
         ),

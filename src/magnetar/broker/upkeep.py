@@ -84,6 +84,8 @@ class Upkeep:
         self._in_turns([str(topic.name) for topic in to_trim], self._trim)
         self._snapshot_cursors()
         self._maintain_store()
+        for news in self._store.setbacks.take_news():
+            self._host.warn(f"the store: {news}")
 
     def _in_turns(self, names: list[str], work: Callable[[str], None]) -> None:
         """Does something for each of these topics: a few now, and others have their turn.
