@@ -110,6 +110,23 @@ def test_a_disk_that_lacks_something_for_a_while_holds_receipts_back_and_is_told
     assert "a group of records is done after" in ended
 
 
+def test_messages_wait_for_an_index_that_cannot_be_read_for_a_while(world: World) -> None:
+    client = world.connect()
+    client.subscribe("t", "sub", Shared).close()
+    client.producer("t").publish("late")
+    world.store.seal_topic(world.topic("t").id)
+    world.host.kick()
+    world.settle()
+    (path,) = [path for path in world.disk.files if path.endswith(".idx")]
+    file = world.disk.files.pop(path)
+    consumer = client.subscribe("t", "sub", Shared)
+    assert consumer.receive(10) == []
+    assert "No such file or directory" in world.host.warnings[0]
+    world.disk.files[path] = file
+    world.advance(3000)
+    assert consumer.receive(10) == ["late"]
+
+
 def test_cursors_of_topics_that_are_not_loaded_have_their_snapshot_later(world: World) -> None:
     much_acked(world)
     world.unload("t")

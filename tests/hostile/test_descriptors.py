@@ -4,14 +4,14 @@ A broker that may have 256 files is asked for 600 connections on both ports, and
 """
 
 import socket
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from support.broker_process import SERVE, BrokerProcess
+from hostile.limited import limited
+from support.broker_process import BrokerProcess
 
 import magnetar
 
@@ -19,15 +19,6 @@ LIMIT = 256
 STRANGERS = 300
 TOPIC = "persistent://public/default/probe"
 SETTINGS = ("--set", "segment_bytes=1048576", "--set", "watermark_bytes=0")
-
-
-def limited(limit: int) -> tuple[str, ...]:
-    """The command of a broker that may have so many files."""
-    code = (
-        f"import os, resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); "
-        f"os.execv({sys.executable!r}, {list(SERVE)!r} + os.sys.argv[1:])"
-    )
-    return (sys.executable, "-c", code)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import HeapIndex, IndexRewrite, MappedIndex, Moves, decode_index
+from magnetar.storage.ledger_index import HeapIndex, IndexColumns, IndexRewrite, Moves, decode_index
 from magnetar.storage.record import ENTRY, HEAD_BYTES, Record, address_of
 from magnetar.storage.scan import Scan
 from magnetar.storage.segment import (
@@ -202,7 +202,7 @@ def test_moved_entries_are_found_where_they_went(
     entered = [rewrite.enter(3) for _ in range(len(moves) // 3 + 2)]
     assert (sum(entered), entered[-1]) == (len(moves), 0)
     moved = decode_index(memoryview(rewrite.encode(SALT)), 7, SALT)
-    assert isinstance(moved, MappedIndex)
+    assert isinstance(moved, IndexColumns)
     for i, (address, length, batch_size, time_ms) in enumerate(facts_of):
         before = index.put(
             i,

@@ -7,8 +7,8 @@ from storage.workload import START, small_options
 
 from magnetar.model import Position
 from magnetar.storage import DiskFullError, Store, StoreOptions
+from magnetar.storage.index_file import MappedIndex
 from magnetar.storage.job import GroupWrite, Job
-from magnetar.storage.ledger_index import MappedIndex
 from magnetar.storage.record import COPY
 
 

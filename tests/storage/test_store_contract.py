@@ -280,6 +280,7 @@ def test_sealed_ledgers_take_no_heap(house: House) -> None:
     kinds = [type(ledger.index).__name__ for ledger in house.store.log.state.ledgers.values()]
     assert kinds == ["MappedIndex", "MappedIndex", "MappedIndex", "HeapIndex"]
     store = house.reopen(clean=False)
+    store.flush()
     assert {type(x.index).__name__ for x in store.log.state.ledgers.values()} == {"MappedIndex"}
     assert texts(store, topic_id) == list(range(40))
 

@@ -31,13 +31,6 @@ class BuggyClock(Clock):
         return 1 // 0 if self.buggy else super().__call__()
 
 
-class BuggyDisk(MemoryDisk):
-    """A disk whose files are found when they are written, and lost when they are looked at."""
-
-    def map(self, path: str) -> memoryview:
-        return memoryview(bytes(self.files[path + " "]))
-
-
 class Owner:
     """A thread with a queue of calls, as an event loop is."""
 
@@ -131,14 +124,16 @@ def test_a_job_that_fails_by_a_bug_ends_all_writing_and_is_heard_of() -> None:
 
 
 def test_a_bug_in_what_follows_a_job_ends_all_writing_and_is_heard_of() -> None:
-    owner = Owner(BuggyDisk())
-    store = owner.store
-    topic_id = store.create_topic("t")
-    store.append(topic_id, b"0", batch_size=1, publish_time_ms=0)
-    store.seal_topic(topic_id)
-    with pytest.raises(KeyError):  # when the index file of the ledger is mapped
-        owner.run_until(store.ticket_last + 1)
-    assert_ended(owner, "unexpected KeyError(")
+    disk = FaultyDisk()
+    owner = Owner(disk)
+    disk.short_from, disk.short_until = 0, 1 << 40
+    owner.store.create_topic("t")
+    owner.writer.kick()
+    owner.clock.buggy = True  # which says when the group is to be tried again
+    with pytest.raises(ZeroDivisionError):
+        owner.calls.get(timeout=PATIENCE_S)()
+    owner.clock.buggy = False
+    assert_ended(owner, "unexpected ZeroDivisionError(")
 
 
 def test_a_bug_in_the_choice_of_a_job_ends_all_writing_and_is_heard_of() -> None:

@@ -12,7 +12,8 @@ from magnetar.errors import CorruptionError, DataDirectoryError
 from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk import Disk
 from magnetar.storage.ids import read_ids
-from magnetar.storage.ledger_index import LedgerIndex, MappedIndex, index_path
+from magnetar.storage.index_file import MappedIndex
+from magnetar.storage.ledger_index import LedgerIndex, index_path
 from magnetar.storage.record import COPY, ENTRY, Record, address_of
 from magnetar.storage.recovery import Recovered, recover
 from magnetar.storage.scan import Scan

@@ -6,10 +6,11 @@ all the same. So each has a share that nobody else may take, however small the l
 | share              | of a limit of 256 | 1,024 | 20,000 | what it is for                        |
 |--------------------|-------------------|-------|--------|---------------------------------------|
 | `files`            | 32                | 128   | 128    | segments kept open for reading        |
+| `maps`             | 32                | 128   | 2,500  | index files of sealed ledgers at hand |
 | what is always open| 48                | 48    | 48     | the log, the catalog, pipes, threads  |
 | for arrivals       | 64                | 256   | 4,096  | connections that are being turned away|
-| `http_connections` | 22                | 118   | 1,000  | REST and metrics                      |
-| `connections`      | 90                | 474   | 14,728 | clients                               |
+| `http_connections` | 16                | 92    | 1,000  | REST and metrics                      |
+| `connections`      | 64                | 372   | 12,228 | clients                               |
 """
 
 from typing import Final, final
@@ -35,13 +36,14 @@ class DescriptorShares:
 
     >>> shares = DescriptorShares(1024)
     >>> shares.files, shares.backlog, shares.http_connections, shares.connections
-    (128, 128, 118, 474)
+    (128, 128, 92, 372)
     """
 
     def __init__(self, limit: int) -> None:
         self.files: Final[int] = max(8, min(FILES_MAX, limit // 8))
         self.backlog: Final[int] = max(BACKLOG_MIN, min(BACKLOG_MAX, limit // 16))
         arrivals = PORTS * min(BACKLOG_MAX, limit // 16)
-        left = max(2, limit - ALWAYS_OPEN - self.files - arrivals)
+        self.maps: Final[int] = max(8, limit // 8)
+        left = max(2, limit - ALWAYS_OPEN - self.files - self.maps - arrivals)
         self.http_connections: Final[int] = min(HTTP_MAX, max(1, left // 5))
         self.connections: Final[int] = max(1, left - self.http_connections)

@@ -48,9 +48,9 @@ LOOK_EVERY = 16
 LOOK_BYTES_MAX = 16 * 1024
 # Linux by default fetches no more than this when it is told of more.
 TELL_BYTES_MAX = 128 * 1024
-
-
 PAGE_BYTES: Final = 4096
+# Linux's default is 65,530 for all that a process maps.
+MAPS_MAX: Final = 1 << 16
 
 
 class Disk(ABC):
@@ -121,6 +121,10 @@ class Disk(ABC):
     @abstractmethod
     def map(self, path: str) -> memoryview:
         """The file's content, mapped and not copied. The file is not written to any more."""
+
+    def maps_max(self) -> int:
+        """How many files may be mapped at a time."""
+        return MAPS_MAX
 
     @abstractmethod
     def free_bytes(self) -> int:
@@ -257,7 +261,7 @@ class FileDisk(Disk):
             if not folder.is_dir():
                 folder.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
                 _sync_directory(folder.parent)
-            descriptor = self._open_directory(folder)
+            descriptor = self._open_to_read(folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             _refuse(operation, path, error)
         try:
@@ -265,10 +269,10 @@ class FileDisk(Disk):
         finally:
             os.close(descriptor)
 
-    def _open_directory(self, folder: Path) -> int:
+    def _open_to_read(self, path: Path, flags: int) -> int:
         while True:
             try:
-                return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                return os.open(path, flags)
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS or not self._files.make_room():
                     raise
@@ -323,13 +327,21 @@ class FileDisk(Disk):
 
     def map(self, path: str) -> memoryview:
         try:
-            with open(self.directory / path, "rb") as file:
+            descriptor = self._open_to_read(self.directory / path, os.O_RDONLY)
+            try:
                 # A page in memory is a page, mapped or not; and a map keeps a descriptor.
-                if os.fstat(file.fileno()).st_size <= PAGE_BYTES:
-                    return memoryview(file.read())
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                size = os.fstat(descriptor).st_size
+                if size <= PAGE_BYTES:
+                    return memoryview(_read_all(descriptor, 0, size))
+                return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+            finally:
+                os.close(descriptor)
         except OSError as error:
             _refuse("map", path, error)
+
+    def maps_max(self) -> int:
+        """A share of the descriptors, which maps keep, and of the maps that there may be."""
+        return min(DescriptorShares(descriptor_limit()).maps, _map_count_max() // 4)
 
     def free_bytes(self) -> int:
         try:
@@ -360,6 +372,14 @@ def descriptor_limit() -> int:
         return DESCRIPTORS_UNLIMITED  # Windows has no such limit
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return DESCRIPTORS_UNLIMITED if soft == resource.RLIM_INFINITY else soft
+
+
+def _map_count_max() -> int:
+    """How many maps the system lets a process have."""
+    try:
+        return int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return MAPS_MAX  # not Linux, or it does not tell
 
 
 def _open_files_max() -> int:

@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from magnetar.errors import CorruptionError, DiskFullError, DiskShortageError, StorageError
 from magnetar.storage.disk import Disk
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import LedgerIndex, index_path
+from magnetar.storage.ledger_index import IndexColumns, index_path
 from magnetar.storage.record import HEAD_BYTES, Record, offset_of, record_intact, segment_of
 from magnetar.storage.scan import Scan
 from magnetar.storage.segment import heads_path, segment_path
@@ -195,14 +195,14 @@ class WriteIndex(Job):
 
     def __init__(self, ledger_id: int, data: bytes) -> None:
         self.ledger_id: Final = ledger_id
-        self._data: Final = data
+        self.data: Final = data
 
     @property
     def kind(self) -> str:
         return "writing the index of a ledger"
 
     def run(self, disk: Disk) -> None:
-        disk.replace(index_path(self.ledger_id), self._data)
+        disk.replace(index_path(self.ledger_id), self.data)
 
 
 @final
@@ -213,7 +213,7 @@ class LetGo(Job):
     and tens of them when it waits for its own journal.
     """
 
-    def __init__(self, indexes: list[LedgerIndex]) -> None:
+    def __init__(self, indexes: list[IndexColumns]) -> None:
         self._indexes: Final = indexes
 
     def run(self, disk: Disk) -> None:

@@ -2,7 +2,7 @@
 
 Four facts for each entry: the address of its record, its length, its batch size and its
 publish time. An open ledger keeps them in arrays, 20 bytes an entry; a sealed one in a
-file of columns that is mapped and costs no heap.
+file of columns that costs no heap. `index_file.py` has such files, and how many are at hand.
 
 The file, all numbers little-endian:
 
@@ -37,9 +37,9 @@ from magnetar.wire.checksum import crc32c
 __all__ = [
     "ENTRY_BYTES",
     "HeapIndex",
+    "IndexColumns",
     "IndexRewrite",
     "LedgerIndex",
-    "MappedIndex",
     "Moves",
     "decode_index",
     "index_path",
@@ -261,8 +261,8 @@ def _column(kind: str, room: int) -> "array[int]":
 
 
 @final
-class MappedIndex(LedgerIndex):
-    """The index file of a sealed ledger, read where it lies."""
+class IndexColumns(LedgerIndex):
+    """What an index file holds, read where it lies."""
 
     def __init__(self, data: memoryview, *, count: int, size_bytes: int, segments: int) -> None:
         words = 2 * count + 2 * segments
@@ -340,7 +340,7 @@ class Moves:
 class IndexRewrite:
     """The index file of a ledger of which entries moved, made little by little."""
 
-    def __init__(self, index: MappedIndex, ledger_id: int, moves: Moves) -> None:
+    def __init__(self, index: IndexColumns, ledger_id: int, moves: Moves) -> None:
         self.index: Final = index
         self.ledger_id: Final = ledger_id
         self._moves: Final = moves
@@ -411,7 +411,7 @@ def _encode(
     return MAGIC + crc_bytes(tail, salt) + tail + rest
 
 
-def decode_index(data: memoryview, ledger_id: int, salt: int) -> MappedIndex | None:
+def decode_index(data: memoryview, ledger_id: int, salt: int) -> IndexColumns | None:
     """The index in a file, or None unless its header is whole and of that ledger."""
     if len(data) < HEADER_BYTES:
         return None
@@ -423,7 +423,7 @@ def decode_index(data: memoryview, ledger_id: int, salt: int) -> MappedIndex | N
         return None
     if len(data) != HEADER_BYTES + ENTRY_BYTES * count + 16 * segments:
         return None
-    return MappedIndex(data, count=count, size_bytes=size_bytes, segments=segments)
+    return IndexColumns(data, count=count, size_bytes=size_bytes, segments=segments)
 
 
 def index_path(ledger_id: int) -> str:

@@ -23,13 +23,13 @@ from collections.abc import Callable
 from typing import Final, final
 
 from magnetar.errors import (
-    CorruptionError,
     DiskError,
     DiskFullError,
     DiskShortageError,
     StorageFullError,
 )
 from magnetar.storage.disk import Disk
+from magnetar.storage.index_file import IndexFiles
 from magnetar.storage.job import (
     CloseSegment,
     GroupWrite,
@@ -42,7 +42,7 @@ from magnetar.storage.job import (
     read_bodies,
 )
 from magnetar.storage.journal import Journal, Outcome
-from magnetar.storage.ledger_index import HeapIndex, decode_index, index_path
+from magnetar.storage.ledger_index import HeapIndex, index_path
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.record import COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
@@ -79,6 +79,7 @@ class Log:
         self.ticks_ms: Final = ticks_ms
         self.setbacks: Final = Setbacks()
         self.state: Final[LogState] = recovered.state
+        self.indexes: Final[IndexFiles] = recovered.indexes
         self.journal: Final = Journal(
             options, salt, end=recovered.end, segment_id_next=recovered.segment_id_next
         )
@@ -327,9 +328,9 @@ class Log:
         # At a stop only what must be done is: indexes of many ledgers would take long, and
         # the next run writes those that are missing.
         if job is None and not self.stopping:
-            job = self._next_index()
-        if job is None and not self.stopping:
             job = self._next_for_space()
+        if job is None and not self.stopping:
+            job = self._next_index()
         if job is None and not self.stopping:
             job, self._reading = self._reading, None
         self._chore = job
@@ -387,11 +388,7 @@ class Log:
         assert job is self._chore
         self._chore = None
         if error is None:
-            try:
-                self._chore_done(job)
-            except DiskShortageError as short:
-                error = short
-        if error is None:
+            self._chore_done(job)
             self.setbacks.passed(job.kind)
             return None
         if isinstance(error, DiskFullError):
@@ -439,9 +436,7 @@ class Log:
         if job.ledger_id not in self.state.ledgers:
             self._chores.append(RemoveFiles([path]))
             return
-        index = decode_index(self.disk.map(path), job.ledger_id, self.salt)
-        if index is None:
-            raise CorruptionError(path, 0, "the index just written is damaged")
+        index = self.indexes.written(job.ledger_id, job.data)
         if isinstance(self.state.ledgers[job.ledger_id].index, HeapIndex):
             self._indexed.append(job.ledger_id)
         self.state.swap_index(job.ledger_id, index)

@@ -40,13 +40,12 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import CorruptionError, DiskError
+from magnetar.storage.index_file import MappedIndex
 from magnetar.storage.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
 from magnetar.storage.ledger_index import (
     ENTRY_BYTES,
     HeapIndex,
     IndexRewrite,
-    LedgerIndex,
-    MappedIndex,
     Moves,
 )
 from magnetar.storage.log import Log
@@ -106,7 +105,8 @@ class Reclaimer:
         self._moves: dict[int, Moves] = {}
         # The index file at hand; the indexes being replaced, and the size of what replaces them.
         self._rewrite: IndexRewrite | None = None
-        self._indexing: dict[int, LedgerIndex] = {}
+        self._rewriting: MappedIndex | None = None
+        self._indexing: dict[int, MappedIndex] = {}
         self._indexing_bytes: int = 0
         # Wait until this ticket is durable, then until its address is on the disk.
         self._ticket: int = -1
@@ -168,6 +168,7 @@ class Reclaimer:
             self._copies.clear()
             self._moves = {}
             self._rewrite = None
+            self._rewriting = None
             self._indexing = {}
             self._indexing_bytes = 0
             self._address = 0
@@ -426,14 +427,16 @@ class Reclaimer:
                 return 0
             index = ledger.index
             assert isinstance(index, MappedIndex)
-            rewrite = self._rewrite = IndexRewrite(index, ledger_id, moves)
+            rewrite = self._rewrite = IndexRewrite(index.columns(), ledger_id, moves)
+            self._rewriting = index
         entered = rewrite.enter(bytes_max // ENTRY_BYTES + 1)
         if entered:
             return ENTRY_BYTES * entered
         self._rewrite = None
         data = rewrite.encode(self._log.salt)
         self._log.add_chore(WriteIndex(rewrite.ledger_id, data))
-        self._indexing[rewrite.ledger_id] = rewrite.index
+        assert self._rewriting is not None
+        self._indexing[rewrite.ledger_id] = self._rewriting
         self._indexing_bytes += len(data)
         return len(data)
 
@@ -442,8 +445,10 @@ class Reclaimer:
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None and ledger.index is before:
                 return False
-        if self._indexing:
-            self._log.add_chore(LetGo(list(self._indexing.values())))
+        left_over = [index.release() for index in self._indexing.values()]
+        held = [columns for columns in left_over if columns is not None]
+        if held:
+            self._log.add_chore(LetGo(held))
         self._indexing = {}
         self._indexing_bytes = 0
         if self._moves or self._rewrite is not None:

@@ -21,13 +21,8 @@ from mypy_extensions import i64
 from magnetar.errors import CorruptionError
 from magnetar.storage.disk import Disk
 from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import (
-    HeapIndex,
-    MappedIndex,
-    decode_index,
-    index_path,
-    ledger_id_of,
-)
+from magnetar.storage.index_file import IndexFiles, MappedIndex
+from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.record import (
     CURSOR,
     HEAD_BYTES,
@@ -55,6 +50,8 @@ from magnetar.storage.state import LogState
 __all__ = ["Cut", "Recovered", "recover"]
 
 UNKNOWN: Final = -1
+# Reading this much costs about as much as reading a single record.
+READ_BYTES: Final = 16 * 1024
 
 
 @final
@@ -78,8 +75,9 @@ class Cut:
 class Recovered:
     """What recovery found, and what it wants changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, indexes: IndexFiles) -> None:
         self.state: Final = LogState()
+        self.indexes: Final = indexes
         self.end: i64 = 0
         self.synced: i64 = 0
         self.segment_id_next: i64 = 1
@@ -116,10 +114,13 @@ class _Recovery:
         self.disk: Final = disk
         self.salt: Final = salt
         self.use_heads: Final = use_heads
-        self.out: Final = Recovered()
+        self.out: Final = Recovered(IndexFiles(disk, salt))
         self.headers: Final[dict[int, SegmentHeader]] = {}
         self.chain: list[int] = []
         self.indexes: Final[dict[int, MappedIndex]] = {}
+        # What was last read of the log, and its address.
+        self._read: bytes = b""
+        self._read_from: i64 = 0
 
     def run(self) -> Recovered:
         self._order_segments()
@@ -205,7 +206,7 @@ class _Recovery:
             ledger_id = ledger_id_of(name)
             if ledger_id < 0:
                 continue
-            index = decode_index(self.disk.map(index_path(ledger_id)), ledger_id, self.salt)
+            index = self.out.indexes.find(ledger_id)
             if index is not None:
                 self.out.state.adopt_index(ledger_id, index)
                 self.indexes[ledger_id] = index
@@ -267,12 +268,23 @@ class _Recovery:
     def _fetch_body(self, record: Record) -> None:
         kind = record.kind
         if kind in (TOPIC, LEDGER, CURSOR, SEGMENTS):
-            segment_id = segment_of(record.address)
-            offset = offset_of(record.address)
-            data = self.disk.read(segment_path(segment_id), offset, record.size())
+            data = self._bytes_of(record)
             if len(data) != record.size() or not record_intact(data, self.salt):
+                segment_id, offset = segment_of(record.address), offset_of(record.address)
                 raise self._corrupt(segment_id, offset, f"{record!r} is damaged")
             record.body = data[HEAD_BYTES:]
+
+    def _bytes_of(self, record: Record) -> bytes:
+        """Records of objects mostly follow each other, so some more is read along with one."""
+        at = record.address - self._read_from
+        size = record.size()
+        if at < 0 or at + size > len(self._read):
+            path = segment_path(segment_of(record.address))
+            offset = offset_of(record.address)
+            self._read = self.disk.read(path, offset, max(size, READ_BYTES))
+            self._read_from = record.address
+            at = 0
+        return self._read[at : at + size]
 
     def _note_end(self, scan: Scan) -> None:
         self.out.lengths[scan.segment_id] = scan.end

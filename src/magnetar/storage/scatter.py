@@ -23,7 +23,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.model import Position
-from magnetar.storage.ledger_index import HeapIndex, LedgerIndex, MappedIndex
+from magnetar.storage.index_file import MappedIndex
+from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
 from magnetar.storage.log import Log
 from magnetar.storage.record import HEAD_BYTES, segment_of
 from magnetar.storage.segment import GROUP_HEADER_BYTES

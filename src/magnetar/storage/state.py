@@ -20,7 +20,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.ledger_index import HeapIndex, LedgerIndex, MappedIndex
+from magnetar.storage.index_file import MappedIndex
+from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
 from magnetar.storage.record import (
     COPY,
     CURSOR,
@@ -370,7 +371,10 @@ class LogState:
         ledger = self.ledgers.pop(ledger_id)
         if ledger.address != NONE:
             self._unpin(ledger.address, ledger.size)
-        self._add_usage(ledger.index, -1)
+        index = ledger.index
+        self._add_usage(index, -1)
+        if isinstance(index, MappedIndex):
+            index.release()
 
     def _drop_cursor(self, cursor_id: int) -> None:
         cursor = self.cursors.pop(cursor_id)

@@ -32,6 +32,7 @@ from magnetar.storage.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk import Disk
 from magnetar.storage.ids import FIRST, LANES, Ids, first_id, read_ids
+from magnetar.storage.index_file import IndexFiles
 from magnetar.storage.job import GroupWrite, Job
 from magnetar.storage.journal import Outcome
 from magnetar.storage.ledger_index import HeapIndex
@@ -79,7 +80,7 @@ def open_store(
         if salt is None:
             salt = disk.random_u32()
             ids = _open_ids(disk, salt, FIRST, clock_ms())
-            recovered = Recovered()
+            recovered = Recovered(IndexFiles(disk, salt))
             ids.reserve()
             write_format(disk, salt)
         else:
@@ -142,7 +143,8 @@ class Store:
         self.reclaimer.scattered.find_all()
         self._writer.find_orphans()
         self._writer.seal_orphans()
-        self.flush()
+        # The index files of thousands of ledgers would keep everybody waiting. They are chores.
+        self._write_all()
 
     # ---- Topics and entries --------------------------------------------------
 
@@ -445,6 +447,13 @@ class Store:
                 outcome = self.finish_chore(job, attempt(job, self.log.disk))
             if outcome is not None:
                 outcomes.append(outcome)
+
+    def _write_all(self) -> None:
+        while True:
+            job = self.next_write()
+            if job is None:
+                return
+            self.finish_write(job, attempt(job, self.log.disk))
 
     def close(self) -> None:
         """Stops in order: everything queued is written, and the log is sealed."""

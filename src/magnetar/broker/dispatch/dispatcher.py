@@ -138,7 +138,11 @@ class Dispatcher:
             if self._event_bytes >= EVENT_BYTES_MAX:
                 self.pump_later()
                 return
-            plan = self._plan()
+            try:
+                plan = self._plan()
+            except StorageError as error:
+                self._read_later(error)
+                return
             if plan is None:
                 return
             if plan.complete:
@@ -195,12 +199,15 @@ class Dispatcher:
         if error is not None:
             if not isinstance(error, StorageError):
                 raise error
-            self.host.warn(f"{self.subscription.title}: {error}; trying again")
-            self.host.call_later(READ_RETRY_MS, self.pump)
+            self._read_later(error)
             return
         if generation == self.generation and not self.subscription.fenced:
             self._hand_out(plan.entries)
         self.pump()
+
+    def _read_later(self, error: StorageError) -> None:
+        self.host.warn(f"{self.subscription.title}: {error}; trying again")
+        self.host.call_later(READ_RETRY_MS, self.pump)
 
     def _plan_run(self, entries_max: i64, bytes_max: int) -> ReadPlan | None:
         """The next unacked entries from the read position on."""
