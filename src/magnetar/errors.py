@@ -40,6 +40,7 @@
     │   ├── DataDirectoryError             the directory cannot be used; nothing was touched
     │   │   ├── DirectoryInUseError        another process holds it
     │   │   ├── FormatVersionError         written by a version that this one cannot read
+    │   │   ├── CatalogLossError           the catalog is not the one that the journal knows
     │   │   └── CorruptionError            bytes that were durable are damaged or missing
     │   ├── DiskError                      the operating system refused an operation
     │   │   ├── DiskFullError              because there is no space left
@@ -64,6 +65,7 @@ __all__ = [
     "BrokerError",
     "BrokerMetadataError",
     "BrokerPersistenceError",
+    "CatalogLossError",
     "ChecksumError",
     "ConnectError",
     "ConsumerAssignError",
@@ -524,6 +526,23 @@ class CorruptionError(DataDirectoryError):
         return (
             f"{self.path} at byte {self.offset}: {self.reason}; the disk lost data that it had "
             "confirmed: restore the directory from a backup, and check the disk"
+        )
+
+
+class CatalogLossError(DataDirectoryError):
+    """The catalog is missing, damaged or older than what the journal says of it."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason, advice)
+        self.reason = reason
+        self.advice = advice
+
+    def __str__(self) -> str:
+        also = f" {self.advice}," if self.advice else ""
+        return (
+            f"the catalog (tenants, policies, permissions, schemas) was lost or damaged: "
+            f"{self.reason}; restore the directory from a backup,{also} or start once with "
+            "--accept-loss to go on with what is left"
         )
 
 

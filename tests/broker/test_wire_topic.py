@@ -225,6 +225,7 @@ def test_a_topic_that_is_unloaded_while_it_is_deleted_keeps_nobody(world: World)
 def test_a_deletion_that_the_catalog_does_not_take_is_answered(world: World) -> None:
     client = world.connect()
     producer = client.producer("t")
+    world.broker.save_topic(world.topic("t"))  # so that there is something to delete
     with world.read_only_catalog():
         world.hold_disk()
         producer.publish("a")

@@ -97,11 +97,9 @@ def test_a_catalog_whose_texts_are_none_says_so(tmp_path: Path) -> None:
     catalog.close()
     path = tmp_path / "catalog.sqlite"
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(b"the key", b"\xff\xfe key"))
-    catalog = Catalog(tmp_path)
-    with pytest.raises(DiskError, match=r"cannot read .* decode to UTF-8"):
-        catalog.items("policies")
-    catalog.close()
+    path.write_bytes(whole.replace(b"the key", b"\xff\xfe  key"))
+    with pytest.raises(DiskError, match=r"cannot open .* decode to UTF-8"):
+        Catalog(tmp_path)
     # The name of the table is part of what SQLite says.
     damaged = whole.replace(b"tableitemitem", b"table\xff\xfe\xfd\xfcitem")
     path.write_bytes(damaged.replace(b"CREATE TABLE", b"CREATE BABEL"))

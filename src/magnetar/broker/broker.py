@@ -55,6 +55,8 @@ class Broker:
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
         self.publish_limit: Final = PublishLimit(settings)
+        self._catalog: Final = catalog
+        catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)
         # None lets everybody in.
         self.authentication: Final = authentication
@@ -88,6 +90,7 @@ class Broker:
 
     def start(self) -> None:
         """Begins the regular work."""
+        self.note_catalog()
         self.upkeep.start()
 
     def stop(self) -> None:
@@ -441,6 +444,13 @@ class Broker:
         """A persistent topic came or went; of others nobody who watches is told."""
         for watcher in list(self.watchers):
             watcher(name.namespace, str(name), created)
+
+    # ---- The catalog ---------------------------------------------------------
+
+    def note_catalog(self) -> None:
+        """Has the journal know what the catalog is now, so that no older one is taken for it."""
+        if self.store.note_catalog(self._catalog.mark):
+            self.host.kick()
 
     # ---- Outcomes ------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Protocol, cast
 
 from magnetar.broker.auth.roles import Authentication
@@ -24,11 +25,12 @@ from magnetar.broker.peer import Port
 from magnetar.broker.session import Session
 from magnetar.broker.settings import BrokerSettings
 from magnetar.broker.tls import TlsFiles, certificate_role
-from magnetar.errors import SettingsError
+from magnetar.errors import CatalogLossError, SettingsError, StorageError
 from magnetar.model import ServerError
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.storage.catalog import Catalog
+from magnetar.storage.catalog_guard import copy_catalog
 from magnetar.storage.descriptors import DescriptorShares
 from magnetar.storage.disk import Disk, descriptor_limit
 from magnetar.storage.journal import Outcome
@@ -53,6 +55,8 @@ HANDSHAKE_SECONDS = 15.0
 REVOKED_SECONDS = 1.0
 # Refused connections are told of once in so long.
 REFUSED_SECONDS = 1.0
+# A catalog that changed is copied so often.
+CATALOG_COPY_SECONDS = 10.0
 WILDCARDS = ("", "0.0.0.0", "::")
 # asyncio's `writelines` never pauses its protocol in Python 3.12 before 3.12.9 and in 3.13 before
 # 3.13.2 (CVE-2024-12254), so that all would pile up that a peer does not read.
@@ -133,6 +137,8 @@ class BrokerServer:
         # Of REST beside this broker.
         self.http_limits: ConnectionLimits = ConnectionLimits(shares.http_connections, 0)
         self._refused_at = float("-inf")
+        # The generation of the catalog that there is a copy of.
+        self._copied = -1
         self._servers: list[asyncio.Server] = []
         # What is done again and again.
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
@@ -196,6 +202,7 @@ class BrokerServer:
             self.loop_host = _LoopHost(loop, self._clock_ms, self._disk, self._reads)
             # Not before the directory is ours.
             self._catalog = self._open_catalog()
+            self._require_catalog()
             self.broker = Broker(
                 self.loop_host, self.store, self._catalog, self.settings, authentication
             )
@@ -214,10 +221,34 @@ class BrokerServer:
             self.store.close()
             raise
         self._every(self.settings.keep_alive_ms / 1000, self._check_alive)
+        self._every(CATALOG_COPY_SECONDS, self._copy_catalog)
         if self.tls is not None:
             self._every(max(1, self.settings.tls_refresh_seconds), self.tls.refresh)
         if self._revoked is not None:
             self._every(REVOKED_SECONDS, self._look_for_revoked)
+
+    def _require_catalog(self) -> None:
+        """Raises CatalogLossError unless the catalog can be the one that the journal knows."""
+        known = self.store.catalog_mark
+        reason = "" if known is None else self._catalog.mark.follows(known)
+        if reason:
+            self._catalog.close()
+            raise CatalogLossError(reason)
+
+    def _copy_catalog(self) -> None:
+        """Keeps a copy of a catalog that changed, for the day that it is damaged."""
+        file, generation = self._catalog.file, self._catalog.mark.generation
+        if file is None or generation == self._copied or self._reads is None:
+            return
+        self._copied = generation
+
+        def copy(file: Path) -> None:
+            try:
+                copy_catalog(file)
+            except StorageError as error:
+                log.warning("no copy of the catalog was made: %s", error)
+
+        self._reads.submit(copy, file)
 
     def _make_authentication(self) -> Authentication | None:
         """Who is let in; None if everybody is. Raises SettingsError."""
@@ -309,6 +340,7 @@ class BrokerServer:
         for link in list(self._links):
             link.abort()
         self.loop_host.closed = True
+        self._copy_catalog()
         try:
             self._writer.stop()
         finally:

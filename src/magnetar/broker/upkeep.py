@@ -2,7 +2,8 @@
 
 | every                    | what                                                            |
 |--------------------------|-----------------------------------------------------------------|
-| `MAINTAIN_MS`            | trims topics, takes snapshots of cursors, tidies the store      |
+| `MAINTAIN_MS`            | trims topics, takes snapshots of cursors, tidies the store,     |
+|                          | tells what it has trouble with                                  |
 | `RATE_INTERVAL_MS`       | reckons rates                                                   |
 | `ttl_check_ms`           | lets messages expire                                            |
 | `backlog_quota_check_ms` | checks quotas                                                   |
@@ -83,6 +84,8 @@ class Upkeep:
         self._to_trim = []
         self._in_turns([str(topic.name) for topic in to_trim], self._trim)
         self._snapshot_cursors()
+        # Again, if the group failed that it was in.
+        self._broker.note_catalog()
         self._maintain_store()
         for news in self._store.setbacks.take_news():
             self._host.warn(f"the store: {news}")

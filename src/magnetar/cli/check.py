@@ -2,7 +2,7 @@
 
 Storage verifies its own files and knows no cursor but as bytes. So here every cursor is
 made from its bytes and asked as well, and SQLite is asked about the catalog, a copy of it:
-opening the catalog itself would write.
+opening the catalog itself would write. It must be what the journal says of it.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ import typer
 
 from magnetar.cli.console import counted, printable, status
 from magnetar.cli.exit_code import FOUND_WRONG
-from magnetar.errors import CorruptAckError, CorruptionError, DiskError
+from magnetar.errors import CatalogLossError, CorruptAckError, CorruptionError, DiskError
 
 if TYPE_CHECKING:
     from magnetar.cli.directory import DataDirectory
-    from magnetar.storage import Violation
+    from magnetar.storage import CatalogMark, Violation
     from magnetar.storage.state import LogState
 
 __all__ = ["check", "summary_of", "verify"]
@@ -53,11 +53,12 @@ def verify(directory: Path) -> "tuple[list[Violation], str]":
 
     with open_disk(directory) as (disk, salt):
         violations = storage.check(disk)
-        violations.extend(_catalog_violations(directory))
         try:
             found = DataDirectory(disk, salt, recover(disk, salt))
         except CorruptionError:
+            violations.extend(_catalog_violations(directory, None))
             return violations, ""  # what is wrong has been said
+        violations.extend(_catalog_violations(directory, found.state.catalog))
         violations.extend(_cursor_violations(found))
         return violations, summary_of(found.state)
 
@@ -75,12 +76,15 @@ def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
                 yield Violation(f"cursor {cursor_id} ({name} of {topic.name})", str(error))
 
 
-def _catalog_violations(directory: Path) -> "list[Violation]":
+def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[Violation]":
+    """`known` is what the journal says of the catalog."""
     from magnetar.storage import Catalog, Violation
     from magnetar.storage.catalog import FILE
 
     if not (directory / FILE).exists():
-        return []
+        return (
+            [] if known is None else [Violation(FILE, "it is missing, and the journal knows one")]
+        )
     with tempfile.TemporaryDirectory() as scratch:
         try:
             for file in directory.glob(f"{FILE}*"):
@@ -90,9 +94,11 @@ def _catalog_violations(directory: Path) -> "list[Violation]":
             raise DiskError("read", FILE, error.strerror or str(error)) from error
         try:
             with contextlib.closing(Catalog(Path(scratch))) as catalog:
-                return [Violation(FILE, problem) for problem in catalog.problems()]
-        except DiskError as error:
-            return [Violation(FILE, error.reason)]
+                problems = catalog.problems()
+                lost = "" if known is None else catalog.mark.follows(known)
+                return [Violation(FILE, text) for text in (*problems, lost) if text]
+        except (DiskError, CatalogLossError) as error:
+            return [Violation(FILE, error.reason.replace(f"{scratch}/", ""))]
 
 
 def summary_of(state: "LogState") -> str:

@@ -116,8 +116,11 @@ class LogCopy:
                 if segments is None:
                     continue
                 last_id, last = self._read_last(segments)
-                if catalog.changed() and self.attempts < ATTEMPTS_MAX:
-                    continue
+                if catalog.changed():
+                    if self.attempts < ATTEMPTS_MAX:
+                        continue
+                    # It may be ahead of the log, but never behind.
+                    _CatalogCopy(self.source, self.target, live=self.live).close()
                 stack.push(attempt.pop_all())
                 return segments, last_id, last
 

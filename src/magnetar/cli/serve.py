@@ -49,7 +49,8 @@ def plan_of(arguments: list[str]) -> "Plan":
     Raises SettingsError, and SystemExit for what is no option.
     """
     given = _parser().parse_args(arguments)
-    return Plan(_options(given), given.config, given.broker_conf)
+    # On the command line alone: it is meant for one start.
+    return Plan(_options(given), given.config, given.broker_conf, accept_loss=given.accept_loss)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--config", type=Path, metavar="FILE", help="settings (default: ./magnetar.toml, if any)")
     add("--broker-conf", type=Path, metavar="FILE", help="settings as Apache Pulsar's broker.conf")
+    add(
+        "--accept-loss",
+        action="store_true",
+        help="go on with what is left where the catalog was lost or damaged",
+    )
     add("--memory", action="store_true", help="keep nothing on disk: for tests")
     add(
         "--set",
@@ -124,7 +130,12 @@ class Plan:
     """What to serve, from all sources."""
 
     def __init__(
-        self, options: dict[str, str], config: Path | None, broker_conf: Path | None
+        self,
+        options: dict[str, str],
+        config: Path | None,
+        broker_conf: Path | None,
+        *,
+        accept_loss: bool = False,
     ) -> None:
         from magnetar.broker.settings_load import load_settings, reserved_values
 
@@ -143,6 +154,7 @@ class Plan:
         values = self._of_broker_conf(loaded.options) | values
         self.data = Path(values.get("data", "magnetar-data"))
         self.memory = _flag("memory", values.get("memory", "false"))
+        self.accept_loss = accept_loss
         self.host = values.get("host", "127.0.0.1")
         self.advertised_host = values.get("advertised_host", "")
         tls = bool(self.settings.tls_certificate_file)
@@ -272,11 +284,18 @@ class _Refused(Exception):
 async def _start_broker(plan: Plan) -> "BrokerServer":
     from magnetar.broker.server import BrokerServer
     from magnetar.storage import Catalog, FileDisk, MemoryDisk
+    from magnetar.storage.catalog_guard import open_catalog
+
+    def catalog() -> Catalog:
+        if plan.memory:
+            return Catalog()
+        known = broker.store.catalog_mark
+        return open_catalog(plan.data, known, accept_loss=plan.accept_loss)
 
     try:
         broker = BrokerServer(
             MemoryDisk() if plan.memory else FileDisk(plan.data),
-            lambda: Catalog(None if plan.memory else plan.data),
+            catalog,
             plan.settings,
             host=plan.host,
             port=plan.port,

@@ -1,6 +1,7 @@
 """Where entries and acks are kept, so that what was receipted is there after any crash."""
 
 from magnetar.errors import (
+    CatalogLossError,
     CorruptionError,
     DataDirectoryError,
     DirectoryInUseError,
@@ -15,6 +16,7 @@ from magnetar.errors import (
     UnknownObjectError,
 )
 from magnetar.storage.catalog import Catalog
+from magnetar.storage.catalog_mark import CatalogMark
 from magnetar.storage.check import Violation, check
 from magnetar.storage.cursor_log import CursorImage, SnapshotWriter
 from magnetar.storage.disk import Disk, FileDisk
@@ -32,6 +34,8 @@ __all__ = [
     "INTERVAL",
     "NEVER",
     "Catalog",
+    "CatalogLossError",
+    "CatalogMark",
     "CorruptionError",
     "CursorImage",
     "Cut",

@@ -3,21 +3,32 @@
 A catalog is a set of key spaces, each a map from text to JSON text. It is written rarely,
 so every change is a transaction of its own that survives a power cut. What is written
 often is in the log, and the two refer to each other by id only.
+
+Each change also moves the catalog's mark (see `catalog_mark.py`), in the same transaction.
+Opening a catalog goes through all entries and compares.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from magnetar.errors import DiskError, DiskFullError, FormatVersionError, StorageError
+from magnetar.errors import (
+    CatalogLossError,
+    DiskError,
+    DiskFullError,
+    FormatVersionError,
+    StorageError,
+)
+from magnetar.storage.catalog_mark import DIGEST_MASK, CatalogMark, item_digest
 from magnetar.storage.open_files import FILE_MODE
 
 __all__ = ["Catalog"]
 
 FILE: Final = "catalog.sqlite"
-VERSION: Final = 1
+# The second version has the mark.
+VERSION: Final = 2
 # A damaged file may hand out texts that are none, in its rows and in its messages.
 ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 SCHEMA: Final = """
@@ -27,6 +38,13 @@ CREATE TABLE item (
     value TEXT NOT NULL CHECK (json_valid(value)),
     PRIMARY KEY (space, key)
 ) WITHOUT ROWID
+"""
+MARK_SCHEMA: Final = """
+CREATE TABLE mark (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    generation INTEGER NOT NULL,
+    digest TEXT NOT NULL
+)
 """
 
 
@@ -40,11 +58,15 @@ class Catalog:
     >>> catalog.close()
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._path = ":memory:" if directory is None else str(directory / FILE)
+    def __init__(self, directory: Path | None = None, *, file: str = FILE) -> None:
+        self.file: Path | None = None if directory is None else directory / file
+        self._path = str(self.file or ":memory:")
+        self.mark = CatalogMark()
+        # Called after every change that was made.
+        self.on_change: Callable[[], None] | None = None
         try:
-            if directory is not None:
-                _touch(directory / FILE)
+            if self.file is not None:
+                _touch(self.file)
         except OSError as error:
             raise DiskError("open", self._path, error.strerror or str(error)) from error
         try:
@@ -55,21 +77,53 @@ class Catalog:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._prepare()
-        except ERRORS as error:
+        except BaseException as error:
             self._database.close()
-            raise self._refusal("open", error) from error
+            if isinstance(error, ERRORS):
+                raise self._refusal("open", error) from error
+            raise
+
+    # ---- Opening -------------------------------------------------------------
 
     def _prepare(self) -> None:
         found = self._database.execute("PRAGMA user_version").fetchone()[0]
         if found == VERSION:
-            return
-        if found != 0:
-            self._database.close()
+            self._verify()
+        elif found == 1:
+            self._begin(self._sum())
+        elif found == 0:
+            self._begin(0, SCHEMA)
+        else:
             raise FormatVersionError(f"{found} (catalog)", VERSION)
+
+    def _begin(self, digest: int, *schema: str) -> None:
+        """Makes the tables that are missing, with a mark for what is there."""
+        self.mark = CatalogMark(0, digest)
         self._database.execute("BEGIN IMMEDIATE")
-        self._database.execute(SCHEMA)
+        for table in (*schema, MARK_SCHEMA):
+            self._database.execute(table)
+        self._database.execute("INSERT INTO mark VALUES (1, 0, ?)", (f"{digest:032x}",))
         self._database.execute(f"PRAGMA user_version = {VERSION}")
         self._database.execute("COMMIT")
+
+    def _verify(self) -> None:
+        rows = self._database.execute("SELECT generation, digest FROM mark").fetchall()
+        if len(rows) != 1:
+            raise CatalogLossError(f"{self._path} has no mark")
+        self.mark = CatalogMark(int(rows[0][0]), int(rows[0][1], 16))
+        if self._sum() != self.mark.digest:
+            raise CatalogLossError(f"entries in {self._path} are not what was written")
+
+    def _sum(self) -> int:
+        """The digest of all entries, from all entries."""
+        rows = self._database.execute("SELECT space, key, value FROM item")
+        return sum(item_digest(str(s), str(k), str(v)) for s, k, v in rows) & DIGEST_MASK
+
+    def advance(self, known: CatalogMark) -> None:
+        """Takes the catalog as it is for the next one after `known`, whatever was lost."""
+        self._write(CatalogMark(max(self.mark.generation, known.generation) + 1, self.mark.digest))
+
+    # ---- Entries -------------------------------------------------------------
 
     def get(self, space: str, key: str) -> str | None:
         """The value, or None if there is none."""
@@ -79,18 +133,47 @@ class Catalog:
 
     def put(self, space: str, key: str, value: str) -> None:
         """Sets the value, which is JSON text."""
-        query = "INSERT OR REPLACE INTO item VALUES (?, ?, ?)"
-        self._run("write to", query, (space, key, value))
+        self._change(space, key, value, self.get(space, key))
 
     def add(self, space: str, key: str, value: str) -> bool:
         """Sets the value unless the key has one; False if it has."""
-        query = "INSERT OR IGNORE INTO item VALUES (?, ?, ?)"
-        return self._run("write to", query, (space, key, value)).rowcount == 1
+        if self.get(space, key) is not None:
+            return False
+        self._change(space, key, value, None)
+        return True
 
     def delete(self, space: str, key: str) -> bool:
         """Removes the key; False if it was not there."""
-        query = "DELETE FROM item WHERE space = ? AND key = ?"
-        return self._run("write to", query, (space, key)).rowcount == 1
+        before = self.get(space, key)
+        if before is not None:
+            self._change(space, key, None, before)
+        return before is not None
+
+    def _change(self, space: str, key: str, value: str | None, before: str | None) -> None:
+        removed = 0 if before is None else item_digest(space, key, before)
+        added = 0 if value is None else item_digest(space, key, value)
+        if value is None:
+            query, values = "DELETE FROM item WHERE space = ? AND key = ?", [space, key]
+        else:
+            query, values = "INSERT OR REPLACE INTO item VALUES (?, ?, ?)", [space, key, value]
+        self._write(self.mark.changed(removed=removed, added=added), query, values)
+
+    def _write(self, mark: CatalogMark, query: str = "", values: Iterable[str] = ()) -> None:
+        """One change and the mark that it makes, both or neither."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            if query:
+                self._database.execute(query, tuple(values))
+            moved = (mark.generation, f"{mark.digest:032x}")
+            self._database.execute("UPDATE mark SET generation = ?, digest = ?", moved)
+            self._database.execute("COMMIT")
+        except ERRORS as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise self._refusal("write to", error) from error
+        self.mark = mark
+        if self.on_change is not None:
+            self.on_change()
 
     def items(self, space: str, prefix: str = "") -> list[tuple[str, str]]:
         """Keys that begin with `prefix` and their values, in order of the keys."""
@@ -106,12 +189,6 @@ class Catalog:
     def close(self) -> None:
         self._database.close()
 
-    def _run(self, operation: str, query: str, values: Iterable[str | int]) -> sqlite3.Cursor:
-        try:
-            return self._database.execute(query, tuple(values))
-        except ERRORS as error:
-            raise self._refusal(operation, error) from error
-
     def _rows(
         self, operation: str, query: str, values: Iterable[str | int] = ()
     ) -> list[tuple[object, ...]]:
@@ -121,7 +198,7 @@ class Catalog:
         except ERRORS as error:
             raise self._refusal(operation, error) from error
 
-    def _refusal(self, operation: str, error: Exception) -> StorageError:
+    def _refusal(self, operation: str, error: BaseException) -> StorageError:
         if isinstance(error, UnicodeDecodeError):
             return DiskError(operation, self._path, "the catalog is damaged: a text is not UTF-8")
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:

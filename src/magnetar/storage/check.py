@@ -107,6 +107,8 @@ class _Checker:
             self._say("journal", "heads and log know different ledgers")
         if sorted(quick.cursors) != sorted(full.cursors):
             self._say("journal", "heads and log know different cursors")
+        if quick.catalog_address != full.catalog_address:
+            self._say("journal", "heads and log know different catalogs")
 
     def _check_ledgers(self) -> None:
         for ledger_id, ledger in self.quick.state.ledgers.items():
@@ -167,6 +169,8 @@ def _count_live_bytes(state: LogState) -> dict[int, int]:
         for address, size in zip(places.addresses, places.sizes, strict=True):
             add(address, size)
 
+    if state.catalog is not None:
+        add(state.catalog_address, state.catalog_size)
     for topic in state.topics.values():
         add(topic.address, topic.size)
     for ledger in state.ledgers.values():

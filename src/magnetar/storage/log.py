@@ -44,7 +44,7 @@ from magnetar.storage.job import (
 from magnetar.storage.journal import Journal, Outcome
 from magnetar.storage.ledger_index import HeapIndex, index_path
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.record import COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
+from magnetar.storage.record import CATALOG, COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
 from magnetar.storage.segment import segment_path
 from magnetar.storage.setback import Setbacks
@@ -141,7 +141,7 @@ class Log:
     def add(self, record: Record, *, tied: bool = False) -> int:
         """Queues a record and returns its ticket; see `Journal.add`."""
         ticket = self.journal.add(record, tied=tied)
-        if record.kind in (DELTA, LEDGER, CURSOR):
+        if record.kind in (DELTA, LEDGER, CURSOR, CATALOG):
             _count_up(self._pending, record.id)
         elif record.kind == COPY:
             _count_up(self._copies_pending, record.id)
@@ -154,7 +154,7 @@ class Log:
         return id in self._deletes_pending
 
     def has_pending(self, id: int) -> bool:
-        """Whether news of this ledger or cursor is on its way."""
+        """Whether news of this ledger or cursor, or of the catalog, is on its way."""
         return id in self._pending
 
     def next_snapshot_number(self, cursor_id: int) -> int:
@@ -266,7 +266,7 @@ class Log:
                 self._deletes_pending.discard(record.id)
                 self._snapshot_numbers.pop(record.id, None)
                 self._drop_indexes(record.id)
-            elif record.kind in (DELTA, LEDGER, CURSOR):
+            elif record.kind in (DELTA, LEDGER, CURSOR, CATALOG):
                 _count_down(self._pending, record.id)
             elif record.kind == COPY:
                 _count_down(self._copies_pending, record.id)

@@ -10,7 +10,7 @@ from typing import Final, final
 from magnetar.storage.cursor_log import SnapshotWriter
 from magnetar.storage.log import Log
 from magnetar.storage.record import DELETE, DELTA, Record, address_of, segment_of
-from magnetar.storage.state import CursorState
+from magnetar.storage.state import CATALOG_ID, CursorState, catalog_record
 
 __all__ = ["ObjectRewriter"]
 
@@ -54,6 +54,9 @@ class ObjectRewriter:
 
     def _rewrite(self, id: int) -> None:
         state, log = self._log.state, self._log
+        if id == CATALOG_ID and state.catalog is not None and self._has(state.catalog_address):
+            self._ticket = log.add(catalog_record(state.catalog))
+            return
         topic = state.topics.get(id)
         ledger = state.ledgers.get(id)
         cursor = state.cursors.get(id)
@@ -72,7 +75,11 @@ class ObjectRewriter:
         return segment_of(address) == self._segment_id
 
     def _holds(self, id: int) -> bool:
-        """Whether the segment has the latest record of a ledger, or of a cursor or its image."""
+        """Whether the segment has the latest record of a ledger, of a cursor or its image, or of
+        the catalog.
+        """
+        if id == CATALOG_ID:
+            return self._has(self._log.state.catalog_address)
         ledger = self._log.state.ledgers.get(id)
         if ledger is not None:
             return self._has(ledger.address)

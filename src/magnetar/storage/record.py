@@ -25,6 +25,7 @@ from magnetar.wire.checksum import crc32c
 from magnetar.wire.writer import BytesWriter, put_i64_le
 
 __all__ = [
+    "CATALOG",
     "COPY",
     "CURSOR",
     "DELETE",
@@ -56,6 +57,7 @@ CURSOR: Final = 8  # a cursor exists; the body holds its name and properties
 DELETE: Final = 9  # the object with this id is gone, with all that belongs to it
 SEGMENTS: Final = 10  # which older segments are still there
 SEAL: Final = 11  # the store was closed in order
+CATALOG: Final = 12  # what the catalog is: its generation and its digest
 
 KIND_NAMES: Final = {
     ENTRY: "entry",
@@ -69,6 +71,7 @@ KIND_NAMES: Final = {
     DELETE: "delete",
     SEGMENTS: "segments",
     SEAL: "seal",
+    CATALOG: "catalog",
 }
 
 HEAD: Final = struct.Struct("<IIIIqqq")

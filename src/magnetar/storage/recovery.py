@@ -24,6 +24,7 @@ from magnetar.storage.heads import decode_heads, encode_heads, heads_length
 from magnetar.storage.index_file import IndexFiles, MappedIndex
 from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.record import (
+    CATALOG,
     CURSOR,
     HEAD_BYTES,
     LEDGER,
@@ -267,7 +268,7 @@ class _Recovery:
 
     def _fetch_body(self, record: Record) -> None:
         kind = record.kind
-        if kind in (TOPIC, LEDGER, CURSOR, SEGMENTS):
+        if kind in (TOPIC, LEDGER, CURSOR, SEGMENTS, CATALOG):
             data = self._bytes_of(record)
             if len(data) != record.size() or not record_intact(data, self.salt):
                 segment_id, offset = segment_of(record.address), offset_of(record.address)

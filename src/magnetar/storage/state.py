@@ -20,9 +20,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.storage.catalog_mark import CatalogMark, decode_mark
 from magnetar.storage.index_file import MappedIndex
 from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
 from magnetar.storage.record import (
+    CATALOG,
     COPY,
     CURSOR,
     DELETE,
@@ -42,6 +44,8 @@ __all__ = ["CursorState", "LedgerState", "LogState", "SegmentUse", "TopicState"]
 LEDGER_BODY: Final = struct.Struct("<Bqqq")
 NAME_SIZE: Final = struct.Struct("<I")
 NONE: Final = -1
+# There is one catalog, and no object has this id.
+CATALOG_ID: Final = 0
 
 
 @final
@@ -166,6 +170,10 @@ class LogState:
         # The segments that must exist, as of the last record that says so.
         self.listed: list[int] = []
         self.listed_address: i64 = NONE
+        # What the catalog was when that was last written, and where that stands.
+        self.catalog: CatalogMark | None = None
+        self.catalog_address: i64 = NONE
+        self.catalog_size: i64 = 0
         self.id_highest: i64 = 0
         self.recovering: bool = False
         # Ledgers sealed by the fold since `take_sealed` was last called.
@@ -193,6 +201,8 @@ class LogState:
         elif kind == SEGMENTS:
             self.listed = decode_segments(record.body)
             self.listed_address = record.address
+        elif kind == CATALOG:
+            self._apply_catalog(record)
         if record.id > self.id_highest:
             self.id_highest = record.id
 
@@ -331,6 +341,14 @@ class LogState:
                 self.topics[cursor.topic_id].cursor_ids.remove(record.id)
             self._drop_cursor(record.id)
 
+    def _apply_catalog(self, record: Record) -> None:
+        if self.catalog is not None:
+            self._unpin(self.catalog_address, self.catalog_size)
+        self.catalog = decode_mark(record.sub_id, record.body)
+        self.catalog_address = record.address
+        self.catalog_size = record.size()
+        self._pin(record)
+
     # ---- Objects come and go -------------------------------------------------
 
     def _new_ledger(self, ledger_id: int) -> LedgerState:
@@ -464,6 +482,10 @@ def cursor_record(cursor_id: int, topic_id: int, name: str, properties: bytes) -
 def decode_cursor_body(body: bytes) -> tuple[str, bytes]:
     size: int = NAME_SIZE.unpack_from(body, 0)[0]
     return body[4 : 4 + size].decode(), body[4 + size :]
+
+
+def catalog_record(mark: CatalogMark) -> Record:
+    return Record(CATALOG, CATALOG_ID, mark.generation, body=mark.encode())
 
 
 def segments_record(segment_ids: list[int]) -> Record:

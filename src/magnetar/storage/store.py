@@ -28,6 +28,7 @@ from magnetar.errors import (
 )
 from magnetar.model import Position
 from magnetar.storage.cache import EntryCache
+from magnetar.storage.catalog_mark import CatalogMark
 from magnetar.storage.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk import Disk
@@ -45,7 +46,13 @@ from magnetar.storage.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
 from magnetar.storage.recovery import Cut, Recovered, recover
 from magnetar.storage.retention import LedgerInfo, Retention, ledgers_to_trim
 from magnetar.storage.setback import Setbacks
-from magnetar.storage.state import LedgerState, TopicState, topic_record
+from magnetar.storage.state import (
+    LedgerState,
+    LogState,
+    TopicState,
+    catalog_record,
+    topic_record,
+)
 
 __all__ = ["Store", "open_store"]
 
@@ -131,6 +138,8 @@ class Store:
         self._writer: Final = LedgerWriter(log, ids)
         self._cursors: Final = CursorLog(log, ids)
         self.reclaimer: Final = Reclaimer(log, self._writer.open_ledgers)
+        # The generation of the catalog that was last queued, or is known.
+        self._catalog_noted: int = _generation(log.state)
 
     def begin(self) -> None:
         """Makes the reserve, and ends what the last run left open."""
@@ -362,6 +371,24 @@ class Store:
         """The cursors that should have a snapshot taken soon."""
         return self._cursors.due()
 
+    # ---- The catalog ---------------------------------------------------------
+
+    @property
+    def catalog_mark(self) -> CatalogMark | None:
+        """What the catalog was, as far as that is durable; None if nobody ever said."""
+        return self.log.state.catalog
+
+    def note_catalog(self, mark: CatalogMark) -> bool:
+        """Queues what the catalog is now, if it is not noted yet; whether it was queued.
+
+        A store that takes nothing leaves the catalog ahead of what is known of it.
+        """
+        if self.log.journal.state != "open" or mark.generation == self._catalog_noted:
+            return False
+        self.log.add(catalog_record(mark))
+        self._catalog_noted = mark.generation
+        return True
+
     # ---- Freeing space -------------------------------------------------------
 
     def trim(self, topic_id: int, mark_delete: Position | None, retention: Retention) -> list[int]:
@@ -432,6 +459,7 @@ class Store:
         self._writer.abandon()
         self._cursors.abandon()
         self.reclaimer.abandon()
+        self._catalog_noted = _generation(self.log.state)
 
     def flush(self) -> list[Outcome]:
         """Does everything that is to be done, here and now."""
@@ -492,6 +520,10 @@ def attempt(job: Job, disk: Disk) -> Exception | None:
     except StorageError as error:
         return error
     return None
+
+
+def _generation(state: LogState) -> int:
+    return -1 if state.catalog is None else state.catalog.generation
 
 
 def _info(ledger: LedgerState) -> LedgerInfo:
