@@ -70,7 +70,9 @@ class ManualHost(Host):
     """Time, timers and reads in the hands of a test."""
 
     def __init__(self, disk: MemoryDisk, now_ms: int) -> None:
+        # What timers go by, and how far the time of day is off.
         self.now = now_ms
+        self.clock_offset = 0
         self.soon: deque[Callable[[], None]] = deque()
         self.timers: list[tuple[int, int, ManualTimer]] = []
         self.reads: deque[Callable[[], None]] = deque()
@@ -84,6 +86,9 @@ class ManualHost(Host):
         self._timers_made = 0
 
     def now_ms(self) -> int:
+        return self.now + self.clock_offset
+
+    def ticks_ms(self) -> int:
         return self.now
 
     def call_soon(self, callback: Callable[[], None]) -> None:
@@ -159,7 +164,12 @@ class World:
 
     def _begin(self) -> None:
         self.host = ManualHost(self.disk, self._now)
-        self.store = open_store(self.disk, self.host.now_ms, self.settings.store_options())
+        self.store = open_store(
+            self.disk,
+            self.host.now_ms,
+            self.settings.store_options(),
+            ticks_ms=self.host.ticks_ms,
+        )
         self.broker = Broker(
             self.host, self.store, self.catalog, self.settings, self.authentication
         )
@@ -234,6 +244,11 @@ class World:
             self.host.now = max(self.host.timers[0][0], self.host.now)
             self.settle()
         self.host.now = end
+        self.settle()
+
+    def jump_clock(self, ms: int) -> None:
+        """Somebody sets the time of day, forward or back."""
+        self.host.clock_offset += ms
         self.settle()
 
     def hold_disk(self) -> None:

@@ -115,7 +115,7 @@ class Admission:
                 raise
         producer.ready = True
         self.producers[producer.name] = producer
-        topic.last_active_ms = topic.host.now_ms()
+        topic.active_ticks = topic.host.ticks_ms()
 
     def remove(self, producer: Producer) -> None:
         """The producer is gone; the next in line may have the topic."""
@@ -127,7 +127,7 @@ class Admission:
             return
         topic = self._topic
         del self.producers[producer.name]
-        topic.last_active_ms = topic.host.now_ms()
+        topic.active_ticks = topic.host.ticks_ms()
         while self.waiting and not self.producers:
             following = self.waiting.pop(0)
             try:

@@ -25,7 +25,11 @@ class Host:
     """See the module. Everything runs on one thread, and no callback inside another."""
 
     def now_ms(self) -> int:
-        """The time of day, in ms since 1970."""
+        """The time of day, in ms since 1970. Somebody may set it, forward or back."""
+        raise NotImplementedError
+
+    def ticks_ms(self) -> int:
+        """Milliseconds that only go on, whatever is done to the time of day; for intervals."""
         raise NotImplementedError
 
     def call_soon(self, callback: Callable[[], None]) -> None:

@@ -88,16 +88,16 @@ def _fitting(topic: Topic, limit: int) -> Position:
     return Position(-1, -1)
 
 
-def is_inactive(topic: Topic, now_ms: int) -> bool:
-    """Whether a topic that nobody uses may go."""
+def is_inactive(topic: Topic, ticks_ms: int) -> bool:
+    """Whether a topic that nobody uses may go. A clock that is set forward is no disuse."""
     policies = topic.policies
     if not policies.delete_inactive or not topic.idle:
         return False
-    last = max(topic.last_active_ms, topic.last_publish_ms)
-    if now_ms - last < policies.inactive_topic_ms:
+    unused_ms = ticks_ms - topic.active_ticks
+    if unused_ms < policies.inactive_topic_ms:
         return False
     retained_ms = policies.retention_time_ms
-    if retained_ms < 0 or now_ms - last < retained_ms:
+    if retained_ms < 0 or unused_ms < retained_ms:
         return False
     if topic.name.partition >= 0 and topic.name.persistent:
         return False  # partitions go with the whole, which an operator deletes

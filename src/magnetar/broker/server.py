@@ -199,7 +199,9 @@ class BrokerServer:
         for cut in self.store.cuts:
             log.warning("recovery cut the log: %s", cut)
         try:
-            self.loop_host = _LoopHost(loop, self._clock_ms, self._disk, self._reads)
+            self.loop_host = _LoopHost(
+                loop, self._clock_ms, self._ticks_ms, self._disk, self._reads
+            )
             # Not before the directory is ours.
             self._catalog = self._open_catalog()
             self._require_catalog()
@@ -524,11 +526,13 @@ class _LoopHost(Host):
         self,
         loop: asyncio.AbstractEventLoop,
         clock_ms: Callable[[], int],
+        ticks_ms: Callable[[], int],
         disk: Disk,
         reads: Executor,
     ) -> None:
         self._loop = loop
         self._clock_ms = clock_ms
+        self._ticks_ms = ticks_ms
         self._disk = disk
         self._reads = reads
         self._kicked = False
@@ -536,6 +540,9 @@ class _LoopHost(Host):
 
     def now_ms(self) -> int:
         return self._clock_ms()
+
+    def ticks_ms(self) -> int:
+        return self._ticks_ms()
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)

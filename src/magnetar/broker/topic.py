@@ -152,7 +152,8 @@ class Topic:
         self._out_before: Final = Traffic()
         self.chunks: i64 = 0
         self.created_ms: Final = broker.host.now_ms()
-        self.last_active_ms: int = self.created_ms
+        # By ticks, not by the time of day: how long nobody used it is an interval.
+        self.active_ticks: int = broker.host.ticks_ms()
         self.last_publish_ms: int = 0
         self._open_ledger: i64 = -1
         self._open_entries: i64 = 0
@@ -450,7 +451,7 @@ class Topic:
         subscription = Subscription(self, name, cursor, cursor_id, properties)
         subscription.created(self.store.ticket_last)
         self.subscriptions[name] = subscription
-        self.last_active_ms = self.host.now_ms()
+        self.active_ticks = self.host.ticks_ms()
         return subscription
 
     def load_subscriptions(self) -> None:
@@ -508,7 +509,7 @@ class Topic:
         """The subscription is gone."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
-            self.last_active_ms = self.host.now_ms()
+            self.active_ticks = self.host.ticks_ms()
             messages, size = subscription.out_totals()
             self._out_before.add(messages, size)
 

@@ -244,5 +244,5 @@ class Upkeep:
 
     def _delete_inactive(self, name: str) -> None:
         topic = self._topics.get(name)
-        if topic is not None and not topic.closed and is_inactive(topic, self._host.now_ms()):
+        if topic is not None and not topic.closed and is_inactive(topic, self._host.ticks_ms()):
             self._broker.delete_topic(topic.name, force=True, delete_schema=False)

@@ -24,10 +24,12 @@ __all__ = ["LedgerWriter"]
 class OpenLedger:
     """The end of a topic, with what is on its way."""
 
-    def __init__(self, id: int, topic_id: int, created_ms: int) -> None:
+    def __init__(self, id: int, topic_id: int, created_ms: int, created_ticks: int) -> None:
         self.id: Final = id
         self.topic_id: Final = topic_id
         self.created_ms: Final = created_ms
+        # Its age goes by these, for the time of day may be set.
+        self.created_ticks: Final = created_ticks
         self.entries: i64 = 0
         self.size_bytes: i64 = 0
 
@@ -80,16 +82,16 @@ class LedgerWriter:
         ledger_id = self._ids.take()
         if ledger is not None:
             self._seal(ledger)
-        ledger = OpenLedger(ledger_id, topic_id, self._log.clock_ms())
+        ledger = OpenLedger(ledger_id, topic_id, self._log.clock_ms(), self._log.ticks_ms())
         self._log.add(ledger_record(ledger.id, topic_id, ledger.created_ms))
         self._open[topic_id] = ledger
         return ledger
 
     def seal_old(self) -> None:
         """Seals the ledgers that are open for too long, so that their topics can be trimmed."""
-        born_last = self._log.clock_ms() - self._log.options.ledger_age_ms_max
+        born_last = self._log.ticks_ms() - self._log.options.ledger_age_ms_max
         for ledger in list(self._open.values()):
-            if ledger.created_ms <= born_last:
+            if ledger.created_ticks <= born_last:
                 self.seal_topic(ledger.topic_id)
 
     def seal_topic(self, topic_id: int) -> None:
