@@ -193,6 +193,34 @@ def test_other_files_come_along(stopped: Path, tmp_path: Path, run: Run) -> None
     assert (copied.read_text(), copied.stat().st_mode & 0o777) == ("secret", 0o600)
 
 
+def test_links_are_not_followed_and_told_of(stopped: Path, tmp_path: Path, run: Run) -> None:
+    """Whoever may write there could have others' files copied."""
+    (tmp_path / "others").write_text("secret")
+    (stopped / "stolen").symlink_to(tmp_path / "others")
+    code, _, err = run("backup", stopped, tmp_path / "backup")
+    assert (code, err) == (0, "magnetar: left out, since they are links: stolen\n")
+    assert not (tmp_path / "backup" / "stolen").exists()
+    (stopped / "catalog.sqlite").rename(tmp_path / "away")
+    (stopped / "catalog.sqlite").symlink_to(tmp_path / "away")
+    code, _, err = run("backup", stopped, tmp_path / "second")
+    assert code == 2
+    assert "it is a symbolic link" in err
+
+
+def test_nobody_else_may_read_a_backup(stopped: Path, tmp_path: Path, run: Run) -> None:
+    (stopped / "notes").write_text("for all")
+    (stopped / "notes").chmod(0o644)
+    umask = os.umask(0)
+    try:
+        assert run("backup", stopped, tmp_path / "backup")[0] == 0
+        assert run("restore", tmp_path / "backup", tmp_path / "restored")[0] == 0
+    finally:
+        os.umask(umask)
+    for top in (tmp_path / "backup", tmp_path / "restored"):
+        for path in (top, *top.rglob("*")):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
 def test_ids_are_far_apart_after_a_restore(stopped: Path, tmp_path: Path, run: Run) -> None:
     assert run("backup", stopped, tmp_path / "backup")[0] == 0
     assert run("restore", tmp_path / "backup", tmp_path / "restored")[0] == 0
@@ -375,20 +403,20 @@ def test_segments_that_go_meanwhile_are_still_read(tmp_path: Path) -> None:
     racing.builder.kill()
 
 
-def test_a_list_of_segments_that_changes_is_read_again(tmp_path: Path) -> None:
+def test_a_list_of_segments_that_changes_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     racing = Racing(tmp_path / "data")
-    phantom = tmp_path / "data" / "journal" / "7fffffff.log"
-    phantom.symlink_to(tmp_path / "nowhere")  # in the list, and not there
+    listed = os.listdir
+    gone = ["7fffffff.log"]  # in the list once, and not there
+
+    def list_once_more(path: Path) -> list[str]:
+        return listed(path) + ([gone.pop()] if gone and path.name == "journal" else [])
+
     copy = LogCopy(tmp_path / "data", tmp_path / "copy")
-    opened = copy._open_segments
-
-    def lose_it(stack: object) -> dict[int, int] | None:
-        found = opened(stack)  # type: ignore[arg-type]
-        phantom.unlink(missing_ok=True)
-        return found
-
-    copy._open_segments = lose_it  # type: ignore[method-assign]
-    copy.run(lambda done, total: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", list_once_more)
+        copy.run(lambda done, total: None)
     assert copy.attempts == 2
     racing.builder.kill()
 

@@ -8,7 +8,6 @@ may name two messages. Every open of a store takes ids of its own time (see `sto
 a restored directory skips some besides, in case this machine's clock is behind.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +46,9 @@ def backup(
         copy = LogCopy(directory, target)
         with progress_bytes(f"copying {printable(str(directory))}") as advance:
             recovered = copy.run(advance)
+    if copy.links:
+        links = ", ".join(copy.links)
+        typer.echo(printable(f"magnetar: left out, since they are links: {links}"), err=True)
     in_use = ", which is in use" if copy.live else ""
     typer.echo(printable(f"{directory}{in_use}: copied to {target}, {summary_of(recovered.state)}"))
 
@@ -80,11 +82,12 @@ def restore(
 
 def _restore(source: Path, directory: Path, advance: Callable[[int, int], None]) -> None:
     from magnetar.cli.directory import open_disk
-    from magnetar.cli.log_copy import copy_others, storing, sync_folder
+    from magnetar.cli.log_copy import copy_file, copy_others, storing, sync_folder
     from magnetar.storage import FileDisk
     from magnetar.storage.catalog import FILE as CATALOG
     from magnetar.storage.data_format import write_format
     from magnetar.storage.ids import IDS, encode_ids, read_ids
+    from magnetar.storage.open_files import DIRECTORY_MODE
 
     with open_disk(source) as (disk, salt):
         names = [
@@ -96,10 +99,8 @@ def _restore(source: Path, directory: Path, advance: Callable[[int, int], None])
         done = 0
         with storing(directory):
             for name in names:
-                (directory / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source / name, directory / name)
-                with (directory / name).open("rb") as copied:
-                    os.fsync(copied.fileno())
+                (directory / name).parent.mkdir(DIRECTORY_MODE, exist_ok=True)
+                copy_file(source / name, directory / name)
                 done += disk.size(name)
                 advance(done, total)
             copy_others(source, directory)
@@ -118,13 +119,15 @@ def _restore(source: Path, directory: Path, advance: Callable[[int, int], None])
 @contextmanager
 def _filling(target: Path, other: Path) -> Iterator[None]:
     """A directory that is new or empty, and is so again if it cannot be filled."""
+    from magnetar.storage.open_files import DIRECTORY_MODE
+
     made = not target.exists()
     if target.resolve().is_relative_to(other.resolve()):
         raise refuse(f"{target} is in {other}: name a directory elsewhere")
     try:
         if not made and (not target.is_dir() or any(target.iterdir())):
             raise refuse(f"{target} is not empty: name a directory that is new or empty")
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"cannot use {target}: {error.strerror or error}") from None
     try:

@@ -22,11 +22,10 @@ looked at again, and others behind it are, is damage, and refused.
 import contextlib
 import errno
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from magnetar.cli.directory import NoDataDirectoryError, ReadOnlyDisk
 from magnetar.errors import (
@@ -40,12 +39,13 @@ from magnetar.storage.catalog import FILE as CATALOG
 from magnetar.storage.data_format import FORMAT, PREFIX, read_salt, write_format
 from magnetar.storage.disk import LOCK
 from magnetar.storage.ids import IDS, read_ids
+from magnetar.storage.open_files import DIRECTORY_MODE, FILE_MODE
 from magnetar.storage.record import address_of
 from magnetar.storage.recovery import Recovered, recover
 from magnetar.storage.scan import Scan
 from magnetar.storage.segment import segment_id_of, segment_path
 
-__all__ = ["LogCopy", "copy_others", "storing", "sync_folder"]
+__all__ = ["LogCopy", "copy_file", "copy_others", "storing", "sync_folder"]
 
 PIECE_BYTES: Final = 1 << 20
 # Segments come and go while their list is read; the catalog changes now and then.
@@ -63,6 +63,8 @@ class LogCopy:
         self.live = False
         self.bytes_total = 0
         self.attempts = 0
+        # Names in the source that are links, and were left out.
+        self.links: list[str] = []
 
     def run(self, advance: Callable[[int, int], None]) -> Recovered:
         """Makes the copy; `advance(done, total)` is told of the bytes.
@@ -71,7 +73,8 @@ class LogCopy:
         """
         with contextlib.ExitStack() as stack:
             self.salt = self._open(stack)
-            (self.target / "journal").mkdir(parents=True)
+            self.target.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            (self.target / "journal").mkdir(DIRECTORY_MODE)
             segments, last_id, last = self._moment(stack)
             with storing(self.target):
                 _write(self.target / segment_path(last_id), last)
@@ -83,8 +86,8 @@ class LogCopy:
                         done += size
                         advance(done, self.bytes_total)
                 sync_folder(self.target / "journal")
-                _write(self.target / IDS, (self.source / IDS).read_bytes())
-                copy_others(self.source, self.target)
+                copy_file(self.source / IDS, self.target / IDS)
+                self.links = copy_others(self.source, self.target)
         return self._finish()
 
     def _open(self, stack: contextlib.ExitStack) -> int:
@@ -131,7 +134,7 @@ class LogCopy:
             for name in os.listdir(self.source / "journal"):
                 id = segment_id_of(name)
                 if id > 0:
-                    descriptor = os.open(self.source / "journal" / name, os.O_RDONLY)
+                    descriptor = _open(self.source / "journal" / name)
                     stack.callback(os.close, descriptor)
                     segments[id] = descriptor
         except FileNotFoundError:
@@ -193,6 +196,8 @@ class _CatalogCopy:
             file.unlink()  # of an earlier attempt
         if not (source / CATALOG).exists():
             return
+        if (source / CATALOG).is_symlink():
+            raise DiskError("copy", CATALOG, "it is a symbolic link")
         try:
             if live:
                 self._copy_live(source / CATALOG, target / CATALOG)
@@ -206,6 +211,7 @@ class _CatalogCopy:
     def _copy_live(self, source: Path, target: Path) -> None:
         self._database = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
         self._version = self._data_version()
+        _fresh(target).close()
         with contextlib.closing(sqlite3.connect(target)) as copy:
             self._database.backup(copy)
 
@@ -214,7 +220,7 @@ class _CatalogCopy:
         with storing(target):
             for file in source.glob(f"{CATALOG}*"):
                 if not file.name.endswith("-shm"):
-                    shutil.copyfile(file, target / file.name)
+                    copy_file(file, target / file.name)
         Catalog(target).close()  # moves what is in its log into the file
 
     def changed(self) -> bool:
@@ -229,14 +235,39 @@ class _CatalogCopy:
             self._database.close()
 
 
-def copy_others(source: Path, target: Path) -> None:
-    """Files that are not the store's, such as keys, with their permissions."""
+def copy_others(source: Path, target: Path) -> list[str]:
+    """Files that are not the store's, such as keys; returns the links, which are left out.
+
+    A link may lead to a file that whoever put it there cannot read.
+    """
     ours = (FORMAT, LOCK, IDS)
-    for file in source.iterdir():
-        if file.is_file() and file.name not in ours and not file.name.startswith(CATALOG):
-            shutil.copy2(file, target / file.name)
-            with (target / file.name).open("rb") as copied:
-                os.fsync(copied.fileno())
+    links: list[str] = []
+    for file in sorted(source.iterdir()):
+        if file.is_symlink():
+            links.append(file.name)
+        elif file.is_file() and file.name not in ours and not file.name.startswith(CATALOG):
+            copy_file(file, target / file.name)
+    return links
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a file that is one and no link, for the eyes of the owner alone."""
+    descriptor = _open(source)
+    try:
+        for _ in _copy(descriptor, target):
+            pass
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """Opens a file for reading. Raises OSError if it is a link."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+
+
+def _fresh(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
+    return os.fdopen(descriptor, "wb")
 
 
 @contextlib.contextmanager
@@ -274,7 +305,7 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _write(target: Path, data: bytes) -> None:
-    with target.open("wb") as file:
+    with _fresh(target) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -283,7 +314,7 @@ def _write(target: Path, data: bytes) -> None:
 def _copy(descriptor: int, target: Path) -> Iterator[int]:
     """Copies a file, and says piece by piece how much."""
     at = 0
-    with target.open("wb") as file:
+    with _fresh(target) as file:
         while piece := os.pread(descriptor, PIECE_BYTES, at):
             file.write(piece)
             at += len(piece)
