@@ -102,6 +102,7 @@ TABLE: list[tuple[str, str, str]] = [
     ("POST", f"{S}/sub/skip/1", SKIP),
     ("POST", f"{S}/reserved/skip/1", WIDE),
     ("POST", f"{S}/sub/skip_all", SKIP),
+    ("POST", f"{S}/sub/skipDamaged", SKIP),
     ("POST", f"{S}/sub/skipByMessageIds", SKIP),
     ("POST", f"{S}/reserved/skipByMessageIds", WIDE),
     ("GET", f"{S}/sub/ackState", LOOK),

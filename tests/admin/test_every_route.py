@@ -155,6 +155,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("POST", f"{S}/expireMessages"): ({}, FIRST, 204),
     ("POST", f"{T}/all_subscription/expireMessages/{{seconds}}"): ({}, NOTHING, 204),
     ("POST", f"{S}/skip_all"): ({}, NOTHING, 204),
+    ("POST", f"{S}/skipDamaged"): ({}, NOTHING, 412),
     ("POST", f"{S}/resetcursor/{{time}}"): ({}, NOTHING, 204),
     ("POST", f"{S}/resetcursor"): ({}, FIRST, 204),
     ("DELETE", S): ({"subscription": "new"}, NOTHING, 204),

@@ -154,6 +154,7 @@ def _subscription_figures(subscription: Subscription, options: StatsOptions) -> 
         **_backlog_figures(subscription, options),
         **_delivery_figures(subscription),
         **_dispatcher_figures(subscription.dispatcher),
+        **_damage_figures(subscription),
         "type": subscription.type_name,
         "isDurable": subscription.durable,
         "durable": subscription.durable,
@@ -208,6 +209,16 @@ def _delivery_figures(subscription: Subscription) -> Figures:
         "lastConsumedTimestamp": max([c.last_sent_ms for c in consumers], default=0),
         "lastAckedTimestamp": subscription.last_acked_ms,
         "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
+    }
+
+
+def _damage_figures(subscription: Subscription) -> Figures:
+    """Where a damaged entry stands in the way, if one does."""
+    position, damage = subscription.damage.position, subscription.damage
+    return {
+        "damagedPosition": "" if position is None else f"{position.ledger_id}:{position.entry_id}",
+        "damagedReason": damage.reason,
+        "damagedEntriesSkipped": damage.skipped,
     }
 
 

@@ -69,6 +69,7 @@ SUBSCRIPTION: Final = (
     ("pulsar_subscription_total_msg_expired", GAUGE, "Entries that expired."),
     ("pulsar_subscription_skipped_messages_total", COUNTER, "Messages skipped by id."),
     ("pulsar_subscription_taken_back_messages_total", COUNTER, "Of these, by consumers."),
+    ("pulsar_subscription_damaged", GAUGE, "1 while a damaged entry stands in the way."),
 )
 LEVELS: Final = (BROKER, NAMESPACE, TOPIC, SUBSCRIPTION)
 METRICS: Final = [name for level in LEVELS for name, _, _ in level]
@@ -186,6 +187,7 @@ def _subscription_values(subscription: Subscription) -> Values:
         int(subscription.expired.messages),
         subscription.skipped,
         subscription.taken_back,
+        0 if subscription.damage.position is None else 1,
     )
 
 

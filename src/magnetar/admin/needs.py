@@ -168,6 +168,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("POST", f"{SUBSCRIPTION}/analyzeBacklog"): on_topic(LOOK),
     ("POST", f"{SUBSCRIPTION}/skip/{{count}}"): on_topic(SKIP),
     ("POST", f"{SUBSCRIPTION}/skip_all"): on_topic(SKIP),
+    ("POST", f"{SUBSCRIPTION}/skipDamaged"): on_topic(SKIP),
     ("POST", f"{SUBSCRIPTION}/skipByMessageIds"): on_topic(SKIP),
     ("POST", f"{SUBSCRIPTION}/resetcursor/{{time}}"): on_topic(CONSUME),
     ("POST", f"{SUBSCRIPTION}/resetcursor"): on_topic(CONSUME),

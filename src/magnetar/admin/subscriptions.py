@@ -219,6 +219,15 @@ async def skip(call: Call) -> Response:
     return no_content()
 
 
+async def skip_damaged(call: Call) -> Response:
+    """Skips the damaged entry that stands in the way. If there are more, the next is found then."""
+    (subscription,) = _movable([call.subscription()], CONFLICT)
+    if subscription.damage.position is None:
+        raise Refusal(PRECONDITION, f"{subscription.title} is not stuck at a damaged entry")
+    await settle(subscription.damage.skip())
+    return no_content()
+
+
 async def skip_all(call: Call) -> Response:
     for subscription in _movable(call.subscriptions(), CONFLICT):
         await settle(subscription.clear())
@@ -288,6 +297,7 @@ ROUTES: Final[list[Route]] = [
     ("PUT", f"{SUBSCRIPTION}/properties", set_properties),
     ("POST", f"{SUBSCRIPTION}/skip/{{count}}", skip),
     ("POST", f"{SUBSCRIPTION}/skip_all", skip_all),
+    ("POST", f"{SUBSCRIPTION}/skipDamaged", skip_damaged),
     ("POST", f"{SUBSCRIPTION}/resetcursor/{{time}}", reset_to_time),
     ("POST", f"{SUBSCRIPTION}/resetcursor", reset_to_id),
     ("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_by_time),

@@ -49,6 +49,7 @@ HONOURED: Final[dict[str, tuple[str, int]]] = {
     "defaultRetentionSizeInMB": ("retention_mb", 1),
     "ttlDurationDefaultInSeconds": ("ttl_seconds", 1),
     "messageExpiryCheckIntervalInMinutes": ("ttl_check_ms", _MINUTE_MS),
+    "autoSkipNonRecoverableData": ("skip_damaged", 1),
     "backlogQuotaDefaultLimitBytes": ("backlog_quota_bytes", 1),
     # The old name; more than 0 of it counts before the new one.
     "backlogQuotaDefaultLimitGB": ("backlog_quota_bytes", 1 << 30),
@@ -214,7 +215,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "lazyCursorRecovery": "all cursors are there as soon as the broker is",
     "managedLedgerForceRecovery": _DAMAGE,
     "schemaLedgerForceRecovery": _DAMAGE,
-    "autoSkipNonRecoverableData": _DAMAGE,
     "managedLedgerMinLedgerRolloverTimeMinutes": "a ledger ends as soon as it is full or old",
     "managedLedgerInactiveLedgerRolloverTimeSeconds": "a ledger ends as soon as it is full or old",
     "managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds": _OFFLOAD,

@@ -204,6 +204,8 @@ class BrokerSettings:
         retention_mb: int = 0,
         ttl_seconds: int = 0,
         ttl_check_ms: int = 300_000,
+        # Nobody knows what was lost, so somebody should say that it may go.
+        skip_damaged: bool = False,
         backlog_quota_bytes: int = -1,
         backlog_quota_seconds: int = -1,
         backlog_quota_policy: str = HOLD_PRODUCERS,
@@ -294,6 +296,7 @@ class BrokerSettings:
         self.retention_mb: Final[int] = retention_mb
         self.ttl_seconds: Final[int] = ttl_seconds
         self.ttl_check_ms: Final[int] = ttl_check_ms
+        self.skip_damaged: Final[bool] = skip_damaged
         self.backlog_quota_bytes: Final[int] = backlog_quota_bytes
         self.backlog_quota_seconds: Final[int] = backlog_quota_seconds
         self.backlog_quota_policy: Final[str] = backlog_quota_policy
@@ -428,6 +431,7 @@ _ALL: Final = (
     Setting("retention_mb", MEBIBYTES, low=-1),
     Setting("ttl_seconds", SECONDS),
     Setting("ttl_check_ms", MS, low=1),
+    Setting("skip_damaged", BOOL),
     Setting("backlog_quota_bytes", BYTES, low=-1),
     Setting("backlog_quota_seconds", SECONDS, low=-1),
     Setting("backlog_quota_policy", TEXT, choices=BACKLOG_POLICIES),

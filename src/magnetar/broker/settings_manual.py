@@ -67,6 +67,9 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         ),
         "ttl_seconds": "when what is not acked is taken for acked; 0 for never",
         "ttl_check_ms": "how often that is looked for",
+        "skip_damaged": (
+            "whether subscriptions pass over entries that the disk has damaged, or stop there"
+        ),
         "backlog_quota_bytes": "how much of a topic may be unacked; -1 without limit",
         "backlog_quota_seconds": "how old the oldest unacked message may be; -1 without limit",
         "backlog_quota_policy": (

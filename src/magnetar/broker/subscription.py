@@ -22,6 +22,7 @@ from magnetar.ack.delta import position_key
 from magnetar.broker.commits import Waiting
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.counters import Traffic
+from magnetar.broker.damage import Damage
 from magnetar.broker.dispatch.choice import make_dispatcher, suits
 from magnetar.broker.dispatch.dispatcher import Dispatcher
 from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
@@ -138,6 +139,7 @@ class Subscription:
         self.last_expired_ms: int = 0
         self.last_moved_ms: int = 0
         self._told_end: bool = False
+        self.damage: Final = Damage(self)
         # Where a reset that is on its way to the disk will put the cursor.
         self._reset_to: Position | None = None
 
@@ -486,15 +488,15 @@ class Subscription:
 
     def skip(self, entry_count: int) -> Promise[None]:
         """Acks the next entries that are not."""
-        return self._move(self.cursor.plan_skip(entry_count))
+        return self.move(self.cursor.plan_skip(entry_count))
 
     def clear(self) -> Promise[None]:
         """Acks everything."""
-        return self._move(self.cursor.plan_clear())
+        return self.move(self.cursor.plan_clear())
 
     def expire(self, position: Position) -> Promise[None]:
         """Acks everything through a position."""
-        return self._move(self.cursor.plan_expire(position), expires=True)
+        return self.move(self.cursor.plan_expire(position), expires=True)
 
     def expire_before(self, position: Position) -> Promise[None]:
         """The same for everything before a position."""
@@ -503,7 +505,8 @@ class Subscription:
         oldest = ledgers.next(self.cursor.mark_delete)
         return self.expire(last) if oldest is not None and oldest <= last else kept(None)
 
-    def _move(self, delta: AckDelta, *, expires: bool = False) -> Promise[None]:
+    def move(self, delta: AckDelta, *, expires: bool = False) -> Promise[None]:
+        """Acks what an operator or a policy wants acked."""
         promise: Promise[None] = Promise()
         if self.closed or self.fenced:
             promise.fail(

@@ -96,6 +96,13 @@ class ReadPlan(Job):
                 return False
         return True
 
+    def whole(self) -> list[StoredEntry]:
+        """The entries in front of the first that is not at hand: after damage, those before it."""
+        for i, entry in enumerate(self.entries):
+            if entry.data is None:
+                return self.entries[:i]
+        return self.entries
+
     def segments(self) -> set[int]:
         """The segments that must stay until this has run."""
         here = {int(segment_of(e.address)) for e in self.entries if e.data is None}

@@ -24,7 +24,7 @@ from mypy_extensions import i64
 from magnetar.ack import Cursor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.host import Host
-from magnetar.errors import StorageError
+from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
 from magnetar.storage.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.store import Store
@@ -199,11 +199,28 @@ class Dispatcher:
         if error is not None:
             if not isinstance(error, StorageError):
                 raise error
-            self._read_later(error)
+            if not isinstance(error, CorruptionError):
+                self._read_later(error)
+            elif generation == self.generation and not self.subscription.fenced:
+                self._have_read_some(plan, error)
+            else:
+                self.pump()
             return
+        self.subscription.damage.read(plan)
         if generation == self.generation and not self.subscription.fenced:
             self._hand_out(plan.entries)
         self.pump()
+
+    def _have_read_some(self, plan: ReadPlan, error: CorruptionError) -> None:
+        """An entry is damaged. What lies in front of it is handed out first."""
+        whole = plan.whole()
+        if whole:
+            self._hand_out(whole)
+            self.pump_later()
+            return
+        first = plan.entries[0]
+        self.subscription.damage.found(Position(first.ledger_id, first.entry_id), error)
+        self.host.call_later(READ_RETRY_MS, self.pump)
 
     def _read_later(self, error: StorageError) -> None:
         self.host.warn(f"{self.subscription.title}: {error}; trying again")
