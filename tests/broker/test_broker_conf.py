@@ -49,6 +49,7 @@ defaultRetentionTimeInMinutes=0
 defaultRetentionSizeInMB=0
 ttlDurationDefaultInSeconds=0
 messageExpiryCheckIntervalInMinutes=5
+autoSkipNonRecoverableData=false
 backlogQuotaDefaultLimitBytes=-1
 backlogQuotaDefaultLimitGB=-1
 backlogQuotaDefaultLimitSecond=-1
