@@ -5,7 +5,8 @@ from storage.by_hand import publish, texts
 from storage.conftest import House
 from storage.workload import Clock, small_options
 
-from magnetar.storage import CorruptionError, MemoryDisk, open_store
+from magnetar.model import Position
+from magnetar.storage import CorruptionError, DiskError, MemoryDisk, open_store
 from magnetar.storage.index_file import IndexFiles, MappedIndex
 from magnetar.storage.ledger_index import HeapIndex, index_path
 from magnetar.storage.store import attempt
@@ -102,6 +103,21 @@ def test_a_file_that_became_another_is_damage() -> None:
     disk.files[index_path(0)][20] ^= 1
     with pytest.raises(CorruptionError, match="the index file is damaged"):
         indexes[0].address(0)
+
+
+def test_entries_in_front_of_an_index_that_is_gone_are_read(house: House) -> None:
+    topic_id = house.store.create_topic("t")
+    publish(house.store, topic_id, 30)
+    house.store.flush()
+    (_, second, _) = [ledger.id for ledger in house.store.ledgers(topic_id)]
+    path = index_path(second)
+    data = house.disk.read(path, 0, house.disk.size(path))
+    house.disk.remove(path)
+    assert texts(house.store, topic_id) == list(range(12))
+    with pytest.raises(DiskError, match="No such file"):
+        house.store.read(topic_id, Position(second, 0), entries_max=1, bytes_max=1 << 20)
+    house.disk.replace(path, data)
+    assert texts(house.store, topic_id) == list(range(30))
 
 
 @pytest.mark.parametrize("clean", [True, False])

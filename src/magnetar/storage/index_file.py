@@ -58,6 +58,9 @@ class MappedIndex(LedgerIndex):
         self.used = True
         return held
 
+    def at_hand(self) -> LedgerIndex:
+        return self.columns()
+
     def release(self) -> IndexColumns | None:
         """Nobody will ask again; what was at hand is the caller's to let go of."""
         return self._files.release(self)

@@ -95,6 +95,10 @@ class LedgerIndex(ABC):
     def usage(self) -> dict[int, int]:
         """How many bytes of the log the ledger has in each segment."""
 
+    def at_hand(self) -> "LedgerIndex":
+        """The same index, for whoever asks much of it at once and then forgets it."""
+        return self
+
 
 @final
 class HeapIndex(LedgerIndex):

@@ -36,7 +36,7 @@ from magnetar.storage.ids import FIRST, LANES, Ids, first_id, read_ids
 from magnetar.storage.index_file import IndexFiles
 from magnetar.storage.job import GroupWrite, Job
 from magnetar.storage.journal import Outcome
-from magnetar.storage.ledger_index import HeapIndex
+from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
 from magnetar.storage.ledger_writer import LedgerWriter
 from magnetar.storage.log import Log
 from magnetar.storage.options import StoreOptions
@@ -261,8 +261,16 @@ class Store:
                 entry_id = 0
             ledger = self.log.state.ledgers[ledger_id]
             count = ledger.index.count()
+            if entry_id >= count:
+                continue
+            try:
+                index = ledger.index.at_hand()
+            except StorageError:
+                if entries:
+                    return entries  # whoever asks for what follows them will hear of it
+                raise
             while entry_id < count and len(entries) < entries_max:
-                entry = self._stored(ledger, entry_id)
+                entry = self._stored(ledger_id, index, entry_id)
                 budget -= entry.length
                 if budget < 0 and entries:
                     return entries
@@ -275,7 +283,7 @@ class Store:
     def _ahead(self, entries: list[StoredEntry]) -> list[tuple[int, int]]:
         """Where as many more entries of their ledger are, if they lie in few runs."""
         last = entries[-1]
-        index = self.log.state.ledgers[last.ledger_id].index
+        index = self.log.state.ledgers[last.ledger_id].index.at_hand()
         end = min(last.entry_id + 1 + len(entries), index.count())
         if end == last.entry_id + 1:
             return []
@@ -297,7 +305,8 @@ class Store:
         for position in positions:
             ledger = self.log.state.ledgers.get(position.ledger_id)
             if ledger is not None and 0 <= position.entry_id < ledger.index.count():
-                entry = self._stored(ledger, position.entry_id)
+                index = ledger.index.at_hand()
+                entry = self._stored(position.ledger_id, index, position.entry_id)
                 budget -= entry.length
                 if budget < 0 and entries:
                     break
@@ -317,16 +326,15 @@ class Store:
             if entry.data is not None:
                 self.cache.put(entry.ledger_id, entry.entry_id, entry.data)
 
-    def _stored(self, ledger: LedgerState, entry_id: i64) -> StoredEntry:
-        index = ledger.index
+    def _stored(self, ledger_id: i64, index: LedgerIndex, entry_id: i64) -> StoredEntry:
         return StoredEntry(
-            ledger.id,
+            ledger_id,
             entry_id,
             address=index.address(entry_id),
             length=index.length(entry_id),
             batch_size=index.batch_size(entry_id),
             publish_time_ms=index.publish_time_ms(entry_id),
-            data=self.cache.get(ledger.id, entry_id),
+            data=self.cache.get(ledger_id, entry_id),
         )
 
     # ---- Cursors -------------------------------------------------------------
