@@ -88,6 +88,8 @@ def test_a_broker_that_comes_back_with_an_empty_store_is_sent_no_ack_from_before
         await simulation.broker.start()
         await publish(simulation, simulation.broker.url)
         client = client_of(simulation, simulation.broker.url)
+        # So that the cursor has another number in the store that comes, and the ledger has not.
+        await client.subscribe(f"{TOPIC}-other", "other")
         failed: list[MessageId] = []
         consumer, held = await consume(client, failed)
         simulation.broker.crash(power_loss=seed % 2 == 0)
