@@ -273,6 +273,25 @@ def test_a_message_from_before_a_reset_can_be_acked(options: dict[str, object]) 
 
 
 @ways
+def test_nothing_is_acked_through_a_message_from_before_a_reset(
+    options: dict[str, object],
+) -> None:
+    """What is before it came back with the reset, and was not handled since."""
+    rig, broker = rig_of(2, 0, options=options, consumer_type=SINGLE)
+    messages = rig.take_all()
+    reset(rig)
+    rig.core.acknowledge_cumulative(messages[2], rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert broker.left() == broker.everything()
+    assert told(rig) == [Interrupted if options.get("ack_receipt_enabled") else type(None)]
+    rig.core.acknowledge_cumulative(rig.take_all()[2], rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert broker.left() == set()
+
+
+@ways
 @departures
 @pytest.mark.parametrize("how", ["one", "list", "mixed", "cumulative"])
 def test_a_message_from_elsewhere_acks_nothing(

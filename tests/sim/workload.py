@@ -451,7 +451,9 @@ async def skip_queued(simulation: Simulation, book: Book, scenario: Scenario) ->
         topic = random.choice(scenario.topics)
         if plan.type not in HOLDING or not simulation.broker.is_loaded(topic):
             continue
-        held = _held(simulation, book, plan, topic)
+        held: list[Place] = []
+        with contextlib.suppress(MagnetarError):  # it may be unloading
+            held = _held(simulation, book, plan, topic)
         if held:
             places = random.sample(held, min(len(held), 1 + random.randrange(3)))
             doubtful = book.doubtful.setdefault(plan.name, {})

@@ -31,6 +31,10 @@ from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["AckFailure", "Acknowledger", "check_names_message"]
 
+UNDONE: Final = (
+    "the subscription was reset after the message came: what is before it may have come back, and "
+    "is not acked with it. Acknowledge messages that came since, or this one by itself"
+)
 GONE: Final = (
     "the message came from another cluster, or from a subscription that was made anew since: "
     "there is nothing to acknowledge here"
@@ -110,11 +114,14 @@ class Acknowledger:
             return id.message_id()
         return id
 
-    def _fail_gone(self, gone: list[Message], done: Done | None, more: bool) -> Done | None:
+    def _fail_gone(
+        self, gone: list[Message], done: Done | None, more: bool, *, cumulative: bool = False
+    ) -> Done | None:
         """Acks of these would be of something else. Returns who waits for the others."""
-        error = Interrupted(GONE)
+        error = Interrupted(GONE if gone[0].delivery.gone else UNDONE)
         self._acks.counts.exhausted += len(gone)
-        self._gone.append(AckFailure([message.message_id() for message in gone], error, False))
+        ids = [message.message_id() for message in gone]
+        self._gone.append(AckFailure(ids, error, cumulative))
         if done is None:
             return None
         waiter = Waiter(done, 2 if more else 1)
@@ -123,8 +130,8 @@ class Acknowledger:
 
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         """Acks everything through a message."""
-        if isinstance(message, Message) and message.delivery.gone:
-            self._fail_gone([message], done, False)
+        if isinstance(message, Message) and (message.delivery.gone or message.delivery.undone):
+            self._fail_gone([message], done, False, cumulative=True)
             return
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)

@@ -189,6 +189,7 @@ class ConsumerCore:
             self._begin_anew(RESET)
             self._outstanding.clear()
             self._start.reset()
+            self._incoming.reset()
         else:
             self._leave_origin(ANEW)
 

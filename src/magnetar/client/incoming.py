@@ -145,6 +145,10 @@ class Incoming:
         # Right after a seek entries from before it may still be under way.
         self.only_from_start: bool = False
 
+    def reset(self) -> None:
+        """Others moved the subscription: what came before was for what is undone."""
+        self.origin.resets += 1
+
     def moved(self) -> None:
         """What comes now comes from elsewhere, and has nothing to do with what came before."""
         self.origin.gone = True
@@ -359,6 +363,7 @@ class Incoming:
             self._decode,
         )
         delivery.origin = self.origin
+        delivery.resets = self.origin.resets
         return delivery
 
     def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:

@@ -69,11 +69,17 @@ class Delivery:
         self.chunks: list[int] | None = None
         self.decryption_failed: bool = False
         self.origin: Origin | None = None
+        self.resets: i64 = 0
 
     @property
     def gone(self) -> bool:
         """Whether its position names another message now, or none, where it would be acked."""
         return self.origin is not None and self.origin.gone
+
+    @property
+    def undone(self) -> bool:
+        """Whether others have reset the subscription since it came."""
+        return self.origin is not None and self.resets < self.origin.resets
 
 
 @final

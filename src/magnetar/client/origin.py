@@ -12,12 +12,15 @@ and there a change of cluster is all that can be known.
 | the life that is joined   | what is unconfirmed             | messages the application has   |
 |---------------------------|---------------------------------|--------------------------------|
 | is the same, or not told  | is sent                         | can be acked                   |
-| was reset by others       | is given up: the reset decides  | can be acked: they are the same|
+| was reset by others       | is given up: the reset decides  | can be acked one by one: they  |
+|                           |                                 | are the same; not cumulatively |
 | has another cursor, or is | is given up                     | cannot be acked: the origin is |
 | of another cluster        |                                 | gone                           |
 """
 
 from typing import Final, final
+
+from mypy_extensions import i64
 
 __all__ = ["ANEW", "MOVED", "RESET", "Origin", "same_cursor"]
 
@@ -41,6 +44,8 @@ class Origin:
 
     def __init__(self) -> None:
         self.gone: bool = False
+        # How often others have reset the subscription.
+        self.resets: i64 = 0
 
 
 def same_cursor(life: str, other: str) -> bool:

@@ -196,9 +196,8 @@ class _SeenAgain:
                 self._ask(fact)
             elif isinstance(fact, AckKept) and not self._pending:
                 self._keep(fact.consumer, fact.number)
-            elif isinstance(fact, Nacked) and fact.consumer in self._strict:
-                for key in [key for key in self._acked if key[0] == fact.consumer]:
-                    self._acked[key].take_back(fact.place)
+            elif isinstance(fact, Nacked):
+                self._refuse(fact)
             elif isinstance(fact, (AckFailed, AckGivenUp)) and fact.consumer in self._strict:
                 for key in [key for key in self._acked if key[0] == fact.consumer]:
                     del self._acked[key]
@@ -231,6 +230,13 @@ class _SeenAgain:
             self._cumulative[key] = None
         if fact.consumer in self._strict:
             self._keep(*key)
+
+    def _refuse(self, fact: Nacked) -> None:
+        """Who changes his mind may see it again, whichever of the two reached the broker."""
+        for key in [key for key in self._acked if key[0] == fact.consumer]:
+            self._acked[key].take_back(fact.place)
+        for asked in [asked for asked in self._asked if asked[0] == fact.consumer]:
+            self._asked[asked] = [one for one in self._asked[asked] if one[0] != fact.place]
 
     def _dated(self, fact: AckAsked, place: Place) -> tuple[Place, str, int]:
         topic = self._topics.get(place.ledger, fact.topic)
