@@ -273,6 +273,29 @@ def test_a_message_from_before_a_reset_can_be_acked(options: dict[str, object]) 
 
 
 @ways
+@pytest.mark.parametrize("own", [False, True])
+def test_a_message_of_before_acks_no_sibling_that_came_back(
+    options: dict[str, object], own: bool
+) -> None:
+    """It was the last of its batch, which the reset or the seek has brought back whole."""
+    rig, broker = rig_of(2, options=options)
+    first, _ = rig.take_all()
+    rig.core.acknowledge([first], None)
+    rig.core.flush()
+    rig.pump()
+    rig.disconnect()
+    rig.connect()
+    (second,) = rig.take_all()
+    if own:
+        rig.core.sought(MessageId.earliest, True, RESET)
+    reset(rig)
+    rig.core.acknowledge([second], rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert broker.left() == {(0, 0)}
+
+
+@ways
 def test_nothing_is_acked_through_a_message_from_before_a_reset(
     options: dict[str, object],
 ) -> None:

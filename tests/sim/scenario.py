@@ -214,6 +214,9 @@ def vary(scenario: Scenario, random: Random) -> Scenario:
     """The same with more about chunks, readers and seeks, drawn by itself."""
     chunks = any(producer.batching == "chunks" for producer in scenario.producers)
     subscriptions = tuple(_vary(plan, random, chunks=chunks) for plan in scenario.subscriptions)
+    if scenario.skips_large:
+        # Nobody could say which of those that are kept were skipped.
+        subscriptions = tuple(replace(plan, withhold=False) for plan in subscriptions)
     if "program" in scenario.kinds:
         # Who acks through another's consumer would take its timers along when it dies.
         subscriptions = tuple(replace(plan, elsewhere_share=0.0) for plan in subscriptions)

@@ -164,7 +164,7 @@ class Acknowledger:
         acks = delivery.acks
         if acks is None or not acks.live or acks.owner is not self._acks:
             acks = self._acks.find(
-                delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked
+                delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked_now()
             )
             delivery.acks = acks
         complete = self._acks.acknowledge(acks, message.index)

@@ -610,6 +610,7 @@ class ConsumerCore:
         self._assembler.clear()
         self._spans.clear()
         self._outstanding.clear()
+        self._incoming.sought()
         self._start.sought(id, inclusive, self._state == READY, exact=exact)
         if self._state == READY:
             self._permits.give_back(count)

@@ -147,7 +147,12 @@ class Incoming:
 
     def reset(self) -> None:
         """Others moved the subscription: what came before was for what is undone."""
+        self.origin.moves += 1
         self.origin.resets += 1
+
+    def sought(self) -> None:
+        """The consumer itself moved the subscription."""
+        self.origin.moves += 1
 
     def moved(self) -> None:
         """What comes now comes from elsewhere, and has nothing to do with what came before."""
@@ -363,6 +368,7 @@ class Incoming:
             self._decode,
         )
         delivery.origin = self.origin
+        delivery.moves = self.origin.moves
         delivery.resets = self.origin.resets
         return delivery
 

@@ -20,6 +20,7 @@ from magnetar.client.origin import Origin
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.wire.ack_set import all_unacked
 
 __all__ = ["Decode", "Delivery", "Message"]
 
@@ -69,6 +70,7 @@ class Delivery:
         self.chunks: list[int] | None = None
         self.decryption_failed: bool = False
         self.origin: Origin | None = None
+        self.moves: i64 = 0
         self.resets: i64 = 0
 
     @property
@@ -80,6 +82,13 @@ class Delivery:
     def undone(self) -> bool:
         """Whether others have reset the subscription since it came."""
         return self.origin is not None and self.resets < self.origin.resets
+
+    def unacked_now(self) -> int:
+        """What is unacked of the entry, as far as is known: of what was acked before the
+        subscription was moved, nothing is."""
+        if self.batch_size > 0 and self.origin is not None and self.moves < self.origin.moves:
+            return all_unacked(self.batch_size)
+        return self.unacked
 
 
 @final

@@ -44,7 +44,9 @@ class Origin:
 
     def __init__(self) -> None:
         self.gone: bool = False
-        # How often others have reset the subscription.
+        # How often the subscription was moved, and how often by others. What was acked of a
+        # batch before that may not be so any more.
+        self.moves: i64 = 0
         self.resets: i64 = 0
 
 
