@@ -124,22 +124,6 @@ def _one_lane(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda reserved, now_ms, lane: original(reserved, now_ms, 0)
 
 
-def _never_born(original: Callable[..., Any]) -> Callable[..., Any]:
-    def was_trimmed(self: Any, ledger_id: int) -> bool:
-        return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
-
-    return was_trimmed
-
-
-def _believes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An id that names nothing is passed over, and the ack answered with success."""
-
-    def exists(self: Any, ledger_id: int, entry_id: int) -> bool:
-        return 0 <= entry_id < int(self._ledgers.entry_count(ledger_id))
-
-    return exists
-
-
 def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
     def first_of(self: Any, slot: int, n: int) -> list[int]:
         found: list[int] = original(self, slot, 1 << 30)
@@ -395,20 +379,6 @@ PLANTS = [
         "magnetar.storage.store:first_id",
         _one_lane,
         3,
-        life="homes",
-    ),
-    Plant(
-        "a ledger older than its topic counts as trimmed",
-        "magnetar.ack.ledgers:Ledgers.was_trimmed",
-        _never_born,
-        0,
-        life="homes",
-    ),
-    Plant(
-        "an ack of what never was is a success",
-        "magnetar.ack.plan:AckPlan.exists",
-        _believes,
-        0,
         life="homes",
     ),
     Plant(
