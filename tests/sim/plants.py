@@ -344,13 +344,13 @@ PLANTS = [
         "an ack is answered before it is durable",
         f"{BROKER}.subscription:Subscription.ack",
         _answers_first,
-        1,
+        0,
     ),
     Plant(
         "acks of one batch replace each other: no AND",
         "magnetar.ack.ledger_acks:LedgerAcks.ack_indexes",
         _forgets_record,
-        0,
+        2,
     ),
     Plant("ids are given again after a crash", "magnetar.storage.store:first_id", _used_ids, 1),
     Plant(
@@ -393,7 +393,7 @@ PLANTS = [
         returns(False),
         74,
     ),
-    Plant("a refused ack gets no answer", f"{BROKER}.subscription:refuse_ack", nothing, 23),
+    Plant("a refused ack gets no answer", f"{BROKER}.subscription:refuse_ack", nothing, 4),
     Plant(
         "what is sent again is stored again, in spite of deduplication",
         f"{BROKER}.deduplication:Deduplication.judge",
@@ -415,7 +415,7 @@ PLANTS = [
         _whole_entries,
         23,
     ),
-    Plant("a seek leaves some acks as they were", "magnetar.ack.acks:Acks.clear", nothing, 3),
+    Plant("a seek leaves some acks as they were", "magnetar.ack.acks:Acks.clear", nothing, 0),
     Plant(
         "a seek is not written",
         f"{BROKER}.subscription:Subscription._write_then",
@@ -444,7 +444,7 @@ PLANTS = [
         "a key that is let go of is not looked at again",
         f"{BROKER}.dispatch.key_shared:KeySharedDispatcher._let_go",
         _does_not_look,
-        20,
+        6,
     ),
     Plant(
         "a key stays with the consumer that gave its messages back",
@@ -517,7 +517,7 @@ PLANTS = [
         "an ack of one message acks its whole batch",
         f"{CLIENT}.ack_outbox:AckOutbox.acknowledge",
         _acks_all,
-        0,
+        2,
     ),
     Plant(
         "a cumulative ack that was lost is not sent again",
@@ -543,12 +543,12 @@ PLANTS = [
         _drops_neighbours,
         42,
     ),
-    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 2),
+    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 17),
     Plant(
         "what is under way is not sent again",
         f"{CLIENT}.send_queue:SendQueue.rewind",
         nothing,
-        0,
+        1,
     ),
     Plant(
         "to skip one chunk leaves the others",
@@ -560,7 +560,7 @@ PLANTS = [
         "an ack by an id from elsewhere leaves the chunks between",
         f"{BROKER}.session_consumers:names_chunks",
         returns(False),
-        20,
+        0,
     ),
     Plant(
         "a negative ack brings the last chunk only",
@@ -591,7 +591,7 @@ PLANTS = [
         "a seek into a batch forgets which of its messages",
         f"{CLIENT}.engine.partition_consumer:seek_target",
         _whole_batches,
-        25,
+        3,
     ),
     Plant(
         "a consumer that is no longer active gives up chunks that another one gets",
