@@ -61,7 +61,7 @@ class Catalog:
     def __init__(self, directory: Path | None = None, *, file: str = FILE) -> None:
         self.file: Path | None = None if directory is None else directory / file
         self._path = str(self.file or ":memory:")
-        self.mark = CatalogMark()
+        self.mark: CatalogMark = CatalogMark()
         # Called after every change that was made.
         self.on_change: Callable[[], None] | None = None
         try:
