@@ -257,6 +257,19 @@ def test_a_seek_behind_a_message_loses_none_that_ends_later(world: World, type: 
     assert backlog(world) == 0
 
 
+def test_a_seek_brings_no_message_back_for_a_copy_of_its_end(world: World) -> None:
+    """The producer sent its last chunk again: the message had ended in front of the place."""
+    consumer = world.connect().subscribe("t", "sub", Shared)
+    one = world.connect().producer("t")
+    one.send_chunk("u", 0, 2, "u0")
+    one.send_chunk("u", 1, 2, "u1")
+    place = world.connect().producer("t").send("plain")
+    one.send_chunk("u", 1, 2, "u1 again")
+    consumer.seek(place)
+    assert back(consumer, Shared) == ["plain", "u1 again"]
+    assert backlog(world) == 2
+
+
 def test_a_seek_brings_no_chunks_back_that_come_to_nothing(world: World) -> None:
     consumer = world.connect().subscribe("t", "sub", Shared)
     one = world.connect().producer("t")

@@ -118,12 +118,20 @@ class Spanning(EntrySearch):
 
     def _spare(self, walk: ChunkWalk) -> None:
         keys = [key for key in walk.keys if key <= self._mark_key]
-        if not walk.has_first or not keys:
+        if not walk.has_first or not keys or self._was_complete(keys):
             return
         ledgers = self._topic.ledgers
         between = ledgers.entries_after(key_position(min(keys))) - ledgers.entries_after(self._mark)
         if between <= SPAN_MAX:
             self.keys.extend(keys)
+
+    def _was_complete(self, keys: list[int]) -> bool:
+        """Whether the message ended in front of the place: what is behind it is a copy."""
+        for key in keys:
+            chunk = self._topic.chunk_map.chunk(key)
+            if chunk is not None and chunk.last:
+                return True
+        return False
 
     def take(self, plan: ReadPlan) -> None:
         for entry in plan.entries:
