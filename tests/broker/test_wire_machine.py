@@ -257,10 +257,21 @@ class SubscriptionMachine(RuleBasedStateMachine):
         """Without any ids it is everything that the consumer has."""
         consumer = self.somebody(by)
         places = [self.some_place(each) for each in which] or list(self.delivered)
-        for place in places:
+        for place in [*places, *self.whole_messages(consumer, places)]:
             if self.held.get(place) is consumer:
                 del self.held[place]
         consumer.redeliver(*[self.id_of(place) for place in places if which])
+
+    def whole_messages(
+        self, consumer: WireConsumer, places: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """All that it has of messages in chunks of which the last that it has is named."""
+        found: list[tuple[int, int]] = []
+        for _, chunks, _ in self.chunked:
+            mine = [place for place in chunks if self.held.get(place) is consumer]
+            if mine and max(mine) in places:
+                found += mine
+        return found
 
     # ---- Operators -----------------------------------------------------------
 
@@ -293,6 +304,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         for other, size in self.sizes.items():
             begin = 0 if other > place else first if other == place else size
             self.unacked[other] = set(range(begin, size))
+        for _, places, _ in self.chunked:
+            if any(
+                chunk >= place for chunk in places
+            ):  # it reaches over the place, and comes whole
+                self.unacked.update({chunk: {0} for chunk in places if chunk < place})
         self.held = {}
         self.consumers = [c for c in self.consumers if not c.closed_by_broker()]
         self.join()
