@@ -271,17 +271,6 @@ def _shows_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, ledger_id, entry_id, batch_size, unacked: unacked
 
 
-def _keeps_acks(original: Callable[..., Any]) -> Callable[..., Any]:
-    def sought(self: Any, *args: Any, **options: Any) -> None:
-        self._acks.clear = lambda: None
-        try:
-            original(self, *args, **options)
-        finally:
-            del self._acks.clear
-
-    return sought
-
-
 def _keeps_permits(original: Callable[..., Any]) -> Callable[..., Any]:
     def withdraw(self: Any, withdrawal: Any) -> None:
         give_back = self._permits.give_back
@@ -471,12 +460,6 @@ PLANTS = [
         0,
     ),
     Plant(
-        "acks from before a seek are sent after it",
-        f"{CLIENT}.consumer_core:ConsumerCore.sought",
-        _keeps_acks,
-        130,
-    ),
-    Plant(
         "a skip is answered, and consumers were not asked for it",
         f"{BROKER}.recall:Recall.take_back",
         nothing,
@@ -592,11 +575,5 @@ PLANTS = [
         f"{CLIENT}.engine.partition_consumer:seek_target",
         _whole_batches,
         3,
-    ),
-    Plant(
-        "a consumer that is no longer active gives up chunks that another one gets",
-        f"{CLIENT}.consumer_core:ConsumerCore.became_inactive",
-        nothing,
-        35,
     ),
 ]
