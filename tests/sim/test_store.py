@@ -26,7 +26,7 @@ def test_the_seeds_bring_every_kind_of_crash_and_fault() -> None:
     crashes: set[str] = set()
     refusals = 0
     lines = ""
-    for seed in range(8):
+    for seed in range(16):
         loop, oracle = run_seed(seed, HARD_FAULTS)
         crashes |= set(oracle.crashes)
         refusals += oracle.refusals
