@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from cli.conftest import ORDERS, QUIET, Builder, Run, build, contents
+from storage.workload import Clock
 
 from magnetar.ack.cursor_info import CursorInfo
 from magnetar.ack.cursor_info_codec import encode_managed_cursor_info, encode_position_info
@@ -237,7 +238,7 @@ def test_a_loaded_file_is_shown_as_a_table_and_finds_its_topic_by_its_ledgers(
 def test_a_file_of_another_directory_is_refused(run: Run, directory: Path, tmp_path: Path) -> None:
     run("dump", directory, "--format", "pulsar", "--output", tmp_path / "out")
     (billing,) = (tmp_path / "out").glob("*-billing.position-info")
-    builder = Builder(tmp_path / "other")
+    builder = Builder(tmp_path / "other", lambda: Clock()() + 1)  # ids are made of the time
     builder.topic(ORDERS, [1, 1])
     builder.store.close()
     code, out, err = run("dump", tmp_path / "other", "--load", billing)

@@ -41,6 +41,9 @@ __all__ = [
     "read_bodies",
 ]
 
+# What a sync by itself is called, where it fails and is tried again.
+SYNC: Final = "a sync of the log"
+
 ZEROS_BYTES: Final = 4 << 20
 
 
@@ -151,7 +154,7 @@ class SyncTail(Job):
 
     @property
     def kind(self) -> str:
-        return "a sync of the log"
+        return SYNC
 
     @property
     def lasting(self) -> bool:

@@ -31,6 +31,7 @@ from magnetar.errors import (
 from magnetar.storage.disk import Disk
 from magnetar.storage.index_file import IndexFiles
 from magnetar.storage.job import (
+    SYNC,
     CloseSegment,
     GroupWrite,
     Job,
@@ -254,6 +255,8 @@ class Log:
 
     def _commit(self, job: GroupWrite) -> Outcome:
         outcome = self.journal.succeeded(job)
+        if job.sync or job.sync_all:
+            self.setbacks.passed(SYNC)  # that one would have had nothing left to do
         self.alive.add(job.segment_id)
         left = self.journal.left
         if left is not None:
