@@ -168,7 +168,7 @@ def delivered(history: History) -> Iterable[Violation]:
 
 def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
     """What has a receipt and did not reach a subscription yet, or not since the last seek."""
-    seeks = Seeks(history)
+    seeks, chunks = Seeks(history), ChunkFacts(history)
     opened = {fact.subscription: None for fact in history.of(Opened)}
     sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
     # Which fact told of it last.
@@ -201,6 +201,9 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
                     spared[seek] = _Spared(history, seeks, seek, list(opened))
                 if seek.passes(stored.place) or spared[seek].has(stored.place):
                     continue
+                first = chunks.first(stored.place) if stored.split else stored.place
+                if first is None or spared[seek].has(first):
+                    continue  # Its beginning may be gone, and with it all of it.
             yield subscription, stored
 
 

@@ -72,6 +72,14 @@ class ChunkFacts:
                 break
         return found
 
+    def first(self, place: Place) -> Place | None:
+        """Where the message begins that ends at a place; None if nobody was sent its beginning."""
+        entry = (place.ledger, place.entry)
+        if entry not in self._message:
+            return None
+        begin = min(self.whole(entry))
+        return Place(*begin) if self._number(begin) == 0 else None
+
     def _number(self, entry: Entry) -> int:
         return self._from(self._message[entry][0], entry)[0][1]
 
