@@ -11,7 +11,7 @@ import httpx
 import pulsar
 import pytest
 from support.broker_process import BrokerProcess
-from support.served import Served
+from support.served import Served, made
 from support.waiting import wait_until
 
 from magnetar.broker.settings import BrokerSettings
@@ -25,17 +25,6 @@ KEY_SHARED = pulsar.ConsumerType.KeyShared
 def topic(served: Served) -> str:
     """A topic with a subscription `s` that nobody ever joined."""
     return made(served)
-
-
-def made(served: Served, partitions: int = 0) -> str:
-    name = f"{served.namespace()}/orders"
-    path = f"/persistent/{name}"
-    if partitions:
-        assert served.http.put(f"{path}/partitions", json=partitions).status_code == 204
-    else:
-        assert served.http.put(path).status_code == 204
-    assert served.http.put(f"{path}/subscription/s").status_code == 204
-    return name
 
 
 def skip(served: Served, topic: str, body: Body, subscription: str = "s") -> httpx.Response:

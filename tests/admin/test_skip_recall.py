@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.served import Served
+from support.served import Served, made
 from support.waiting import wait_until
 
 import magnetar
@@ -21,17 +21,6 @@ SHARED = magnetar.ConsumerType.Shared
 def topic(served: Served) -> str:
     """A topic with a subscription `s` that nobody ever joined."""
     return made(served)
-
-
-def made(served: Served, partitions: int = 0) -> str:
-    name = f"{served.namespace()}/orders"
-    path = f"/persistent/{name}"
-    if partitions:
-        assert served.http.put(f"{path}/partitions", json=partitions).status_code == 204
-    else:
-        assert served.http.put(path).status_code == 204
-    assert served.http.put(f"{path}/subscription/s").status_code == 204
-    return name
 
 
 @pytest.fixture

@@ -118,3 +118,15 @@ class Served:
             producer.close()
         assert len(ids) == count
         return ids
+
+
+def made(served: Served, partitions: int = 0) -> str:
+    """A topic of a namespace of its own, with a subscription `s` that nobody ever joined."""
+    name = f"{served.namespace()}/orders"
+    path = f"/persistent/{name}"
+    if partitions:
+        assert served.http.put(f"{path}/partitions", json=partitions).status_code == 204
+    else:
+        assert served.http.put(path).status_code == 204
+    assert served.http.put(f"{path}/subscription/s").status_code == 204
+    return name
