@@ -24,7 +24,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack.bitmap import next_set, run_end
-from magnetar.ack.ledger_acks import LedgerAcks
+from magnetar.ack.ledger_acks import LedgerAcks, Tally
 from magnetar.ack.ledgers import BatchSizes
 from magnetar.ack.record import record_size
 from magnetar.ack.run import Run
@@ -39,6 +39,16 @@ class Acks:
         self.sizes: Final[BatchSizes] = BatchSizes() if sizes is None else sizes
         self._ledgers: dict[int, LedgerAcks] = {}
         self._generation: i64 = 0
+        self._tally: Final = Tally()
+
+    @property
+    def tally(self) -> Tally:
+        """What counts the bytes of records, for ledgers that are to be `put` here."""
+        return self._tally
+
+    def record_bytes(self) -> i64:
+        """About how much memory the records of partly acked batches take."""
+        return self._tally.bytes
 
     def ack_entry(self, ledger_id: int, entry_id: int) -> None:
         size = max(self.sizes.batch_size(ledger_id, entry_id), 1)
@@ -77,7 +87,7 @@ class Acks:
         """The acks of a ledger, to be changed: no snapshot shares them."""
         acks = self._ledgers.get(ledger_id)
         if acks is None:
-            acks = LedgerAcks(self._generation)
+            acks = LedgerAcks(self._generation, self._tally)
             self._ledgers[ledger_id] = acks
         elif acks.generation != self._generation:
             acks = acks.copy(self._generation)
@@ -89,7 +99,7 @@ class Acks:
         return self._ledgers[ledger_id].end()
 
     def put(self, ledger_id: int, acks: LedgerAcks) -> None:
-        """Takes over the acks of a ledger, as read from a snapshot."""
+        """Takes over the acks of a ledger, as read from a snapshot and counted by `tally`."""
         self._ledgers[ledger_id] = acks
 
     def drop_before(self, ledger_id: i64, end: i64) -> None:
@@ -104,7 +114,7 @@ class Acks:
         self._tidy(ledger_id)
 
     def drop_ledger(self, ledger_id: int) -> None:
-        del self._ledgers[ledger_id]
+        self._tally.bytes -= self._ledgers.pop(ledger_id).record_bytes
 
     def _tidy(self, ledger_id: int) -> None:
         if self._ledgers[ledger_id].is_empty():
@@ -112,6 +122,7 @@ class Acks:
 
     def clear(self) -> None:
         self._ledgers.clear()
+        self._tally.bytes = 0
 
     def freeze(self) -> list[tuple[int, LedgerAcks]]:
         """The ledgers in order, as they are now and will stay."""

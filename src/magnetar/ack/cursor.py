@@ -22,18 +22,10 @@ from pyroaring import BitMap
 
 from magnetar.ack.acks import Acks
 from magnetar.ack.bitmap import clear_count, next_set, nth_clear, run_end
-from magnetar.ack.delta import (
-    ENTRY_BITS,
-    ENTRY_MASK,
-    AckDelta,
-    Delta,
-    ResetDelta,
-    key_position,
-    position_key,
-)
+from magnetar.ack.delta import AckDelta, Delta, LedgerDelta, ResetDelta
 from magnetar.ack.ledger_acks import LedgerAcks
 from magnetar.ack.ledgers import ENTRY_COUNT_MAX, Ledgers
-from magnetar.ack.plan import AckPlan
+from magnetar.ack.plan import RECORD_BYTES_MAX, AckPlan
 from magnetar.ack.record import record_size, remaining_indexes
 from magnetar.ack.reset_plan import ResetPlan
 from magnetar.ack.run import Run
@@ -87,13 +79,16 @@ class Cursor:
 
     # ---- decide --------------------------------------------------------------
 
-    def plan_acks(self, ids: list[MessageIdData]) -> AckDelta:
+    def plan_acks(
+        self, ids: list[MessageIdData], record_bytes_max: i64 = RECORD_BYTES_MAX
+    ) -> AckDelta:
         """Individual acks as an ACK carries them, all or nothing.
 
         An id without `ack_set` is the whole entry. Ids that are acked or trimmed already
-        are fine and change nothing. Raises NoSuchEntryError, BatchIndexError.
+        are fine and change nothing. Raises NoSuchEntryError, BatchIndexError, and
+        AckSizeError if the parts of batches take more than `record_bytes_max`.
         """
-        plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
+        plan = AckPlan(self._ledgers, self._acks, self._mark_delete, record_bytes_max)
         for id in ids:
             plan.ack(id)
         return plan.delta(self._epoch)
@@ -102,7 +97,7 @@ class Cursor:
         """Individual acks of messages by name, all or nothing: `batch_index` counts.
 
         Raises NoSuchEntryError, and BatchIndexError if an index is beyond its batch or
-        the size of the batch is neither known nor given.
+        the size of the batch is neither known nor given; AckSizeError as `plan_acks` does.
         """
         plan = AckPlan(self._ledgers, self._acks, self._mark_delete)
         for id in ids:
@@ -175,22 +170,22 @@ class Cursor:
         What is acked between them is a second delta, of the same epoch, to be written and
         applied with the first.
         """
-        mark = reset.mark_delete
-        end = position_key(mark.ledger_id, mark.entry_id)
-        spared = {key for key in keys if key <= end and self._exists(key_position(key))}
+        ledgers, mark = self._ledgers, reset.mark_delete
+        end = ledgers.key(mark.ledger_id, mark.entry_id)
+        spared = {key for key in keys if key <= end and self._exists(ledgers.position(key))}
         if not spared:
-            return reset, AckDelta(reset.epoch, None, (), ())
-        position: Position | None = key_position(min(spared))
+            return reset, AckDelta(reset.epoch, None)
+        position: Position | None = ledgers.position(min(spared))
         assert position is not None
-        before = self._ledgers.previous(position)
-        acked: list[int] = []
+        before = ledgers.previous(position)
+        acked: dict[int, list[int]] = {}
         while position is not None and position <= mark:
-            key = position_key(position.ledger_id, position.entry_id)
-            if key not in spared:
-                acked.append(key)
-            position = self._ledgers.next(position)
+            if ledgers.key(position.ledger_id, position.entry_id) not in spared:
+                acked.setdefault(position.ledger_id, []).append(position.entry_id)
+            position = ledgers.next(position)
         moved = ResetDelta(reset.epoch, before, reset.entry, reset.record)
-        return moved, AckDelta(reset.epoch, None, tuple(acked), ())
+        parts: list[LedgerDelta] = [(id, tuple(entries), ()) for id, entries in acked.items()]
+        return moved, AckDelta(reset.epoch, None, tuple(parts))
 
     def _exists(self, position: Position) -> bool:
         return position.entry_id < self._ledgers.entry_count(position.ledger_id)
@@ -211,10 +206,52 @@ class Cursor:
             target = self._ledgers.clip(delta.mark_delete)
             if target > self._mark_delete:
                 self._move(target)
-        self._ack_entries(delta.entries)
-        self._ack_records(delta.records)
+        self._ack(delta, single=False)
         self._advance()
         return True
+
+    def apply_named(self, delta: AckDelta, *, single: bool) -> int:
+        """The same for a delta without mark-delete; how many messages were not acked before.
+
+        `single` says that none of its entries is a batch (see `are_single`), and saves the
+        time of asking for their sizes.
+        """
+        assert delta.mark_delete is None
+        if delta.epoch != self._epoch:
+            return 0
+        before = self._acked_messages(delta)
+        self._ack(delta, single=single)
+        count = self._acked_messages(delta) - before
+        self._advance()
+        return count
+
+    def are_single(self, delta: AckDelta) -> bool:
+        """Whether no entry of a delta is a batch."""
+        sizes = self._ledgers.sizes
+        for ledger_id, entries, _ in delta.ledgers:
+            for entry_id in entries:
+                if sizes.batch_size(ledger_id, entry_id) > 1:
+                    return False
+        return True
+
+    def _acked_messages(self, delta: AckDelta) -> int:
+        """How many messages are acked above mark-delete, in the ledgers of a delta."""
+        total = 0
+        for ledger_id, _, _ in delta.ledgers:
+            acks = self._acks.ledger(ledger_id)
+            total += 0 if acks is None else acks.messages
+        return total
+
+    def _ack(self, delta: AckDelta, *, single: bool) -> None:
+        for ledger_id, entries, records in delta.ledgers:
+            if ledger_id < self._mark_delete.ledger_id:
+                continue
+            first, count = self._acked_before(ledger_id), self._ledgers.entry_count(ledger_id)
+            if single and entries and first <= entries[0] and entries[-1] < count:
+                self._acks.own(ledger_id).ack_single(entries)
+            else:
+                self._ack_entries(ledger_id, entries, first, count)
+            self._ack_records(ledger_id, records)
 
     def trim(self) -> None:
         """Forgets the acks of what the topic does not have (any more)."""
@@ -233,35 +270,32 @@ class Cursor:
         self._epoch_planned = max(self._epoch_planned, delta.epoch)
         self._acks.clear()
         self._mark_delete = self._ledgers.clip(delta.mark_delete)
-        if delta.record != 0:
-            self._ack_records(((delta.entry, delta.record),))
+        if delta.entry is not None:
+            self._ack_records(delta.entry.ledger_id, ((int(delta.entry.entry_id), delta.record),))
         self._advance()
         return True
 
-    def _ack_entries(self, keys: tuple[int, ...]) -> None:
-        floor = position_key(self._mark_delete.ledger_id, self._mark_delete.entry_id)
+    def _ack_entries(
+        self, ledger_id: i64, entries: tuple[int, ...], first: i64, count: i64
+    ) -> None:
         sizes = self._ledgers.sizes
-        ledger_id = -1
-        count: i64 = -1
         acks: LedgerAcks | None = None
-        for key in keys:
-            if key >> ENTRY_BITS != ledger_id:
-                ledger_id = key >> ENTRY_BITS
-                count = self._ledgers.entry_count(ledger_id)
-                acks = None
-            entry_id = key & ENTRY_MASK
-            if key <= floor or entry_id >= count:
-                continue
-            if acks is None:
-                acks = self._acks.own(ledger_id)
-            acks.ack_entry(entry_id, max(sizes.batch_size(ledger_id, entry_id), 1))
+        for entry_id in entries:
+            if first <= entry_id < count:
+                if acks is None:
+                    acks = self._acks.own(ledger_id)
+                acks.ack_entry(entry_id, max(sizes.batch_size(ledger_id, entry_id), 1))
 
-    def _ack_records(self, records: tuple[tuple[int, int], ...]) -> None:
-        for key, record in records:
-            position = key_position(key)
-            known = position.entry_id < self._ledgers.entry_count(position.ledger_id)
-            if known and position > self._mark_delete:
-                self._acks.ack_indexes(position.ledger_id, position.entry_id, record)
+    def _ack_records(self, ledger_id: i64, records: tuple[tuple[int, int], ...]) -> None:
+        first, count = self._acked_before(ledger_id), self._ledgers.entry_count(ledger_id)
+        for entry_id, record in records:
+            if first <= entry_id < count:
+                self._acks.ack_indexes(ledger_id, entry_id, record)
+
+    def _acked_before(self, ledger_id: i64) -> i64:
+        """Of a ledger that mark-delete stands in or before: the first entry behind it."""
+        mark = self._mark_delete
+        return mark.entry_id + 1 if ledger_id == mark.ledger_id else 0
 
     def _advance(self) -> None:
         """Moves mark-delete over what is acked right behind it, through ledgers."""
@@ -367,6 +401,10 @@ class Cursor:
         """How many batches are partly acked."""
         return self._acks.partial_count()
 
+    def record_bytes(self) -> int:
+        """About how much memory the records of partly acked batches take."""
+        return self._acks.record_bytes()
+
     def freeze(self) -> list[tuple[int, LedgerAcks]]:
         """The acks above mark-delete as they are now, for a snapshot to write at leisure."""
         return self._acks.freeze()
@@ -377,9 +415,12 @@ class Cursor:
         """Asserts that the state is consistent with itself and with the ledgers."""
         following = self._ledgers.next(self._mark_delete)
         assert following is None or not self.is_acked(following), "mark-delete lags behind"
+        taken: i64 = 0
         for ledger_id in self._acks.ledger_ids():
             acks = self._acks.ledger(ledger_id)
             assert acks is not None
+            taken += acks.record_bytes
             assert not acks.is_empty(), f"no acks in ledger {ledger_id}"
             count = self._ledgers.entry_count(ledger_id)
             acks.check(ledger_id, count, self._mark_delete, self._ledgers.sizes)
+        assert taken == self._acks.record_bytes(), "bytes of records miscounted"

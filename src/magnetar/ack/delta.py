@@ -8,8 +8,8 @@ expire and clear are of this kind too: what they acked is settled when they are 
 commute, so every reset has a new epoch, and acks carry the epoch of the state they were
 planned against: an ack of another epoch is dropped.
 
-Positions stand as *keys*, ledger << 32 | entry, which sort as positions do and take an
-eighth of the memory.
+Both speak of ledgers and entries as they are named everywhere, and not of a topic's own keys
+(see `ledgers.py`): a delta is read again by processes that number ledgers otherwise.
 """
 
 from typing import Final, TypeAlias, final
@@ -18,41 +18,45 @@ from mypy_extensions import i64
 
 from magnetar.model.position import Position
 
-ENTRY_BITS: Final = 32
-ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
+# What is acked of one ledger: its id, entries in order, and pairs of an entry and its record
+# (see `record.py`), in order of entries.
+LedgerDelta: TypeAlias = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 @final
 class AckDelta:
     """Entries and batch indexes that are now acked, and how far everything is.
 
-    `mark_delete` covers all up to it, if it is given. `entries` are keys in order, and
-    `records` pairs of a key and a record (see `record.py`), in order of keys.
+    `mark_delete` covers all up to it, if it is given. `ledgers` has a part for each ledger of
+    which something is acked, in order. As it was planned, `record_bytes` is what its records take
+    in memory, and `growth` what of that is for batches of which nothing was acked before; both
+    are 0 in what was read.
     """
 
-    __slots__ = ("entries", "epoch", "mark_delete", "records")
+    __slots__ = ("epoch", "growth", "ledgers", "mark_delete", "record_bytes")
 
     def __init__(
         self,
         epoch: i64,
         mark_delete: Position | None,
-        entries: tuple[int, ...],
-        records: tuple[tuple[int, int], ...],
+        ledgers: tuple[LedgerDelta, ...] = (),
+        *,
+        record_bytes: i64 = 0,
+        growth: i64 = 0,
     ) -> None:
         self.epoch: Final[i64] = epoch
         self.mark_delete: Final = mark_delete
-        self.entries: Final = entries
-        self.records: Final = records
+        self.ledgers: Final = ledgers
+        self.record_bytes: Final[i64] = record_bytes
+        self.growth: Final[i64] = growth
 
     @property
     def empty(self) -> bool:
         """Whether it changes nothing: all it was asked for is already durable."""
-        return self.mark_delete is None and not self.entries and not self.records
+        return self.mark_delete is None and not self.ledgers
 
-    def _key(
-        self,
-    ) -> tuple[int, Position | None, tuple[int, ...], tuple[tuple[int, int], ...]]:
-        return (self.epoch, self.mark_delete, self.entries, self.records)
+    def _key(self) -> tuple[int, Position | None, tuple[LedgerDelta, ...]]:
+        return (self.epoch, self.mark_delete, self.ledgers)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AckDelta):
@@ -74,12 +78,14 @@ class ResetDelta:
     """The cursor stands behind `mark_delete`, and nothing beyond is acked.
 
     Except, when the reset was into a batch, the indexes that `record` does not leave, of
-    the entry with key `entry`; `record` is 0 if there is none.
+    `entry`; `entry` is None and `record` 0 if there is none.
     """
 
     __slots__ = ("entry", "epoch", "mark_delete", "record")
 
-    def __init__(self, epoch: i64, mark_delete: Position, entry: int = 0, record: int = 0) -> None:
+    def __init__(
+        self, epoch: i64, mark_delete: Position, entry: Position | None = None, record: int = 0
+    ) -> None:
         self.epoch: Final[i64] = epoch
         self.mark_delete: Final = mark_delete
         self.entry: Final = entry
@@ -90,7 +96,7 @@ class ResetDelta:
         """Never: even a reset to where the cursor stands begins an epoch."""
         return False
 
-    def _key(self) -> tuple[int, Position, int, int]:
+    def _key(self) -> tuple[int, Position, Position | None, int]:
         return (self.epoch, self.mark_delete, self.entry, self.record)
 
     def __eq__(self, other: object) -> bool:
@@ -109,17 +115,3 @@ class ResetDelta:
 
 
 Delta: TypeAlias = AckDelta | ResetDelta
-
-
-def position_key(ledger_id: int, entry_id: int) -> int:
-    """The key of a position; that of entry -1 sorts before entry 0, as it should.
-
-    >>> position_key(1, -1) < position_key(1, 0) < position_key(2, -1)
-    True
-    """
-    return (ledger_id << ENTRY_BITS) + entry_id
-
-
-def key_position(key: int) -> Position:
-    """The position of a key, whose entry must not be -1."""
-    return Position(key >> ENTRY_BITS, key & ENTRY_MASK)

@@ -23,15 +23,7 @@ from magnetar.ack.codec import (
     put_position,
     put_record,
 )
-from magnetar.ack.delta import (
-    ENTRY_BITS,
-    ENTRY_MASK,
-    AckDelta,
-    Delta,
-    ResetDelta,
-    key_position,
-    position_key,
-)
+from magnetar.ack.delta import AckDelta, Delta, LedgerDelta, ResetDelta
 from magnetar.model.position import Position
 from magnetar.wire.writer import BytesWriter, put_varint
 
@@ -67,9 +59,9 @@ def _put_reset(out: BytesWriter, delta: ResetDelta) -> None:
     put_varint(out, RESET_DELTA)
     put_varint(out, delta.epoch)
     put_position(out, delta.mark_delete)
-    put_varint(out, 1 if delta.record else 0)
-    if delta.record:
-        put_position(out, key_position(delta.entry))
+    put_varint(out, 0 if delta.entry is None else 1)
+    if delta.entry is not None:
+        put_position(out, delta.entry)
         put_record(out, delta.record)
 
 
@@ -81,8 +73,7 @@ def _reset_delta(decoder: AckDecoder) -> ResetDelta:
     entry = decoder.position()
     if entry.ledger_id < 0 or entry.entry_id < 0:
         decoder.fail(f"a record for {entry}")
-    key = position_key(entry.ledger_id, entry.entry_id)
-    return ResetDelta(epoch, mark_delete, key, decoder.record())
+    return ResetDelta(epoch, mark_delete, entry, decoder.record())
 
 
 def _put_ack(out: BytesWriter, delta: AckDelta) -> None:
@@ -91,59 +82,30 @@ def _put_ack(out: BytesWriter, delta: AckDelta) -> None:
     put_varint(out, 0 if delta.mark_delete is None else 1)
     if delta.mark_delete is not None:
         put_position(out, delta.mark_delete)
-    ledger_ids = _ledger_ids(delta)
-    put_varint(out, len(ledger_ids))
+    put_varint(out, len(delta.ledgers))
     previous: i64 = -1
-    entry = record = 0
-    for ledger_id in ledger_ids:
+    for ledger_id, entries, records in delta.ledgers:
         put_gap(out, previous, ledger_id)
         previous = ledger_id
-        beyond = (ledger_id + 1) << ENTRY_BITS
-        entry = _put_entries(out, delta.entries, entry, beyond)
-        record = _put_records(out, delta.records, record, beyond)
+        _put_entries(out, entries)
+        _put_records(out, records)
 
 
-def _ledger_ids(delta: AckDelta) -> list[int]:
-    """The ledgers that a delta speaks of, in order."""
-    found: list[int] = []
-    last = -1
-    for key in delta.entries:
-        if key >> ENTRY_BITS != last:
-            last = key >> ENTRY_BITS
-            found.append(last)
-    if not delta.records:
-        return found
-    return sorted({*found, *(key >> ENTRY_BITS for key, _ in delta.records)})
-
-
-def _put_entries(out: BytesWriter, keys: tuple[int, ...], first: int, beyond: int) -> int:
-    """Writes the entries from `first` on whose keys are below `beyond`; returns where they end."""
-    end = first
-    while end < len(keys) and keys[end] < beyond:
-        end += 1
-    put_varint(out, end - first)
+def _put_entries(out: BytesWriter, entries: tuple[int, ...]) -> None:
+    put_varint(out, len(entries))
     previous: i64 = -1
-    for i in range(first, end):
-        entry_id = keys[i] & ENTRY_MASK
+    for entry_id in entries:
         put_gap(out, previous, entry_id)
         previous = entry_id
-    return end
 
 
-def _put_records(
-    out: BytesWriter, records: tuple[tuple[int, int], ...], first: int, beyond: int
-) -> int:
-    end = first
-    while end < len(records) and records[end][0] < beyond:
-        end += 1
-    put_varint(out, end - first)
+def _put_records(out: BytesWriter, records: tuple[tuple[int, int], ...]) -> None:
+    put_varint(out, len(records))
     previous: i64 = -1
-    for i in range(first, end):
-        key, record = records[i]
-        put_gap(out, previous, key & ENTRY_MASK)
+    for entry_id, record in records:
+        put_gap(out, previous, entry_id)
         put_record(out, record)
-        previous = key & ENTRY_MASK
-    return end
+        previous = entry_id
 
 
 def _ack_delta(decoder: AckDecoder) -> AckDelta:
@@ -151,17 +113,27 @@ def _ack_delta(decoder: AckDecoder) -> AckDelta:
     mark_delete: Position | None = None
     if decoder.number(1) == 1:
         mark_delete = decoder.position()
-    entries: list[int] = []
-    records: list[tuple[int, int]] = []
+    ledgers: list[LedgerDelta] = []
     ledger_id: i64 = -1
     for _ in range(decoder.number(LEDGER_ID_MAX)):
         ledger_id = decoder.gap(ledger_id, LEDGER_ID_MAX)
-        entry_id: i64 = -1
-        for _ in range(decoder.number(ENTRY_ID_MAX)):
-            entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
-            entries.append(position_key(ledger_id, entry_id))
-        entry_id = -1
-        for _ in range(decoder.number(ENTRY_ID_MAX)):
-            entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
-            records.append((position_key(ledger_id, entry_id), decoder.record()))
-    return AckDelta(epoch, mark_delete, tuple(entries), tuple(records))
+        ledgers.append((ledger_id, _entries(decoder), _records(decoder)))
+    return AckDelta(epoch, mark_delete, tuple(ledgers))
+
+
+def _entries(decoder: AckDecoder) -> tuple[int, ...]:
+    entries: list[int] = []
+    entry_id: i64 = -1
+    for _ in range(decoder.number(ENTRY_ID_MAX)):
+        entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
+        entries.append(entry_id)
+    return tuple(entries)
+
+
+def _records(decoder: AckDecoder) -> tuple[tuple[int, int], ...]:
+    records: list[tuple[int, int]] = []
+    entry_id: i64 = -1
+    for _ in range(decoder.number(ENTRY_ID_MAX)):
+        entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
+        records.append((entry_id, decoder.record()))
+    return tuple(records)

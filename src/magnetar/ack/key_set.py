@@ -1,8 +1,8 @@
 """A set of positions, in order, that takes little memory and any ledger.
 
-Positions are keys (see `delta.py`). With ledgers of 53 bits a key does not fit 64, so there
-is a bitmap of entries for each ledger. Adding and removing take the time of a search among
-the ledgers, which are few; what removes or returns many takes as long as there are many.
+Positions are keys (see `ledgers.py`). There is a bitmap of entries for each ledger. Adding and
+removing take the time of a search among the ledgers, which are few; what removes or returns
+many takes as long as there are many.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +12,7 @@ from typing import Final, final
 
 from pyroaring import BitMap
 
-from magnetar.ack.delta import ENTRY_BITS, ENTRY_MASK
+from magnetar.ack.ledgers import ENTRY_BITS, ENTRY_MASK
 
 __all__ = ["KeySet"]
 

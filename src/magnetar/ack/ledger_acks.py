@@ -3,8 +3,9 @@
 This is the unit that a snapshot shares with the living state: `Acks` copies it before
 the first change after a snapshot, so what a snapshot has seen never moves.
 
-Beside the sets stands `messages`, how many messages they ack. Every change carries the
-entry's size, so the number follows without a walk; `Cursor.check` does the walk.
+Beside the sets stand `messages`, how many messages they ack, and `record_bytes`, about how
+much memory the records take. Every change carries the entry's size, so the numbers follow
+without a walk; `Cursor.check` does the walk. A `Tally` has the bytes of all ledgers together.
 """
 
 from typing import Final, final
@@ -18,6 +19,7 @@ from magnetar.ack.record import (
     is_complete,
     is_untouched,
     merge_records,
+    record_bytes,
     record_size,
     remaining_count,
 )
@@ -30,25 +32,36 @@ OPTIMIZE_EVERY: Final = 1024
 
 
 @final
+class Tally:
+    """What the records of all ledgers of a cursor take together."""
+
+    def __init__(self) -> None:
+        self.bytes: i64 = 0
+
+
+@final
 class LedgerAcks:
     """What is acked in a ledger. An entry is in `entries`, in `records`, or untouched."""
 
-    def __init__(self, generation: i64) -> None:
+    def __init__(self, generation: i64, tally: Tally) -> None:
         self.generation: Final[i64] = generation
+        self._tally: Final = tally
         self.entries: BitMap = BitMap()
         # The keys of `records`, in order: Python's dict has none, and sorting tens of
         # thousands of them for a snapshot would take milliseconds.
         self.partial: BitMap = BitMap()
         self.records: dict[int, int] = {}
         self.messages: i64 = 0
+        self.record_bytes: i64 = 0
         self._changes: i64 = 0
 
     def copy(self, generation: i64) -> "LedgerAcks":
-        twin = LedgerAcks(generation)
+        twin = LedgerAcks(generation, self._tally)
         twin.entries = self.entries.copy()
         twin.partial = self.partial.copy()
         twin.records = self.records.copy()
         twin.messages = self.messages
+        twin.record_bytes = self.record_bytes
         return twin
 
     def is_empty(self) -> bool:
@@ -73,6 +86,21 @@ class LedgerAcks:
             self._changes = 0
             entries.run_optimize()
 
+    def ack_single(self, entry_ids: tuple[int, ...]) -> None:
+        """The same for many entries of one message each."""
+        if self.records:
+            for entry_id in entry_ids:
+                self.ack_entry(entry_id, 1)
+            return
+        before = len(self.entries)
+        self.entries.update(entry_ids)
+        count: i64 = len(self.entries) - before
+        self.messages += count
+        self._changes += count
+        if self._changes >= OPTIMIZE_EVERY:
+            self._changes = 0
+            self.entries.run_optimize()
+
     def ack_indexes(self, entry_id: int, record: int, size: i64) -> None:
         """Acks the indexes that `record` does not leave, of an entry of `size` messages."""
         if entry_id in self.entries:
@@ -85,9 +113,22 @@ class LedgerAcks:
         if is_complete(record):
             self.ack_entry(entry_id, size)
         elif not is_untouched(record):
-            self.records[entry_id] = record
-            self.partial.add(entry_id)
+            self.put_record(entry_id, record, before)
             self.messages += left - remaining_count(record)
+
+    def put_record(self, entry_id: int, record: int, before: int = 0) -> None:
+        """Keeps the record of a partly acked batch, instead of the one `before`, if any."""
+        size: i64 = record_bytes(record_size(record))
+        if before == 0:
+            self.partial.add(entry_id)
+        else:
+            size -= record_bytes(record_size(before))
+        self.records[entry_id] = record
+        self._grow(size)
+
+    def _grow(self, size: i64) -> None:
+        self.record_bytes += size
+        self._tally.bytes += size
 
     def drop_before(self, end: i64, ledger_id: i64, sizes: BatchSizes) -> None:
         """Forgets entries before `end`: mark-delete covers them now."""
@@ -103,7 +144,7 @@ class LedgerAcks:
         """Forgets entries from `first` on: the ledger turned out not to have them."""
         self.entries.remove_range(first, 1 << 32)
         for entry_id in self.partial.iter_equal_or_larger(first):
-            del self.records[entry_id]
+            self._grow(-record_bytes(record_size(self.records.pop(entry_id))))
         self.partial.remove_range(first, 1 << 32)
         self.messages = self.count_messages(ledger_id, sizes)
 
@@ -133,6 +174,8 @@ class LedgerAcks:
             assert not is_complete(record), "a record of an acked entry"
             assert not is_untouched(record), "a record of an untouched entry"
         assert self.messages == self.count_messages(ledger_id, sizes), "messages miscounted"
+        taken = sum([record_bytes(record_size(record)) for record in self.records.values()])
+        assert self.record_bytes == taken, "bytes of records miscounted"
 
     def _forget(self, entry_id: int, size: i64) -> i64:
         """Drops an entry's record and returns how many messages were left of it."""
@@ -140,4 +183,5 @@ class LedgerAcks:
         if record == 0:
             return size
         self.partial.discard(entry_id)
+        self._grow(-record_bytes(record_size(record)))
         return remaining_count(record)

@@ -14,6 +14,12 @@ trimmed or never there:
 | not above the topic's own (`born`)     | was never it  |
 | above that, below the oldest one here  | was trimmed   |
 | between others, or above all           | was never it  |
+
+Whatever keeps positions by the thousand keeps *keys* of them. Ledger ids are wide, so ledgers
+are numbered as they are added, and a key is number << 32 | entry: it sorts as positions do, and
+fits the 62 bits that mypyc's integers have without an object of their own. A key means something
+within one topic only, as long as it is loaded. Keys of ledgers that were trimmed can be read for
+a while, since some may still be under way.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,11 +27,29 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position import Position
 
 # Entry ids must fit the 32-bit bitmaps, with room for a range's end. Ledgers roll over
 # at some ten thousand entries.
 ENTRY_COUNT_MAX: Final = 1 << 31
+
+ENTRY_BITS: Final = 32
+ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
+# What no position has, and what is behind all that there are.
+NO_KEY: Final = -1
+KEY_MAX: Final = (1 << 62) - 1
+# How many trimmed ledgers keep their numbers.
+GONE_MAX: Final = 1000
+
+
+def position_key(number: int, entry_id: int) -> int:
+    """The key of an entry in the ledger with a number; that of entry -1 sorts before entry 0.
+
+    >>> position_key(1, -1) < position_key(1, 0) < position_key(2, -1)
+    True
+    """
+    return (number << ENTRY_BITS) + entry_id
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -70,6 +94,13 @@ class Ledgers:
         self._ids: list[int] = []
         self._counts: dict[int, int] = {}
         self._trimmed: i64 = -1
+        # Keys: the number of each ledger, from 1 on, and the reverse.
+        self._numbers: Final[dict[int, int]] = {}
+        self._by_number: Final[dict[int, int]] = {}
+        self._next_number: int = 1
+        # The ledger that was asked for last, and its number: most come in runs.
+        self._last_id: i64 = -1
+        self._last_number: i64 = 0
 
     def add(self, ledger_id: i64, entry_count: i64 = 0) -> None:
         """A new ledger, newer than all others."""
@@ -77,6 +108,9 @@ class Ledgers:
         assert 0 <= entry_count <= ENTRY_COUNT_MAX
         self._ids.append(ledger_id)
         self._counts[ledger_id] = entry_count
+        self._numbers[ledger_id] = self._next_number
+        self._by_number[self._next_number] = ledger_id
+        self._next_number += 1
 
     def grow(self, ledger_id: i64, entry_count: i64) -> None:
         """The ledger now has `entry_count` entries, never fewer than before."""
@@ -91,6 +125,17 @@ class Ledgers:
             self._trimmed = ledger_id
         del self._counts[ledger_id]
         self._ids.remove(ledger_id)
+        self._forget_numbers()
+
+    def _forget_numbers(self) -> None:
+        """Of ledgers that were trimmed long ago."""
+        while len(self._numbers) > len(self._ids) + GONE_MAX:
+            oldest = next(iter(self._numbers))
+            if oldest in self._counts:
+                return
+            del self._by_number[self._numbers.pop(oldest)]
+            self._last_id = -1
+            self._last_number = 0
 
     def trimmed_through(self, ledger_id: i64) -> None:
         """Of a topic that has no ledger left: those up to this id may have been its own."""
@@ -106,6 +151,50 @@ class Ledgers:
         if ledger_id <= self._born:
             return False
         return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
+
+    # ---- Keys ----------------------------------------------------------------
+
+    def key(self, ledger_id: i64, entry_id: i64) -> int:
+        """The key of a position, which need not exist; NO_KEY if its ledger is not known."""
+        if ledger_id != self._last_id and not self._turn_to(ledger_id):
+            return NO_KEY
+        if entry_id < -1 or entry_id >= ENTRY_COUNT_MAX:
+            return NO_KEY
+        return (self._last_number << ENTRY_BITS) + entry_id
+
+    def _turn_to(self, ledger_id: i64) -> bool:
+        number = self._numbers.get(ledger_id, 0)
+        if number == 0:
+            return False
+        self._last_id = ledger_id
+        self._last_number = number
+        return True
+
+    def keys(self, ids: list[MessageIdData]) -> list[int]:
+        """The keys of entries, in the order given, without those whose ledgers are not known."""
+        found: list[int] = []
+        for id in ids:
+            key = self.key(id.ledger_id, id.entry_id)
+            if key >= 0:
+                found.append(key)
+        return found
+
+    def position(self, key: int) -> Position:
+        """The position of a key, whose entry must not be -1; of a ledger -1 if it is forgotten."""
+        return Position(self.ledger_of(key), key & ENTRY_MASK)
+
+    def ledger_of(self, key: int) -> i64:
+        """The ledger of a key; -1 if it is not known, or not any more."""
+        number: i64 = key >> ENTRY_BITS
+        if number != self._last_number:
+            ledger_id: i64 = self._by_number.get(number, -1)
+            if ledger_id < 0:
+                return -1
+            self._last_id = ledger_id
+            self._last_number = number
+        return self._last_id
+
+    # ---- Positions -----------------------------------------------------------
 
     def last(self) -> Position:
         """The last entry; while there is none, the position before the first."""

@@ -4,6 +4,9 @@ A plan reads the cursor's state and changes nothing: if any id of a list is refu
 list is, as a whole. What is durable already is left out of the delta, so an empty delta
 means "answer success, there is nothing to write". What is only pending is *not* left out:
 its write may fail, and this ack's answer must wait for a write that covers it.
+
+A few bytes of an id can stand for a bitset of 128 KiB, so a plan takes no more of them than
+it was told to: beyond that it raises AckSizeError before it has built them.
 """
 
 from typing import Final, final
@@ -11,33 +14,53 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack.acks import Acks
-from magnetar.ack.delta import ENTRY_BITS, ENTRY_MASK, AckDelta, position_key
-from magnetar.ack.ledger_acks import LedgerAcks
-from magnetar.ack.ledgers import BatchSizes, Ledgers
+from magnetar.ack.delta import AckDelta, LedgerDelta
+from magnetar.ack.ledgers import ENTRY_COUNT_MAX, BatchSizes, Ledgers
 from magnetar.ack.record import (
     is_complete,
     is_untouched,
     make_record,
     merge_records,
+    record_bytes,
     record_size,
 )
-from magnetar.errors import BatchIndexError, NoSuchEntryError
+from magnetar.errors import AckSizeError, BatchIndexError, NoSuchEntryError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position import Position
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
+
+# What the parts of batches in one plan take at most, unless it is told otherwise: 120,000
+# batches of 1000 messages.
+RECORD_BYTES_MAX: Final = 32 << 20
 
 
 @final
 class AckPlan:
     """One ack delta in the making."""
 
-    def __init__(self, ledgers: Ledgers, acks: Acks, mark_delete: Position) -> None:
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        acks: Acks,
+        mark_delete: Position,
+        record_bytes_max: i64 = RECORD_BYTES_MAX,
+    ) -> None:
         self._ledgers: Final = ledgers
         self._acks: Final = acks
         self._mark_delete: Final = mark_delete
         self._target: Position | None = None
-        self._keys: list[int] = []
-        self._records: dict[int, int] = {}
+        # By ledger: entries to be acked, as they come; the ledger of the last, and its list.
+        self._entries: Final[dict[int, list[int]]] = {}
+        self._ledger_id: i64 = -1
+        self._ledger_entries: list[int] = []
+        # By ledger and entry: the records of batches of which a part is to be acked.
+        self._records: Final[dict[int, dict[int, int]]] = {}
+        self._record_bytes_max: Final[i64] = record_bytes_max
+        # Of all that was asked for, repeats included: it is work as much as it is memory.
+        self._record_bytes: i64 = 0
+        # Of what the delta has.
+        self._delta_bytes: i64 = 0
+        self._growth: i64 = 0
 
     def ack(self, id: MessageIdData) -> None:
         """What an ACK says: the indexes that are not in `ack_set`; without one, the entry."""
@@ -45,9 +68,10 @@ class AckPlan:
             return
         ack_set = id.ack_set
         if ack_set is None or ack_set == 0:
-            self._keys.append(position_key(id.ledger_id, id.entry_id))
+            self._add_entry(id.ledger_id, id.entry_id)
         elif not self._is_acked(id.ledger_id, id.entry_id):
             size = self._batch_size(id)
+            self._spend(size)
             self._add_record(id.ledger_id, id.entry_id, make_record(size, ack_set))
 
     def ack_message(self, id: MessageIdData) -> None:
@@ -58,12 +82,13 @@ class AckPlan:
         if not self.exists(id.ledger_id, id.entry_id):
             return
         if index == -1:
-            self._keys.append(position_key(id.ledger_id, id.entry_id))
+            self._add_entry(id.ledger_id, id.entry_id)
         elif not self._is_acked(id.ledger_id, id.entry_id):
             size = self._batch_size(id)
             if index >= size:
                 reason = f"no index {index} in a batch of {size}"
                 raise BatchIndexError(id.ledger_id, id.entry_id, reason)
+            self._spend(size)
             self._add_record(id.ledger_id, id.entry_id, make_record(size, ~(1 << index)))
 
     def ack_through(self, id: MessageIdData, *, whole_entries: bool = False) -> None:
@@ -91,14 +116,25 @@ class AckPlan:
         if following is not None and target >= following:
             self._target = target
 
+    def _add_entry(self, ledger_id: i64, entry_id: i64) -> None:
+        if ledger_id != self._ledger_id:
+            self._ledger_id = ledger_id
+            self._ledger_entries = self._entries.setdefault(ledger_id, [])
+        self._ledger_entries.append(entry_id)
+
+    def _spend(self, size: i64) -> None:
+        self._record_bytes += record_bytes(size)
+        if self._record_bytes > self._record_bytes_max:
+            raise AckSizeError(self._record_bytes_max)
+
     def _add_record(self, ledger_id: int, entry_id: int, record: int) -> None:
-        key = position_key(ledger_id, entry_id)
-        before = self._records.get(key, 0)
+        records = self._records.setdefault(ledger_id, {})
+        before = records.get(entry_id, 0)
         if before != 0:
             record = merge_records(before, record)
-        self._records[key] = record
+        records[entry_id] = record
         if is_complete(record):
-            self._keys.append(key)
+            self._add_entry(ledger_id, entry_id)
 
     def exists(self, ledger_id: i64, entry_id: i64) -> bool:
         """Whether the entry is there; raises if it never was. False: it was trimmed."""
@@ -127,40 +163,65 @@ class AckPlan:
         )
 
     def delta(self, epoch: i64) -> AckDelta:
+        """What is asked for, without repeats and without what is durably acked."""
+        ledger_ids = list(self._entries)
+        if self._records:
+            ledger_ids.extend([id for id in self._records if id not in self._entries])
+        if len(ledger_ids) > 1:
+            ledger_ids.sort()
+        parts: list[LedgerDelta] = []
+        for ledger_id in ledger_ids:
+            first = self._first(ledger_id)
+            entries = self._new_entries(ledger_id, first)
+            records = self._new_records(ledger_id, first) if self._records else ()
+            if entries or records:
+                parts.append((ledger_id, entries, records))
+        return AckDelta(
+            epoch,
+            self._target,
+            tuple(parts),
+            record_bytes=self._delta_bytes,
+            growth=self._growth,
+        )
+
+    def _first(self, ledger_id: i64) -> i64:
+        """The first entry of a ledger that mark-delete does not cover, once it has moved."""
         floor = self._mark_delete if self._target is None else self._target
-        floor_key = position_key(floor.ledger_id, floor.entry_id)
-        records = self._new_records(floor_key) if self._records else ()
-        return AckDelta(epoch, self._target, tuple(self._new_entries(floor_key)), records)
+        if ledger_id < floor.ledger_id:
+            return ENTRY_COUNT_MAX
+        return floor.entry_id + 1 if ledger_id == floor.ledger_id else 0
 
-    def _new_entries(self, floor: int) -> list[int]:
-        """The keys in order, without repeats and without what is durably acked."""
-        self._keys.sort()
+    def _new_entries(self, ledger_id: int, first: i64) -> tuple[int, ...]:
+        asked = self._entries.get(ledger_id)
+        if asked is None:
+            return ()
+        asked.sort()
+        acks = self._acks.ledger(ledger_id)
         fresh: list[int] = []
-        last = floor
-        ledger_id = -1
-        acks: LedgerAcks | None = None
-        for key in self._keys:
-            if key <= last:
-                continue
-            last = key
-            if key >> ENTRY_BITS != ledger_id:
-                ledger_id = key >> ENTRY_BITS
-                acks = self._acks.ledger(ledger_id)
-            if acks is None or key & ENTRY_MASK not in acks.entries:
-                fresh.append(key)
-        return fresh
+        last = first - 1
+        for entry_id in asked:
+            if entry_id > last:
+                last = entry_id
+                if acks is None or entry_id not in acks.entries:
+                    fresh.append(entry_id)
+        return tuple(fresh)
 
-    def _new_records(self, floor: int) -> tuple[tuple[int, int], ...]:
-        """The records in order, without those that ack nothing more than is durably acked."""
-        whole = set(self._keys)
+    def _new_records(self, ledger_id: int, first: i64) -> tuple[tuple[int, int], ...]:
+        """Also without those that ack nothing more than is durably acked."""
+        records = self._records.get(ledger_id, {})
+        whole = set(self._entries.get(ledger_id, []))
         fresh: list[tuple[int, int]] = []
-        for key in sorted(self._records):
-            record = self._records[key]
-            if key <= floor or key in whole or is_untouched(record):
+        for entry_id in sorted(records):
+            record = records[entry_id]
+            if entry_id < first or entry_id in whole or is_untouched(record):
                 continue
-            before = self._acks.record(key >> ENTRY_BITS, key & ENTRY_MASK)
+            before = self._acks.record(ledger_id, entry_id)
             if before == 0 or merge_records(before, record) != before:
-                fresh.append((key, record))
+                fresh.append((entry_id, record))
+                size = record_bytes(record_size(record))
+                self._delta_bytes += size
+                if before == 0:
+                    self._growth += size
         return tuple(fresh)
 
 

@@ -5,7 +5,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack.acks import Acks
-from magnetar.ack.delta import ResetDelta, position_key
+from magnetar.ack.delta import ResetDelta
 from magnetar.ack.ledgers import Ledgers
 from magnetar.ack.plan import known_batch_size
 from magnetar.ack.record import is_complete, is_untouched, make_record
@@ -47,6 +47,4 @@ class ResetPlan:
         before = self._ledgers.previous(entry)
         if self._record == 0 or is_untouched(self._record):
             return ResetDelta(epoch, before)
-        return ResetDelta(
-            epoch, before, position_key(entry.ledger_id, entry.entry_id), self._record
-        )
+        return ResetDelta(epoch, before, entry, self._record)

@@ -33,7 +33,7 @@ from magnetar.ack.codec import (
 )
 from magnetar.ack.cursor import Cursor
 from magnetar.ack.delta_codec import EPOCH_MAX
-from magnetar.ack.ledger_acks import LedgerAcks
+from magnetar.ack.ledger_acks import LedgerAcks, Tally
 from magnetar.ack.ledgers import Ledgers
 from magnetar.model.position import Position
 from magnetar.wire.integer import INT64_MAX
@@ -70,7 +70,7 @@ def decode_snapshot(data: bytes, ledgers: Ledgers) -> Cursor:
     ledger_id: i64 = -1
     for _ in range(decoder.number(LEDGER_ID_MAX)):
         ledger_id = decoder.gap(ledger_id, LEDGER_ID_MAX)
-        acks.put(ledger_id, _ledger(decoder))
+        acks.put(ledger_id, _ledger(decoder, acks.tally))
     decoder.finish()
     return Cursor(ledgers, mark_delete, epoch, acks)
 
@@ -104,15 +104,14 @@ def _slices(
     yield out.getvalue()
 
 
-def _ledger(decoder: AckDecoder) -> LedgerAcks:
-    acks = LedgerAcks(0)
+def _ledger(decoder: AckDecoder, tally: Tally) -> LedgerAcks:
+    acks = LedgerAcks(0, tally)
     acks.messages = decoder.signed()
     acks.entries = _bitmap(decoder)
     entry_id: i64 = -1
     for _ in range(decoder.number(ENTRY_ID_MAX)):
         entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
-        acks.records[entry_id] = decoder.record()
-        acks.partial.add(entry_id)
+        acks.put_record(entry_id, decoder.record())
     if not acks.entries.isdisjoint(acks.partial):
         decoder.fail("an acked entry that is partly acked too")
     if acks.is_empty():

@@ -15,18 +15,18 @@ from magnetar.errors import (
     StoreClosedError,
     UnknownObjectError,
 )
-from magnetar.storage.catalog import Catalog
-from magnetar.storage.catalog_mark import CatalogMark
+from magnetar.storage.catalog.catalog import Catalog
+from magnetar.storage.catalog.catalog_mark import CatalogMark
 from magnetar.storage.check import Violation, check
-from magnetar.storage.cursor_log import CursorImage, SnapshotWriter
-from magnetar.storage.disk import Disk, FileDisk
-from magnetar.storage.job import Job
-from magnetar.storage.journal import Outcome
-from magnetar.storage.memory_disk import MemoryDisk
+from magnetar.storage.cursor.cursor_log import CursorImage, SnapshotWriter
+from magnetar.storage.disk.disk import Disk, FileDisk
+from magnetar.storage.disk.memory_disk import MemoryDisk
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.retention import LedgerInfo, Retention
+from magnetar.storage.log.job import Job
+from magnetar.storage.log.journal import Outcome
 from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.recovery import Cut
-from magnetar.storage.retention import LedgerInfo, Retention
 from magnetar.storage.store import Store, open_store
 
 __all__ = [

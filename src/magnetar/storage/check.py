@@ -10,14 +10,13 @@ from typing import Final, final
 
 from magnetar.errors import CorruptionError, DataDirectoryError
 from magnetar.storage.data_format import read_salt
-from magnetar.storage.disk import Disk
+from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import read_ids
-from magnetar.storage.index_file import MappedIndex
-from magnetar.storage.ledger_index import LedgerIndex, index_path
-from magnetar.storage.record import COPY, ENTRY, Record, address_of
+from magnetar.storage.ledger.ledger_index import LedgerIndex, decode_index, index_path
+from magnetar.storage.log.record import Record, address_of, is_entry
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import segment_path
 from magnetar.storage.state import LogState, Places
 from magnetar.wire.checksum import crc32c
 
@@ -86,7 +85,7 @@ class _Checker:
                 if records is None:
                     break
                 for record in records:
-                    if record.kind == ENTRY or record.kind == COPY:
+                    if is_entry(record.kind):
                         self._note_entry(path, record)
             assert scan.end == length  # or recovery would not have come this far
 
@@ -114,12 +113,19 @@ class _Checker:
         for ledger_id, ledger in self.quick.state.ledgers.items():
             path = index_path(ledger_id)
             other = self.full.state.ledgers.get(ledger_id)
-            if isinstance(ledger.index, MappedIndex) and not ledger.index.intact(self.salt):
+            if self._damaged_columns(path, ledger_id):
                 self._say(path, "the columns are damaged")
             elif other is not None:
                 self._compare_indexes(path, ledger_id, ledger.index, other.index)
             if ledger.sealed and ledger.bytes_sealed != ledger.index.size_bytes():
                 self._say(path, "seal and index disagree about the ledger's size")
+
+    def _damaged_columns(self, path: str, ledger_id: int) -> bool:
+        """Whether there is an index file that a start makes anew for its columns."""
+        if self.disk.size(path) < 0:
+            return False
+        columns = decode_index(self.disk.map(path), ledger_id, self.salt)
+        return columns is not None and not columns.intact(self.salt)
 
     def _compare_indexes(
         self, path: str, ledger_id: int, index: LedgerIndex, other: LedgerIndex

@@ -1,8 +1,8 @@
 """The version of a data directory, checked before anything else is touched.
 
 The file FORMAT holds two lines: the version, and the salt that every checksum of this
-directory begins from. It is the last file that a new directory gets and the first that is
-read.
+directory begins from. It is the last file that a new directory gets, before it has a journal, and
+the first that is read. A journal without it is none of a new directory.
 
 The upgrade rule: a version reads its own format and nothing newer. When a release changes
 the format, it raises FORMAT_VERSION and brings a function for each older version it still
@@ -14,20 +14,28 @@ no such function.
 from typing import Final
 
 from magnetar.errors import CorruptionError, FormatVersionError
-from magnetar.storage.disk import Disk
-from magnetar.storage.segment import FORMAT_VERSION
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.log.segment import FORMAT_VERSION
 
 __all__ = ["FORMAT", "read_salt", "write_format"]
 
 FORMAT: Final = "FORMAT"
 PREFIX: Final = "magnetar data "
 SALT: Final = "salt "
+JOURNAL: Final = "journal"
 HEX: Final = "0123456789abcdef"
 
 
 def read_salt(disk: Disk) -> int | None:
-    """The salt of a directory of this version, or None if it is a new directory."""
+    """The salt of a directory of this version, or None if it is a new directory.
+
+    Raises `DataDirectoryError` if it is of another version, or the file is damaged or gone.
+    """
+    # Looked at first, for another process may be making a directory, and FORMAT comes before.
+    journal = disk.names(JOURNAL)
     if disk.size(FORMAT) < 0:
+        if journal:
+            raise CorruptionError(FORMAT, 0, "the file is missing, though there is a journal")
         return None
     text = disk.read(FORMAT, 0, 256).decode(errors="replace")
     lines = text.splitlines()

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from magnetar.storage.data_format import read_salt
-from magnetar.storage.disk import Disk
-from magnetar.storage.record import KIND_NAMES, Record, offset_of, segment_of
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import segment_id_of, segment_path
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.log.record import KIND_NAMES, Record, offset_of, segment_of
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import segment_id_of, segment_path
 
 __all__ = ["dump"]
 

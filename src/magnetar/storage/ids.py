@@ -35,7 +35,7 @@ records were lost or failed were given away all the same, and no record shows th
 from typing import Final, final
 
 from magnetar.errors import CorruptionError
-from magnetar.storage.disk import Disk
+from magnetar.storage.disk.disk import Disk
 from magnetar.wire.checksum import crc32c
 
 __all__ = ["IDS", "LANES", "Ids", "encode_ids", "first_id", "read_ids"]

@@ -7,9 +7,9 @@ written about what is being deleted, which would bring it back to life.
 
 from typing import Final, final
 
-from magnetar.storage.cursor_log import SnapshotWriter
-from magnetar.storage.log import Log
-from magnetar.storage.record import DELETE, DELTA, Record, address_of, segment_of
+from magnetar.storage.cursor.cursor_log import SnapshotWriter
+from magnetar.storage.log.log import Log
+from magnetar.storage.log.record import DELETE, DELTA, Record, address_of, segment_of
 from magnetar.storage.state import CATALOG_ID, CursorState, catalog_record
 
 __all__ = ["ObjectRewriter"]

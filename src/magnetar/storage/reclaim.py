@@ -30,7 +30,9 @@ What cannot be read is left alone: one damaged record keeps its segment, and no 
 
 Invariants: a segment's file goes after all that replaces it is durable, in every fsync mode.
 A failed group sends the work back to IDLE, and whatever was copied by then is dead weight and
-no more.
+no more; but for what an index file names that is on its way to the disk. Nobody can call such a
+file back, and a full disk puts it off for long. Until all of them are written no segment goes
+that one of them names, and nothing of their ledgers is copied.
 """
 
 from collections import deque
@@ -40,20 +42,20 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import CorruptionError, DiskError
-from magnetar.storage.index_file import MappedIndex
-from magnetar.storage.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
-from magnetar.storage.ledger_index import (
+from magnetar.storage.ledger.index_file import MappedIndex
+from magnetar.storage.ledger.ledger_index import (
     ENTRY_BYTES,
     HeapIndex,
     IndexRewrite,
     Moves,
 )
-from magnetar.storage.log import Log
+from magnetar.storage.ledger.scatter import Scattered
+from magnetar.storage.log.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
+from magnetar.storage.log.log import Log
+from magnetar.storage.log.record import COPY, HEAD_BYTES, Record, address_of, is_entry, segment_of
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import heads_path, segment_path
 from magnetar.storage.object_rewriter import ObjectRewriter
-from magnetar.storage.record import COPY, ENTRY, HEAD_BYTES, Record, address_of, segment_of
-from magnetar.storage.scan import Scan
-from magnetar.storage.scatter import Scattered
-from magnetar.storage.segment import heads_path, segment_path
 from magnetar.storage.state import LedgerState, segments_record
 
 __all__ = ["Reclaimer"]
@@ -108,6 +110,9 @@ class Reclaimer:
         self._rewriting: MappedIndex | None = None
         self._indexing: dict[int, MappedIndex] = {}
         self._indexing_bytes: int = 0
+        # The same of work that was given up, and the segments that files on their way name.
+        self._late: Final[dict[int, MappedIndex]] = {}
+        self._named: Final[set[int]] = set()
         # Wait until this ticket is durable, then until its address is on the disk.
         self._ticket: int = -1
         self._address: i64 = 0
@@ -169,6 +174,7 @@ class Reclaimer:
             self._moves = {}
             self._rewrite = None
             self._rewriting = None
+            self._late.update(self._indexing)
             self._indexing = {}
             self._indexing_bytes = 0
             self._address = 0
@@ -177,12 +183,14 @@ class Reclaimer:
     # ---- Which segment -------------------------------------------------------
 
     def _pick(self) -> bool:
+        if self._written(self._late):
+            self._named.clear()
         best = 0
         share_best = self._log.options.live_share_min
         if self._log.full:
             share_best = LIVE_SHARE_WHEN_FULL
         for segment_id, length in self._log.lengths.items():
-            if segment_id in self._damaged:
+            if segment_id in self._damaged or segment_id in self._named:
                 continue
             # Closing a segment syncs it, in every mode.
             assert address_of(segment_id, length) <= self._log.journal.synced
@@ -250,7 +258,7 @@ class Reclaimer:
                 return self._begin_copying()
             seen += len(records)
             for record in records:
-                if record.kind == ENTRY or record.kind == COPY:
+                if is_entry(record.kind):
                     self._note_entry(record)
         return True
 
@@ -328,7 +336,7 @@ class Reclaimer:
             return False
         for (ledger_id, entry_id), body in zip(self._moving, reading.bodies, strict=True):
             ledger = self._log.state.ledgers.get(ledger_id)
-            if ledger is not None and not _between(ledger):
+            if ledger is not None and not self._awaits_file(ledger):
                 self._copy(ledger, entry_id, body)
         self._moving = []
         self._reading = None
@@ -347,12 +355,18 @@ class Reclaimer:
         """Whether a ledger of what was read is to get its index file first."""
         for ledger_id in {ledger_id for ledger_id, _ in self._moving}:
             ledger = self._log.state.ledgers.get(ledger_id)
-            if ledger is not None and _between(ledger):
+            if ledger is not None and self._awaits_file(ledger):
                 if self._log.full:
                     # The file is not written before there is space, which others may free.
                     self._go(IDLE)
                 return True
         return False
+
+    def _awaits_file(self, ledger: LedgerState) -> bool:
+        """Whether the ledger is sealed and its index file, or a new one, is not written yet."""
+        if isinstance(ledger.index, HeapIndex):
+            return ledger.sealed
+        return ledger.index is self._late.get(ledger.id)
 
     def _copy(self, ledger: LedgerState, entry_id: int, body: bytes) -> None:
         index = ledger.index
@@ -438,18 +452,28 @@ class Reclaimer:
         assert self._rewriting is not None
         self._indexing[rewrite.ledger_id] = self._rewriting
         self._indexing_bytes += len(data)
+        self._named.update(rewrite.segments())
         return len(data)
 
-    def _await_indexes(self) -> bool:
-        for ledger_id, before in self._indexing.items():
+    def _written(self, indexes: dict[int, MappedIndex]) -> bool:
+        """Whether all of these were replaced; lets go of them then."""
+        for ledger_id, before in indexes.items():
             ledger = self._log.state.ledgers.get(ledger_id)
             if ledger is not None and ledger.index is before:
                 return False
-        left_over = [index.release() for index in self._indexing.values()]
+        left_over = [index.release() for index in indexes.values()]
         held = [columns for columns in left_over if columns is not None]
         if held:
             self._log.add_chore(LetGo(held))
-        self._indexing = {}
+        indexes.clear()
+        return True
+
+    def _await_indexes(self) -> bool:
+        if not self._written(self._indexing):
+            if self._log.full:
+                # They are not written before there is space, which dead segments may give.
+                self._go(IDLE)
+            return False
         self._indexing_bytes = 0
         if self._moves or self._rewrite is not None:
             return True
@@ -472,8 +496,3 @@ class Reclaimer:
         if not self._damaged:
             self._log.setbacks.passed(KIND)
         return self._go(IDLE)
-
-
-def _between(ledger: LedgerState) -> bool:
-    """Whether the ledger is sealed and has no index file yet."""
-    return ledger.sealed and isinstance(ledger.index, HeapIndex)

@@ -10,6 +10,8 @@
    it is corruption: the store refuses to open. If nothing does, the log is cut there, and
    the report says how many bytes and records went.
 5. Segments and entries that must exist are looked for; what nobody claims is dropped.
+6. Where the log ends like one that lost its end, that is a doubt: it may be what a crash left,
+   and it may be a loss. The report says so.
 
 Nothing is written before all of that went well. `Recovered.repair` then cuts and removes.
 """
@@ -19,11 +21,11 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import CorruptionError
-from magnetar.storage.disk import Disk
-from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.index_file import IndexFiles, MappedIndex
-from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
-from magnetar.storage.record import (
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.ledger.index_file import IndexFiles, MappedIndex
+from magnetar.storage.ledger.ledger_index import HeapIndex, index_path, ledger_id_of
+from magnetar.storage.log.heads import decode_heads, encode_heads, heads_length
+from magnetar.storage.log.record import (
     CATALOG,
     CURSOR,
     HEAD_BYTES,
@@ -37,8 +39,8 @@ from magnetar.storage.record import (
     record_intact,
     segment_of,
 )
-from magnetar.storage.scan import Scan, Tail
-from magnetar.storage.segment import (
+from magnetar.storage.log.scan import Scan, Tail
+from magnetar.storage.log.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     decode_segment_header,
@@ -85,6 +87,8 @@ class Recovered:
         # The length of every segment that is part of the log.
         self.lengths: Final[dict[int, int]] = {}
         self.cuts: Final[list[Cut]] = []
+        # Why the end of the log may be missing, though nothing proves it.
+        self.doubts: Final[list[str]] = []
         self.clean: bool = True
         self._truncate: Final[dict[int, int]] = {}
         self._heads: Final[dict[int, bytes]] = {}
@@ -119,6 +123,8 @@ class _Recovery:
         self.headers: Final[dict[int, SegmentHeader]] = {}
         self.chain: list[int] = []
         self.indexes: Final[dict[int, MappedIndex]] = {}
+        # Segments whose heads say that nothing more came.
+        self.closed: Final[set[int]] = set()
         # What was last read of the log, and its address.
         self._read: bytes = b""
         self._read_from: i64 = 0
@@ -132,6 +138,7 @@ class _Recovery:
         self._require_segments()
         self.out.state.settle()
         self._require_entries()
+        self._doubt_end()
         self._find_litter()
         return self.out
 
@@ -239,12 +246,15 @@ class _Recovery:
         if self.disk.size(path) >= 0:
             heads = self.disk.read(path, 0, self.disk.size(path))
             durable = heads_length(heads, self.salt)
+            if durable >= 0:
+                self.closed.add(segment_id)
             if durable > self.disk.size(segment_path(segment_id)):
                 raise self._corrupt(segment_id, durable, "the segment is shorter than it was")
             if durable >= 0 and self.use_heads and expected in (UNKNOWN, durable):
                 scan = decode_heads(heads, segment_id, self.salt)
                 self._fold_groups(scan, durable)
-                assert scan.end == durable
+                if scan.end != durable:
+                    raise CorruptionError(path, 0, "these are not the heads of the segment")
                 self._note_end(scan)
                 return True
         scan = Scan(self._whole(segment_id), segment_id, self.salt)
@@ -382,6 +392,25 @@ class _Recovery:
             for segment_id in index.usage():
                 if segment_id not in self.out.lengths:
                     raise self._corrupt(segment_id, 0, "the segment is missing")
+
+    def _doubt_end(self) -> None:
+        """A log that was not closed has its last segment open, and as long as it was made."""
+        if not self.chain:
+            self.out.doubts.append("journal has no segment: it never had one, or lost all of them")
+            return
+        last = self.chain[-1]
+        path, made = segment_path(last), self.headers[last].made_bytes
+        if last in self.closed:
+            if not self.out.clean:
+                self.out.doubts.append(
+                    f"{path} is the last segment, and it was closed without a stop: the segment "
+                    f"{segment_path(last + 1)} was never written, or it is lost"
+                )
+        elif self.disk.size(path) < made:
+            self.out.doubts.append(
+                f"{path} is {self.disk.size(path)} bytes long and was made with {made}: it was "
+                "being closed, or its end is lost"
+            )
 
     def _find_litter(self) -> None:
         """Files that a crash left behind and that nothing refers to any more."""

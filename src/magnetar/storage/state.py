@@ -20,10 +20,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.catalog_mark import CatalogMark, decode_mark
-from magnetar.storage.index_file import MappedIndex
-from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
-from magnetar.storage.record import (
+from magnetar.storage.catalog.catalog_mark import CatalogMark, decode_mark
+from magnetar.storage.ledger.index_file import MappedIndex
+from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
+from magnetar.storage.log.record import (
     CATALOG,
     COPY,
     CURSOR,
@@ -31,6 +31,7 @@ from magnetar.storage.record import (
     DELTA,
     ENTRY,
     LEDGER,
+    LOST_ENTRY,
     SEGMENTS,
     SLICE,
     SLICE_LAST,
@@ -175,6 +176,8 @@ class LogState:
         self.catalog_address: i64 = NONE
         self.catalog_size: i64 = 0
         self.id_highest: i64 = 0
+        # Entries of any ledger that a backup found damaged, and only their places are left.
+        self.lost: Final[list[tuple[int, int]]] = []
         self.recovering: bool = False
         # Ledgers sealed by the fold since `take_sealed` was last called.
         self._sealed: list[int] = []
@@ -185,6 +188,9 @@ class LogState:
         """Folds one record, which is durable and has an address, into the state."""
         kind = record.kind
         if kind in (ENTRY, COPY):
+            self._apply_entry(record)
+        elif kind == LOST_ENTRY:
+            self.lost.append((int(record.id), int(record.sub_id)))
             self._apply_entry(record)
         elif kind == DELTA:
             self._apply_delta(record)

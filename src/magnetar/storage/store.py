@@ -27,25 +27,25 @@ from magnetar.errors import (
     UnknownObjectError,
 )
 from magnetar.model import Position
-from magnetar.storage.cache import EntryCache
-from magnetar.storage.catalog_mark import CatalogMark
-from magnetar.storage.cursor_log import CursorImage, CursorLog, SnapshotWriter
+from magnetar.storage.catalog.catalog_mark import CatalogMark
+from magnetar.storage.cursor.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
-from magnetar.storage.disk import Disk
+from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import FIRST, LANES, Ids, first_id, read_ids
-from magnetar.storage.index_file import IndexFiles
-from magnetar.storage.job import GroupWrite, Job
-from magnetar.storage.journal import Outcome
-from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
-from magnetar.storage.ledger_writer import LedgerWriter
-from magnetar.storage.log import Log
+from magnetar.storage.ledger.cache import EntryCache
+from magnetar.storage.ledger.index_file import IndexFiles
+from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
+from magnetar.storage.ledger.ledger_writer import LedgerWriter
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry, runs_of
+from magnetar.storage.ledger.retention import LedgerInfo, Retention, ledgers_to_trim
+from magnetar.storage.log.job import GroupWrite, Job
+from magnetar.storage.log.journal import Outcome
+from magnetar.storage.log.log import Log
+from magnetar.storage.log.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
+from magnetar.storage.log.setback import Setbacks
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.read_plan import ReadPlan, StoredEntry, runs_of
 from magnetar.storage.reclaim import Reclaimer
-from magnetar.storage.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
 from magnetar.storage.recovery import Cut, Recovered, recover
-from magnetar.storage.retention import LedgerInfo, Retention, ledgers_to_trim
-from magnetar.storage.setback import Setbacks
 from magnetar.storage.state import (
     LedgerState,
     LogState,
@@ -104,6 +104,7 @@ def open_store(
                 recovered.repair(disk, salt)
         log = Log(disk, options or StoreOptions(), salt, recovered, clock_ms, ticks_ms or clock_ms)
         store = Store(log, ids, recovered.cuts, clean=recovered.clean)
+        store.doubts += recovered.doubts
         store.begin()
     except BaseException:
         disk.close()
@@ -133,6 +134,8 @@ class Store:
         self._ids: Final = ids
         # What recovery cut off, for the operator, and whether the last stop was in order.
         self.cuts: Final = cuts
+        # Why the end of the log may have been lost; mostly it was not.
+        self.doubts: list[str] = []
         self.clean: Final = clean
         self.cache: Final = EntryCache(log.options.cache_bytes)
         self._writer: Final = LedgerWriter(log, ids)

@@ -18,9 +18,11 @@ from magnetar.wire.reader import Reader
 from magnetar.wire.writer import BytesWriter, put_i64_le, put_int_field
 
 WORD_BITS: Final = 64
-# A message in a batch takes at least six bytes (the size of its metadata, and metadata
-# that names the payload's size), so a message of 5 MiB has room for 873,813. A size
-# beyond this would have us build bitsets as large as a peer likes.
+# What a message in a batch takes at least: the size of its metadata, and metadata that
+# names the payload's size.
+MESSAGE_BYTES_MIN: Final = 6
+# A message of 5 MiB has room for 873,813 of them. A size beyond this would have us build
+# bitsets as large as a peer likes.
 BATCH_SIZE_MAX: Final = 1 << 20
 WORDS_MAX: Final = BATCH_SIZE_MAX // WORD_BITS
 

@@ -21,8 +21,8 @@ from magnetar.errors import (
     FormatVersionError,
     StorageError,
 )
-from magnetar.storage.catalog_mark import DIGEST_MASK, CatalogMark, item_digest
-from magnetar.storage.open_files import FILE_MODE
+from magnetar.storage.catalog.catalog_mark import DIGEST_MASK, CatalogMark, item_digest
+from magnetar.storage.disk.open_files import FILE_MODE
 
 __all__ = ["Catalog"]
 
@@ -110,7 +110,10 @@ class Catalog:
         rows = self._database.execute("SELECT generation, digest FROM mark").fetchall()
         if len(rows) != 1:
             raise CatalogLossError(f"{self._path} has no mark")
-        self.mark = CatalogMark(int(rows[0][0]), int(rows[0][1], 16))
+        try:
+            self.mark = CatalogMark(int(rows[0][0]), int(rows[0][1], 16))
+        except (TypeError, ValueError) as error:
+            raise CatalogLossError(f"the mark in {self._path} is damaged") from error
         if self._sum() != self.mark.digest:
             raise CatalogLossError(f"entries in {self._path} are not what was written")
 

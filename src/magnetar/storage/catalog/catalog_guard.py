@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from magnetar.errors import CatalogLossError, DiskError
-from magnetar.storage.catalog import FILE, Catalog
-from magnetar.storage.catalog_mark import CatalogMark
-from magnetar.storage.open_files import FILE_MODE
+from magnetar.storage.catalog.catalog import FILE, Catalog
+from magnetar.storage.catalog.catalog_mark import CatalogMark
+from magnetar.storage.disk.open_files import FILE_MODE
 
 __all__ = ["COPY", "copy_catalog", "open_catalog"]
 

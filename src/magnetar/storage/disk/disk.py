@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError, DiskShortageError
-from magnetar.storage.descriptors import DescriptorShares
-from magnetar.storage.open_files import (
+from magnetar.storage.disk.descriptors import DescriptorShares
+from magnetar.storage.disk.open_files import (
     DIRECTORY_MODE,
     FILE_MODE,
     OUT_OF_DESCRIPTORS,

@@ -3,7 +3,7 @@
 import os
 
 from magnetar.errors import DirectoryInUseError, DiskError, DiskFullError
-from magnetar.storage.disk import Disk
+from magnetar.storage.disk.disk import Disk
 
 __all__ = ["MemoryDisk"]
 

@@ -19,8 +19,8 @@ the new file counts. So it does not matter which of the two is read in between.
 from typing import Final, final
 
 from magnetar.errors import CorruptionError
-from magnetar.storage.disk import Disk
-from magnetar.storage.ledger_index import IndexColumns, LedgerIndex, decode_index, index_path
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.ledger.ledger_index import IndexColumns, LedgerIndex, decode_index, index_path
 
 __all__ = ["IndexFiles", "MappedIndex"]
 
@@ -95,7 +95,8 @@ class MappedIndex(LedgerIndex):
 
     def intact(self, salt: int) -> bool:
         """Whether the columns have the checksum that the header claims."""
-        return self.columns().intact(salt)
+        columns = self.held or self._files.decode(self)
+        return columns is not None and columns.intact(salt)
 
 
 @final
@@ -109,13 +110,19 @@ class IndexFiles:
         self._small: Final = _Shelf(SMALL_BYTES_MAX)
 
     def find(self, ledger_id: int) -> MappedIndex | None:
-        """The index file of a ledger, or None unless its header is whole."""
+        """The index file of a ledger, or None unless its header is whole.
+
+        A small file is read anyway, so its columns must be whole as well; those of others are
+        looked at when they are loaded.
+        """
         data = self._disk.map(index_path(ledger_id))
         columns = decode_index(data, ledger_id, self._salt)
         if columns is None:
             return None
         index = self._known(ledger_id, columns)
         if len(data) <= SMALL_BYTES:
+            if not columns.intact(self._salt):
+                return None
             self._hold(index, columns, len(data))
         return index
 
@@ -133,11 +140,17 @@ class IndexFiles:
         path = index_path(index.ledger_id)
         data = self._disk.map(path)
         columns = decode_index(data, index.ledger_id, self._salt)
-        if columns is None or columns.count() != index.count():
+        if columns is None or columns.count() != index.count() or not columns.intact(self._salt):
             reason = "the index file is damaged; stop the broker and remove it, it is made anew"
             raise CorruptionError(path, 0, reason)
         self._hold(index, columns, len(data))
         return columns
+
+    def decode(self, index: MappedIndex) -> IndexColumns | None:
+        """What the file has, unless another ledger's head is in front of it."""
+        data = self._disk.map(index_path(index.ledger_id))
+        columns = decode_index(data, index.ledger_id, self._salt)
+        return columns if columns is not None and columns.count() == index.count() else None
 
     def _hold(self, index: MappedIndex, columns: IndexColumns, size: int) -> None:
         index.held = columns

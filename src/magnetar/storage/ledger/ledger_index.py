@@ -30,8 +30,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.record import HEAD_BYTES, crc_bytes, segment_of
-from magnetar.storage.segment import FORMAT_VERSION
+from magnetar.storage.log.record import HEAD_BYTES, crc_bytes, segment_of
+from magnetar.storage.log.segment import FORMAT_VERSION
 from magnetar.wire.checksum import crc32c
 
 __all__ = [
@@ -372,6 +372,10 @@ class IndexRewrite:
             addresses[entry_id] = after
         _shift(self._usage, source, target, moved)
         return self._next - first
+
+    def segments(self) -> list[int]:
+        """The segments that the file names."""
+        return [segment_id for segment_id, size in self._usage.items() if size]
 
     def encode(self, salt: int) -> bytes:
         """The whole index file."""

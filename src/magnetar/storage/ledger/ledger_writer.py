@@ -13,8 +13,8 @@ from mypy_extensions import i64
 from magnetar.errors import UnknownObjectError
 from magnetar.model import Position
 from magnetar.storage.ids import Ids
-from magnetar.storage.log import Log
-from magnetar.storage.record import DELETE, ENTRY, Record
+from magnetar.storage.log.log import Log
+from magnetar.storage.log.record import DELETE, ENTRY, Record
 from magnetar.storage.state import LedgerState, ledger_record
 
 __all__ = ["LedgerWriter"]

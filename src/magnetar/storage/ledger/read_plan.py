@@ -12,17 +12,18 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import CorruptionError
-from magnetar.storage.disk import Disk
-from magnetar.storage.job import Job
-from magnetar.storage.ledger_index import LedgerIndex
-from magnetar.storage.record import (
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.ledger.ledger_index import LedgerIndex
+from magnetar.storage.log.job import Job
+from magnetar.storage.log.record import (
     HEAD_BYTES,
     HEAD_FRONT_BYTES,
+    LOST_ENTRY,
     offset_of,
     record_crc,
     segment_of,
 )
-from magnetar.storage.segment import segment_path
+from magnetar.storage.log.segment import segment_path
 
 __all__ = ["ReadPlan", "StoredEntry", "runs_of"]
 
@@ -35,8 +36,8 @@ RUN_BYTES_MAX: Final = 128 * 1024
 # More runs than this for one plan are too short to be worth a hint each.
 AHEAD_RUNS_MAX: Final = 64
 
-# What a record's head says of itself: checksum, length, which ledger and entry.
-CLAIM: Final = struct.Struct("<II8xqq")
+# What a record's head says of itself: checksum, length, kind, which ledger and entry.
+CLAIM: Final = struct.Struct("<III4xqq")
 
 
 @final
@@ -95,6 +96,11 @@ class ReadPlan(Job):
             if entry.data is None:
                 return False
         return True
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes of entries are to be read."""
+        return sum([int(entry.length) for entry in self.entries if entry.data is None])
 
     def whole(self) -> list[StoredEntry]:
         """The entries in front of the first that is not at hand: after damage, those before it."""
@@ -161,8 +167,13 @@ class ReadPlan(Job):
         size = HEAD_BYTES + entry.length
         if len(data) < at + size:
             return None
-        crc, length, ledger_id, entry_id = CLAIM.unpack_from(data, at)
-        if length != entry.length or ledger_id != entry.ledger_id or entry_id != entry.entry_id:
+        crc, length, kind, ledger_id, entry_id = CLAIM.unpack_from(data, at)
+        if (
+            kind == LOST_ENTRY
+            or length != entry.length
+            or ledger_id != entry.ledger_id
+            or entry_id != entry.entry_id
+        ):
             return None
         checked = data[at + HEAD_FRONT_BYTES : at + size]
         if crc != record_crc(checked, self._salt):

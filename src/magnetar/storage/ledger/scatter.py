@@ -23,11 +23,11 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.model import Position
-from magnetar.storage.index_file import MappedIndex
-from magnetar.storage.ledger_index import HeapIndex, LedgerIndex
-from magnetar.storage.log import Log
-from magnetar.storage.record import HEAD_BYTES, segment_of
-from magnetar.storage.segment import GROUP_HEADER_BYTES
+from magnetar.storage.ledger.index_file import MappedIndex
+from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
+from magnetar.storage.log.log import Log
+from magnetar.storage.log.record import HEAD_BYTES, segment_of
+from magnetar.storage.log.segment import GROUP_HEADER_BYTES
 from magnetar.storage.state import LedgerState
 
 __all__ = ["Piece", "Scattered", "scattered"]

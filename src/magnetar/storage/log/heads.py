@@ -15,9 +15,9 @@ the segment itself is scanned.
 import struct
 from typing import Final
 
-from magnetar.storage.record import crc_bytes
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import FORMAT_VERSION
+from magnetar.storage.log.record import crc_bytes
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import FORMAT_VERSION
 from magnetar.wire.checksum import crc32c
 
 __all__ = ["decode_heads", "encode_heads", "heads_length"]

@@ -19,12 +19,19 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import CorruptionError, DiskFullError, DiskShortageError, StorageError
-from magnetar.storage.disk import Disk
-from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import IndexColumns, index_path
-from magnetar.storage.record import HEAD_BYTES, Record, offset_of, record_intact, segment_of
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import heads_path, segment_path
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.ledger.ledger_index import IndexColumns, index_path
+from magnetar.storage.log.heads import decode_heads, encode_heads, heads_length
+from magnetar.storage.log.record import (
+    HEAD_BYTES,
+    Record,
+    is_lost,
+    offset_of,
+    record_intact,
+    segment_of,
+)
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import heads_path, segment_path
 
 __all__ = [
     "CloseSegment",
@@ -284,6 +291,8 @@ def read_bodies(disk: Disk, records: list[tuple[int, int]], salt: int) -> list[b
     for (path, offset, size), data in zip(places, disk.read_many(places), strict=True):
         if len(data) != size or not record_intact(data, salt):
             raise CorruptionError(path, offset, "the record is damaged")
+        if is_lost(data):
+            raise CorruptionError(path, offset, "the entry is lost")
         out.append(data[HEAD_BYTES:])
     return out
 

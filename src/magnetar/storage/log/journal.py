@@ -26,10 +26,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.errors import StorageError, StorageReadOnlyError, StoreClosedError
-from magnetar.storage.job import CloseSegment, GroupWrite, SyncTail
-from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
-from magnetar.storage.record import Record, address_of, segment_of
-from magnetar.storage.segment import (
+from magnetar.storage.log.job import CloseSegment, GroupWrite, SyncTail
+from magnetar.storage.log.record import Record, address_of, segment_of
+from magnetar.storage.log.segment import (
     FORMAT_VERSION,
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -37,6 +36,7 @@ from magnetar.storage.segment import (
     SegmentHeader,
     segment_path,
 )
+from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
 
 __all__ = ["Journal", "Outcome"]
 
@@ -179,7 +179,14 @@ class Journal:
             synced = self.end
         else:
             synced = self.synced
-        header = SegmentHeader(job.segment_id, self.end, synced, now_ms, FORMAT_VERSION)
+        header = SegmentHeader(
+            job.segment_id,
+            self.end,
+            synced,
+            now_ms,
+            FORMAT_VERSION,
+            made_bytes=self.options.segment_bytes,
+        )
         job.header = header.encode(self.salt)
         job.segment_bytes = self.options.segment_bytes
         self.segment_id_next = job.segment_id + 1

@@ -28,9 +28,10 @@ from magnetar.errors import (
     DiskShortageError,
     StorageFullError,
 )
-from magnetar.storage.disk import Disk
-from magnetar.storage.index_file import IndexFiles
-from magnetar.storage.job import (
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.ledger.index_file import IndexFiles
+from magnetar.storage.ledger.ledger_index import HeapIndex, index_path
+from magnetar.storage.log.job import (
     SYNC,
     CloseSegment,
     GroupWrite,
@@ -42,13 +43,21 @@ from magnetar.storage.job import (
     WriteIndex,
     read_bodies,
 )
-from magnetar.storage.journal import Journal, Outcome
-from magnetar.storage.ledger_index import HeapIndex, index_path
+from magnetar.storage.log.journal import Journal, Outcome
+from magnetar.storage.log.record import (
+    CATALOG,
+    COPY,
+    CURSOR,
+    DELETE,
+    DELTA,
+    LEDGER,
+    Record,
+    offset_of,
+)
+from magnetar.storage.log.segment import segment_path
+from magnetar.storage.log.setback import Setbacks
 from magnetar.storage.options import StoreOptions
-from magnetar.storage.record import CATALOG, COPY, CURSOR, DELETE, DELTA, LEDGER, Record, offset_of
 from magnetar.storage.recovery import Recovered
-from magnetar.storage.segment import segment_path
-from magnetar.storage.setback import Setbacks
 from magnetar.storage.state import LedgerState, LogState
 
 __all__ = ["Log"]

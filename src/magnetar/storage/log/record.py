@@ -33,6 +33,8 @@ __all__ = [
     "ENTRY",
     "HEAD_BYTES",
     "LEDGER",
+    "LOST_DELTA",
+    "LOST_ENTRY",
     "SEAL",
     "SEGMENTS",
     "SLICE",
@@ -41,6 +43,8 @@ __all__ = [
     "Record",
     "address_of",
     "crc_bytes",
+    "is_entry",
+    "is_lost",
     "offset_of",
     "segment_of",
 ]
@@ -58,6 +62,8 @@ DELETE: Final = 9  # the object with this id is gone, with all that belongs to i
 SEGMENTS: Final = 10  # which older segments are still there
 SEAL: Final = 11  # the store was closed in order
 CATALOG: Final = 12  # what the catalog is: its generation and its digest
+LOST_ENTRY: Final = 13  # an entry was here, and a backup found it damaged
+LOST_DELTA: Final = 14  # the same of a delta; what it acked comes again
 
 KIND_NAMES: Final = {
     ENTRY: "entry",
@@ -72,11 +78,14 @@ KIND_NAMES: Final = {
     SEGMENTS: "segments",
     SEAL: "seal",
     CATALOG: "catalog",
+    LOST_ENTRY: "lost entry",
+    LOST_DELTA: "lost delta",
 }
 
 HEAD: Final = struct.Struct("<IIIIqqq")
 HEAD_FRONT: Final = struct.Struct("<II")
 CRC: Final = struct.Struct("<I")
+KIND: Final = struct.Struct("<I")
 HEAD_BYTES: Final = 40
 HEAD_FRONT_BYTES: Final = 8
 CRC_MASK: Final = 0xFFFFFFFF
@@ -138,6 +147,17 @@ def decode_head(data: bytes, pos: i64) -> Record:
     record = Record(kind, id, sub_id, time_ms=time_ms, batch_size=batch_size)
     record.length = length
     return record
+
+
+def is_entry(kind: i64) -> bool:
+    """Whether a record of this kind stands for an entry, which may be lost."""
+    return kind in (ENTRY, COPY, LOST_ENTRY)
+
+
+def is_lost(data: bytes) -> bool:
+    """Whether `data`, the whole of one record, says that its entry is lost."""
+    kind: int = KIND.unpack_from(data, HEAD_FRONT_BYTES)[0]
+    return kind == LOST_ENTRY
 
 
 def record_intact(data: bytes, salt: int) -> bool:

@@ -14,15 +14,15 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.record import (
-    ENTRY,
+from magnetar.storage.log.record import (
     HEAD_BYTES,
     Record,
     address_of,
     decode_head,
+    is_entry,
     record_intact,
 )
-from magnetar.storage.segment import (
+from magnetar.storage.log.segment import (
     GROUP_HEADER_BYTES,
     GROUP_MAGIC,
     SEGMENT_HEADER_BYTES,
@@ -100,7 +100,7 @@ class Scan:
         whole = self.data[pos : pos + record.size()]
         if len(whole) != record.size() or not record_intact(whole, self.salt):
             return False
-        if bodies or record.kind > ENTRY + 1:
+        if bodies or not is_entry(record.kind):
             record.body = whole[HEAD_BYTES:]
         return True
 

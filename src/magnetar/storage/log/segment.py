@@ -9,7 +9,8 @@ Segment header, 64 bytes:
     24  u64  address where the log before this segment ends; 0 for the first
     32  u64  address up to which the log was durable when this was written
     40  u64  time of creation in ms
-    48       zero bytes
+    48  u64  length of the file when it was made; 0 if an older version made it
+    56       zero bytes
 
 Group header, 40 bytes, then the group's records back to back:
 
@@ -30,7 +31,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.record import crc_bytes
+from magnetar.storage.log.record import crc_bytes
 from magnetar.wire.checksum import crc32c
 
 __all__ = [
@@ -50,8 +51,8 @@ __all__ = [
 FORMAT_VERSION: Final = 1
 
 SEGMENT_MAGIC: Final = b"MGNRSEG\n"
-SEGMENT_HEADER: Final = struct.Struct("<8sIIQQQQ16x")
-SEGMENT_HEADER_TAIL: Final = struct.Struct("<IQQQQ16x")
+SEGMENT_HEADER: Final = struct.Struct("<8sIIQQQQQ8x")
+SEGMENT_HEADER_TAIL: Final = struct.Struct("<IQQQQQ8x")
 SEGMENT_HEADER_BYTES: Final = 64
 
 GROUP_MAGIC: Final = b"MGRP"
@@ -68,20 +69,32 @@ HEADS_SUFFIX: Final = ".heads"
 class SegmentHeader:
     """What a segment says of itself and of the log before it."""
 
-    __slots__ = ("created_ms", "id", "previous_end", "synced", "version")
+    __slots__ = ("created_ms", "id", "made_bytes", "previous_end", "synced", "version")
 
     def __init__(
-        self, id: i64, previous_end: i64, synced: i64, created_ms: i64, version: i64
+        self,
+        id: i64,
+        previous_end: i64,
+        synced: i64,
+        created_ms: i64,
+        version: i64,
+        made_bytes: i64 = 0,
     ) -> None:
         self.id: Final[i64] = id
         self.previous_end: Final[i64] = previous_end
         self.synced: Final[i64] = synced
         self.created_ms: Final[i64] = created_ms
         self.version: Final[i64] = version
+        self.made_bytes: Final[i64] = made_bytes
 
     def encode(self, salt: int) -> bytes:
         tail = SEGMENT_HEADER_TAIL.pack(
-            self.version, self.id, self.previous_end, self.synced, self.created_ms
+            self.version,
+            self.id,
+            self.previous_end,
+            self.synced,
+            self.created_ms,
+            self.made_bytes,
         )
         return SEGMENT_MAGIC + crc_bytes(SEGMENT_MAGIC + tail, salt) + tail
 
@@ -90,10 +103,12 @@ def decode_segment_header(data: bytes, salt: int) -> SegmentHeader | None:
     """The header, or None if these bytes are not a whole one."""
     if len(data) < SEGMENT_HEADER_BYTES or data[:8] != SEGMENT_MAGIC:
         return None
-    crc, version, id, previous_end, synced, created_ms = SEGMENT_HEADER.unpack_from(data, 0)[1:]
+    crc, version, id, previous_end, synced, created_ms, made_bytes = SEGMENT_HEADER.unpack_from(
+        data, 0
+    )[1:]
     if crc != crc32c(SEGMENT_MAGIC + data[12:SEGMENT_HEADER_BYTES], salt):
         return None
-    return SegmentHeader(id, previous_end, synced, created_ms, version)
+    return SegmentHeader(id, previous_end, synced, created_ms, version, made_bytes)
 
 
 @final

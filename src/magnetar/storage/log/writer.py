@@ -17,9 +17,9 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from magnetar.errors import StorageError
-from magnetar.storage.disk import Disk
-from magnetar.storage.job import Job
-from magnetar.storage.journal import Outcome
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.log.job import Job
+from magnetar.storage.log.journal import Outcome
 from magnetar.storage.store import Store
 
 __all__ = ["Done", "Lane", "Post", "StoreWriter"]

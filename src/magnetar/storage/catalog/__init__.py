@@ -1,0 +1,1 @@
+"""The catalog: names, policies and schemas in SQLite, guarded by the journal."""

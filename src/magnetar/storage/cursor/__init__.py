@@ -1,0 +1,1 @@
+"""Cursors in the log: deltas, snapshots, and loading them."""

@@ -1,0 +1,1 @@
+"""Ledgers: where entries lie, how they are read, and how long they are kept."""
