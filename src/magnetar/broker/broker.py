@@ -4,30 +4,36 @@ It owns the topics that are loaded, knows the names of those that are not, and c
 outcomes of the journal to whoever waits for them. `upkeep` does what falls due.
 """
 
-from collections.abc import Callable
 from typing import Final, final
 
 from magnetar.ack import Ledgers
 from magnetar.broker.auth.access import CONSUME, PRODUCE, Access
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.commits import Commits
-from magnetar.broker.deduplication import load_deduplication
-from magnetar.broker.directory import Directory, TopicNote
-from magnetar.broker.effective_policies import EffectivePolicies
 from magnetar.broker.host import Host
-from magnetar.broker.non_persistent import NonPersistentTopic
+from magnetar.broker.namespace.directory import Directory, TopicNote
+from magnetar.broker.namespace.namespace_topics import NamespaceTopics
+from magnetar.broker.namespace.topic_watch import TopicWatchers
+from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
-from magnetar.broker.publish_limit import PublishLimit
-from magnetar.broker.recall import Strays
-from magnetar.broker.schema import SchemaPolicy, SchemaRegistry, schema_topic
-from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.topic import Topic
+from magnetar.broker.rare_warning import RareWarning
+from magnetar.broker.schema.schema import SchemaInfo, SchemaPolicy, SchemaRegistry, schema_topic
+from magnetar.broker.schema.schema_work import SchemaWork
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.topic.ack.ack_budget import AckBudget
+from magnetar.broker.topic.deduplication import load_deduplication
+from magnetar.broker.topic.non_persistent import NonPersistentTopic
+from magnetar.broker.topic.publish_limit import PublishLimit
+from magnetar.broker.topic.skip.recall import Strays
+from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.outbound import Outbound
+from magnetar.broker.turn.turns import Turns
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import ServerError, TopicName
-from magnetar.storage.catalog import Catalog
-from magnetar.storage.cursor_load import StoredBatchSizes, load_ledgers
-from magnetar.storage.journal import Outcome
+from magnetar.storage.catalog.catalog import Catalog
+from magnetar.storage.cursor.cursor_load import StoredBatchSizes, load_ledgers
+from magnetar.storage.log.journal import Outcome
 from magnetar.storage.store import Store
 
 __all__ = ["Broker"]
@@ -55,6 +61,9 @@ class Broker:
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
         self.publish_limit: Final = PublishLimit(settings)
+        self.ack_budget: Final = AckBudget(settings, host.warn)
+        self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
+        self.turns: Final = Turns(host)
         self._catalog: Final = catalog
         catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)
@@ -71,16 +80,23 @@ class Broker:
             lambda key: catalog.delete(SCHEMAS, key),
             host.now_ms,
             strategy=settings.schema_compatibility,
+            size_max=settings.schema_size_max,
         )
+        self.schema_work: Final = SchemaWork(host)
         self.started_ms: Final = host.now_ms()
         # Topics that are loaded, and the ids of all that are stored.
         self.topics: Final[dict[str, Topic]] = {}
         self.topic_ids: Final[dict[str, int]] = {}
-        self._by_namespace: Final[dict[str, dict[str, None]]] = {}
-        self.watchers: Final[list[Callable[[str, str, bool], None]]] = []
+        self.namespace_topics: Final = NamespaceTopics()
+        self.watchers: Final = TopicWatchers(host, lambda topic: topic in self.topic_ids)
         self.sessions: int = 0
         self.strays: Final = Strays()
         self.refused_connections: int = 0
+        # Of peers that have not connected yet, and of those that did not prove who they are.
+        self.strangers: Final = RareWarning(host)
+        self.refused_log_ins: Final = RareWarning(host)
+        # Batches that cannot have as many messages as they say.
+        self.batches_refused: int = 0
         self._fresh: list[Topic] = []
         self._names_given: int = 0
         self._keys_given: int = 0
@@ -104,25 +120,30 @@ class Broker:
     def _remember(self, name: str, id: int) -> None:
         self.topic_ids[name] = id
         namespace = TopicName.parse(name).namespace
-        self._by_namespace.setdefault(namespace, {})[name] = None
+        self.namespace_topics.add(namespace, name, persistent=True)
 
     def _forget(self, name: str) -> None:
         self.topic_ids.pop(name, None)
-        self._by_namespace.get(TopicName.parse(name).namespace, {}).pop(name, None)
+        self.namespace_topics.remove(TopicName.parse(name).namespace, name, persistent=True)
+
+    def _put_away(self, topic: Topic) -> None:
+        """The topic is not loaded any more; one that is not stored is gone."""
+        name = str(topic.name)
+        self.topics.pop(name, None)
+        if not topic.name.persistent:
+            self.namespace_topics.remove(topic.name.namespace, name, persistent=False)
 
     def exists(self, name: TopicName) -> bool:
         return str(name) in self.topic_ids or str(name) in self.topics
 
     def names(self, namespace: str, *, persistent: bool = True, others: bool = False) -> list[str]:
         """The topics of a namespace, partitions one by one, in order."""
-        found: list[str] = []
-        if persistent:
-            found.extend(self._by_namespace.get(namespace, {}))
-        if others:
-            for name, topic in self.topics.items():
-                if not topic.name.persistent and topic.name.namespace == namespace:
-                    found.append(name)
-        return sorted(found)
+        found = self.namespace_topics.in_order(namespace, persistent=persistent, others=others)
+        return list(found)
+
+    def count_names(self, namespace: str) -> int:
+        """How many topics of a namespace are stored."""
+        return self.namespace_topics.count(namespace)
 
     def require_short(self, noun: str, name: str) -> None:
         """Raises BrokerError for a name that is too long to be kept and shown everywhere."""
@@ -225,7 +246,7 @@ class Broker:
         topic.when(self.store.ticket_last, lambda error: self._created(topic, error))
         self._follow_policies(topic)
         self.host.kick()
-        self._tell_watchers(name, created=True)
+        self.watchers.note(name, created=True)
         return topic
 
     def _require_room(self, name: TopicName, policies: EffectivePolicies, count: int) -> None:
@@ -233,7 +254,7 @@ class Broker:
         if not self.settings.persistent:
             raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
         limit = policies.max_topics_per_namespace
-        there = len(self._by_namespace.get(name.namespace, {}))
+        there = self.namespace_topics.count(name.namespace)
         if 0 < limit < there + count:
             raise BrokerError(
                 ServerError.NotAllowedError,
@@ -249,7 +270,7 @@ class Broker:
             topic.close()
             self.topics.pop(name, None)
             self._forget(name)
-            self._tell_watchers(topic.name, created=False)
+            self.watchers.note(topic.name, created=False)
 
     def _create_non_persistent(self, name: TopicName) -> Topic:
         if not self.settings.non_persistent:
@@ -257,6 +278,7 @@ class Broker:
         self.require_short("topic", str(name))
         topic = NonPersistentTopic(self, name, self.directory.effective(name))
         self.topics[str(name)] = topic
+        self.namespace_topics.add(name.namespace, str(name), persistent=False)
         return topic
 
     def _load(self, name: TopicName, id: int) -> Topic:
@@ -365,6 +387,20 @@ class Broker:
             validation_enforced=policies.schema_validation_enforced,
         )
 
+    def add_producer_schema(self, name: TopicName, schema: SchemaInfo | None) -> Promise[bytes]:
+        """The version of a schema that a producer brings; see `SchemaRegistry`."""
+        topic = schema_topic(name)
+        work = self.schemas.producer_steps(topic, schema, self.schema_policy(name))
+        return self.schema_work.run(topic, work, 0 if schema is None else len(schema.data))
+
+    def add_consumer_schema(
+        self, name: TopicName, schema: SchemaInfo | None, *, idle: bool
+    ) -> Promise[None]:
+        """Whether a consumer may have the schema that it brings; see `SchemaRegistry`."""
+        topic = schema_topic(name)
+        work = self.schemas.consumer_steps(topic, schema, self.schema_policy(name), idle=idle)
+        return self.schema_work.run(topic, work, 0 if schema is None else len(schema.data))
+
     # ---- Closing topics ------------------------------------------------------
 
     def unload(self, name: TopicName) -> Promise[None]:
@@ -379,7 +415,7 @@ class Broker:
 
         def closed(done: None) -> None:
             if self.topics.get(str(name)) is topic:
-                del self.topics[str(name)]
+                self._put_away(topic)
             promise.keep(None)
 
         topic.close().then(closed, promise.fail)
@@ -412,13 +448,13 @@ class Broker:
         name = str(topic.name)
 
         def settled(error: Exception | None) -> None:
-            self.topics.pop(name, None)
+            self._put_away(topic)
             if error is not None:
                 promise.fail(error)
                 return
             if topic.name.persistent:
                 self._forget(name)
-                self._tell_watchers(topic.name, created=False)
+                self.watchers.note(topic.name, created=False)
             try:
                 if topic.name.persistent:
                     self.directory.forget_topic(name)
@@ -439,11 +475,6 @@ class Broker:
             return
         self.host.kick()
         topic.when(ticket, settled)
-
-    def _tell_watchers(self, name: TopicName, *, created: bool) -> None:
-        """A persistent topic came or went; of others nobody who watches is told."""
-        for watcher in list(self.watchers):
-            watcher(name.namespace, str(name), created)
 
     # ---- The catalog ---------------------------------------------------------
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import mypyc_attr
 
-from magnetar.storage.journal import Outcome
+from magnetar.storage.log.journal import Outcome
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 __all__ = ["Commits", "Waiting"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mypy_extensions import mypyc_attr
 
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.ledger.read_plan import ReadPlan
 
 __all__ = ["Host", "Timer"]
 

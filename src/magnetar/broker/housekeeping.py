@@ -1,7 +1,7 @@
 """What policies ask of topics from time to time: expiry, quotas, deletion."""
 
-from magnetar.broker.settings import DELETE_WHEN_CAUGHT_UP, EVICT_BACKLOG, HOLD_PRODUCERS
-from magnetar.broker.topic import Topic
+from magnetar.broker.setting.settings import DELETE_WHEN_CAUGHT_UP, EVICT_BACKLOG, HOLD_PRODUCERS
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
 
@@ -41,8 +41,7 @@ def check_quota(topic: Topic, now_ms: int) -> None:
         code,
         f"the backlog of {topic.name} exceeds its quota: consume or clear it, or raise the quota",
     )
-    for producer in topic.admission.everybody():
-        topic.admission.dismiss(producer)
+    topic.admission.dismiss_all()
 
 
 def _exceeded(topic: Topic, now_ms: int) -> tuple[bool, str]:

@@ -5,26 +5,35 @@
     writable  False while the peer reads too slowly; whoever feeds it stops then
 
 Frames wait in the outbox until the shell takes them, once per event, so that many small
-answers leave in one write.
+answers leave in one write. What the socket does not take then is `unwritten`. Both count for
+the budget that all peers share (`outbound.py`).
+
+What is read from the disk for the consumers of a peer counts as if it was in the outbox: a
+peer that does not read costs the same however many consumers it has.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from google.protobuf.message import Message
 from mypy_extensions import i64, mypyc_attr
 
 from magnetar.broker.auth.roles import Principal
+from magnetar.broker.turn.long_answer import LongAnswer
+from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.wire_error import wire_error
-from magnetar.protocol import Command, encode, encode_head
+from magnetar.protocol import Command, encode, encode_head, encode_with_fields
 from magnetar.protocol import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
-    from magnetar.broker.producer import Producer
+    from magnetar.broker.topic.producer import Producer
 
 __all__ = ["Peer", "Port", "unsigned"]
 
 # More than this is not put on top of what waits: about what a socket takes at once.
 OUTBOX_BYTES_MAX: Final = 1 << 20
+# A message is two frames; so many small ones are made in less than 10 ms.
+OUTBOX_FRAMES_MAX: Final = 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -46,14 +55,19 @@ class Port:
         """Send what is in the outbox, then close."""
         raise NotImplementedError
 
+    def unwritten(self) -> int:
+        """How many bytes it took from the outbox and could not write yet."""
+        return 0
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
     """Who is at the other end, and what is on its way there."""
 
-    def __init__(self, port: Port, address: str) -> None:
+    def __init__(self, port: Port, address: str, outbound: Outbound) -> None:
         self.port: Final = port
         self.address: Final = address
+        self.outbound: Final = outbound
         # Who it is, once that was proved.
         self.principal: Principal | None = None
         self.client_version: str = ""
@@ -63,21 +77,47 @@ class Peer:
         self.writable: bool = True
         self.closed: bool = False
         self.outbox: list[bytes] = []
+        self.outbox_max: i64 = OUTBOX_BYTES_MAX
         self.outbox_bytes: i64 = 0
+        self.unwritten: i64 = 0
+        # What is being read from the disk for it.
+        self.reading_bytes: i64 = 0
         # Publishes of this peer that are on their way to the disk.
         self.pending_publishes: i64 = 0
+        # Why nothing is read from it: too many of its publishes are under way, or it has said
+        # more than was handled.
         self.paused: bool = False
+        self.has_unhandled: bool = False
+        self._reads: bool = True
 
     def pause(self) -> None:
-        """Takes no more from the peer, until it is resumed."""
-        if not self.paused:
-            self.paused = True
-            self.port.pause()
+        """Takes no more publishes from the peer, until it is resumed."""
+        self.paused = True
+        self._set_reading()
 
     def resume(self) -> None:
-        if self.paused:
-            self.paused = False
-            self.port.resume()
+        self.paused = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        wanted = not self.paused and not self.has_unhandled
+        if wanted != self._reads:
+            self._reads = wanted
+            if wanted:
+                self.port.resume()
+            else:
+                self.port.pause()
+
+    def take_turn(self, cost: int, ms: int) -> None:
+        """Its turn has come to handle what it has said; it may cost and take so much."""
+
+    def have_room(self) -> None:
+        """It may be fed again, as far as others are concerned."""
+
+    def begin(self, answer: LongAnswer) -> None:
+        """Makes a long answer."""
+        while not answer.done:
+            answer.step()
 
     def close_producer(self, producer: "Producer") -> None:
         """The broker closes a producer of this peer."""
@@ -112,24 +152,67 @@ class Peer:
             self._put(encode_head(command, len(entry)))
             self.outbox.append(entry)
             self.outbox_bytes += len(entry)
+            self.outbound.bytes += len(entry)
+
+    def send_with_fields(self, command: Message, fields: list[bytes]) -> None:
+        """Queues a command with fields that are encoded already, without copying them."""
+        if not self.closed:
+            self._put(encode_with_fields(command, sum([len(part) for part in fields])))
+            for part in fields:
+                self.outbox.append(part)
+                self.outbox_bytes += len(part)
+                self.outbound.bytes += len(part)
 
     def _put(self, frame: bytes) -> None:
         if not self.outbox:
             self.port.wake()
         self.outbox.append(frame)
         self.outbox_bytes += len(frame)
+        self.outbound.bytes += len(frame)
 
     def take_outbox(self) -> list[bytes]:
-        """What the shell is to write now."""
+        """What the shell is to write now; it tells by `have_written` what it could not."""
         frames = self.outbox
         self.outbox = []
+        self.outbound.bytes -= self.outbox_bytes
         self.outbox_bytes = 0
         return frames
 
+    def have_written(self, unwritten: i64) -> None:
+        """The socket has taken all but so many bytes of what it was given."""
+        if unwritten != self.unwritten:
+            self.outbound.have_unwritten(self, unwritten)
+
+    def read_began(self, size: i64) -> None:
+        """So much is being read from the disk for its consumers."""
+        self.reading_bytes += size
+
+    def read_ended(self, size: i64) -> bool:
+        """It was read. True if others found no room meanwhile: then call `have_room`."""
+        full = self.reading_bytes >= self.outbox_max
+        self.reading_bytes -= size
+        return full
+
+    @property
+    def waiting_bytes(self) -> i64:
+        """What waits for it, here and in its socket."""
+        return self.outbox_bytes + self.unwritten
+
     @property
     def ready(self) -> bool:
-        """Whether it may be fed more."""
-        return self.writable and not self.closed and self.outbox_bytes < OUTBOX_BYTES_MAX
+        """Whether it may be fed more. If others are why it may not, `have_room` will be called."""
+        if (
+            not self.writable
+            or self.closed
+            or self.outbox_bytes + self.reading_bytes >= self.outbox_max
+            or len(self.outbox) >= OUTBOX_FRAMES_MAX
+        ):
+            return False
+        outbound = self.outbound
+        if outbound.bytes < outbound.bytes_max or self.outbox_bytes + self.unwritten == 0:
+            return True
+        outbound.wait(self)
+        return False
 
 
 def unsigned(id: int) -> int:

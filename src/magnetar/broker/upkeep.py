@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.ack import Cursor, snapshot_slices
-from magnetar.broker.counters import RATE_INTERVAL_MS
-from magnetar.broker.deduplication import NAME as DEDUPLICATION
 from magnetar.broker.host import Host
 from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.counters import RATE_INTERVAL_MS, Traffic
+from magnetar.broker.topic.deduplication import NAME as DEDUPLICATION
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import Position, TopicName
 from magnetar.storage.store import Store
@@ -35,6 +35,8 @@ INACTIVE_CHECK_MS: Final = 10_000
 RETENTION_CHECK_MS: Final = 120_000
 # So many topics are looked after at once. With 10,000 of them nobody waits for all.
 TURN_TOPICS: Final = 50
+# The same for rates of one topic.
+TURN_RATES: Final = 1000
 NOTHING: Final = Position(0, -1)
 
 
@@ -187,16 +189,20 @@ class Upkeep:
         topic = self._topics.get(name)
         if topic is None:
             return
-        seconds = RATE_INTERVAL_MS / 1000
-        topic.incoming.tick(seconds)
-        for producer in topic.producers.values():
-            producer.traffic.tick(seconds)
+        rates = [topic.incoming]
+        rates += [producer.traffic for producer in topic.producers.values()]
         for subscription in topic.subscriptions.values():
-            subscription.expired.tick(seconds)
+            rates.append(subscription.expired)
             for consumer in subscription.consumers:
-                consumer.out.tick(seconds)
-                consumer.redelivered.tick(seconds)
-                consumer.acked.tick(seconds)
+                rates += [consumer.out, consumer.redelivered, consumer.acked]
+        self._tick_from(rates, 0)
+
+    def _tick_from(self, rates: list[Traffic], first: int) -> None:
+        """Reckons some of a topic's rates; it may have thousands of producers and consumers."""
+        for traffic in rates[first : first + TURN_RATES]:
+            traffic.tick(RATE_INTERVAL_MS / 1000)
+        if first + TURN_RATES < len(rates) and not self._stopped:
+            self._host.call_soon(lambda: self._tick_from(rates, first + TURN_RATES))
 
     def expire(self) -> None:
         """Acks messages that are older than their topic's policy allows."""

@@ -6,6 +6,7 @@ batches, columns, chunks and compression are what travels inside.
 
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
+from magnetar.protocol.batch_claim import batch_fault, messages_charged, unpacked_size
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.cold import message_id_from_pb, message_id_to_pb
 from magnetar.protocol.columns import (
@@ -15,7 +16,14 @@ from magnetar.protocol.columns import (
     NumberColumn,
     decode_batch_columns,
 )
-from magnetar.protocol.command import Command, HotCommand, UnknownCommand, encode, encode_head
+from magnetar.protocol.command import (
+    Command,
+    HotCommand,
+    UnknownCommand,
+    encode,
+    encode_head,
+    encode_with_fields,
+)
 from magnetar.protocol.compression import compress, decompress
 from magnetar.protocol.connection import Connection
 from magnetar.protocol.entry import (
@@ -61,6 +69,7 @@ __all__ = [
     "SingleMessage",
     "UnknownCommand",
     "auto_split_slot",
+    "batch_fault",
     "compress",
     "consistent_slot",
     "crc32c",
@@ -71,13 +80,16 @@ __all__ = [
     "encode_batch",
     "encode_entry",
     "encode_head",
+    "encode_with_fields",
     "entry_facts",
     "key_hash",
     "message_id_from_pb",
     "message_id_to_pb",
+    "messages_charged",
     "plan_chunks",
     "signed",
     "split_entry",
     "topics_hash",
+    "unpacked_size",
     "with_broker_metadata",
 ]

@@ -21,7 +21,7 @@ from magnetar.protocol.ack import (
     decode_ack_response,
 )
 from magnetar.protocol.cold import COMMANDS, decode_cold
-from magnetar.protocol.frame import put_frame_head
+from magnetar.protocol.frame import put_frame_head, put_frame_sizes
 from magnetar.protocol.message import (
     FLOW_SHAPE,
     MESSAGE_SHAPE,
@@ -109,6 +109,18 @@ def encode_head(command: Command, entry_size: i64) -> bytes:
         put_frame_head(out, FLOW, command.encode_body(), entry_size)
     else:
         put_frame_head(out, _cold_type(command), _cold_body(command), entry_size)
+    return out.getvalue()
+
+
+def encode_with_fields(command: Message, fields_size: i64) -> bytes:
+    """A protobuf command up to fields of `fields_size` bytes that are encoded already.
+
+    A caller can write them by itself instead of copying them. Raises as `encode` does.
+    """
+    out = BytesWriter()
+    body = _cold_body(command)
+    put_frame_sizes(out, _cold_type(command), len(body) + fields_size, 0)
+    out.write(body)
     return out.getvalue()
 
 

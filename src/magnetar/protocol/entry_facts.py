@@ -20,7 +20,10 @@ NO_KEY: Final = b"NONE_KEY"
 
 @final
 class EntryFacts:
-    """See the module. `deliver_at_ms` is 0 and `chunk_id` is -1 where there is none."""
+    """See the module. `deliver_at_ms` is 0 and `chunk_id` is -1 where there is none.
+
+    `batch_size` is what the producer says, any number of 32 bits: `batch_fault` judges it.
+    """
 
     def __init__(self) -> None:
         self.batched: bool = False
@@ -31,6 +34,8 @@ class EntryFacts:
         self.highest_sequence_id: i64 = 0
         self.marker: bool = False
         self.encrypted: bool = False
+        self.compression: i64 = 0
+        self.uncompressed_size: i64 = 0
         self.chunk_id: i64 = -1
         self.chunk_count: i64 = 0
         self.uuid: str = ""
@@ -75,8 +80,8 @@ def entry_facts(entry: Entry) -> EntryFacts:
         elif tag == 0x58:
             facts.batch_size = reader.int32()
             facts.batched = True
-            if facts.batch_size < 1:
-                reader.fail(f"a batch of {facts.batch_size}")
+        elif tag == 0x48:
+            facts.uncompressed_size = reader.uint32()
         else:
             _rare(reader, facts, tag)
     if present != 14:
@@ -85,7 +90,9 @@ def entry_facts(entry: Entry) -> EntryFacts:
 
 
 def _rare(reader: Reader, facts: EntryFacts, tag: i64) -> None:
-    if tag == 0xC0:
+    if tag == 0x40:
+        facts.compression = reader.int32()
+    elif tag == 0xC0:
         facts.highest_sequence_id = reader.varint()
     elif tag == 0x88:
         facts.key_is_base64 = reader.boolean()

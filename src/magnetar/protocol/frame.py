@@ -154,14 +154,19 @@ def put_frame_head(out: BytesWriter, command_type: i64, body: bytes, entry_size:
 
     A BaseCommand is the type in field 1 and the body in the field of that number.
     """
+    put_frame_sizes(out, command_type, len(body), entry_size)
+    out.write(body)
+
+
+def put_frame_sizes(out: BytesWriter, command_type: i64, body_size: i64, entry_size: i64) -> None:
+    """The same up to the body."""
     body_tag = command_type << 3 | 2
     command_size = (
-        1 + varint_size(command_type) + varint_size(body_tag) + varint_size(len(body)) + len(body)
+        1 + varint_size(command_type) + varint_size(body_tag) + varint_size(body_size) + body_size
     )
     put_u32(out, 4 + command_size + entry_size)
     put_u32(out, command_size)
     out.append(0x08)
     put_varint(out, command_type)
     put_varint(out, body_tag)
-    put_varint(out, len(body))
-    out.write(body)
+    put_varint(out, body_size)

@@ -1196,24 +1196,28 @@ class CommandWithdraw(Message):
     consumer_id: int
     request_id: int
     message_ids: RepeatedCompositeFieldContainer[MessageIdData]
+    entry_runs: RepeatedScalarFieldContainer[int]
     def __init__(
         self,
         *,
         consumer_id: int | None = ...,
         request_id: int | None = ...,
         message_ids: Iterable[MessageIdData] | None = ...,
+        entry_runs: Iterable[int] | None = ...,
     ) -> None: ...
 
 class CommandWithdrawn(Message):
     consumer_id: int
     request_id: int
     given_back: RepeatedCompositeFieldContainer[MessageIdData]
+    entry_runs: RepeatedScalarFieldContainer[int]
     def __init__(
         self,
         *,
         consumer_id: int | None = ...,
         request_id: int | None = ...,
         given_back: Iterable[MessageIdData] | None = ...,
+        entry_runs: Iterable[int] | None = ...,
     ) -> None: ...
 
 class BaseCommand(Message):

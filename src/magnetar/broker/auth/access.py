@@ -22,7 +22,7 @@ To ask for the skip permission, as REST does for `skip/{n}` and `skipByMessageId
     broker.access.require_topic(principal, SKIP, topic_name, subscription)
 
 which raises BrokerError with AuthorizationError (403) unless it is granted. Handlers of REST
-need not: `magnetar.admin.needs` names the operation of each route, and the router asks.
+need not: `magnetar.admin.http.needs` names the operation of each route, and the router asks.
 
 Sessions ask when a producer or a consumer is created, never per message. A permission that
 is taken away closes what it allowed: see `Broker.permissions_changed`.
@@ -32,7 +32,7 @@ from typing import Final, final
 
 from magnetar.broker.auth import permissions
 from magnetar.broker.auth.roles import Principal
-from magnetar.broker.directory import Directory
+from magnetar.broker.namespace.directory import Directory
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
 

@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, final
 
+from magnetar.broker.setting.text_limits import TOKEN
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 
@@ -39,8 +40,6 @@ __all__ = [
     "verifying_key",
 ]
 
-# Far beyond any token of a few claims; a frame could bring megabytes.
-TOKEN_LENGTH_MAX: Final = 16 << 10
 SECRET_BYTES_MIN: Final = 32
 RSA_BITS_MIN: Final = 2048
 
@@ -222,8 +221,8 @@ def verify_token(text: bytes, key: TokenKey, rules: TokenRules, now_ms: int) -> 
     """What a token says. Raises BrokerError with AuthenticationError, which never quotes it."""
     from jwt.exceptions import InvalidAlgorithmError, InvalidSignatureError, PyJWTError
 
-    if len(text) > TOKEN_LENGTH_MAX:
-        raise _refusal(f"it has {len(text)} bytes, {TOKEN_LENGTH_MAX} are allowed")
+    if len(text) > TOKEN.bytes_max:
+        raise _refusal(f"it has {len(text)} bytes, {TOKEN.bytes_max} are allowed")
     try:
         payload = _decode(text, key)
     except InvalidAlgorithmError:

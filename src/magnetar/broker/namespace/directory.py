@@ -9,12 +9,12 @@ import json
 from typing import Final, final
 
 from magnetar.broker.auth.permissions import Permissions
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.policy import Policies
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.policy.effective_policies import EffectivePolicies
+from magnetar.broker.policy.policy import Policies
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
-from magnetar.storage.catalog import Catalog
+from magnetar.storage.catalog.catalog import Catalog
 
 __all__ = ["Directory", "TopicNote"]
 

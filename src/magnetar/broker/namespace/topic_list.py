@@ -1,4 +1,4 @@
-"""Lists of topics for clients that subscribe by a pattern: filtered, hashed, watched.
+"""Lists of topics for clients that subscribe by a pattern: filtered and hashed.
 
 A pattern is matched by RE2, whose time grows with the text alone: nobody can hold the
 broker up with an expression. It is matched against names without their domain and without
@@ -15,7 +15,11 @@ from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
 from magnetar.protocol.topics_hash import topics_hash
 
-__all__ = ["TopicFilter", "TopicWatcher", "topics_hash"]
+__all__ = ["TopicFilter", "match_text", "topics_hash"]
+
+# Clients are told what is wrong with their patterns; RE2 would print them on standard error too.
+OPTIONS: Final = re2.Options()
+OPTIONS.log_errors = False
 
 
 @final
@@ -30,7 +34,7 @@ class TopicFilter:
             )
         try:
             self._matches: Final[Callable[[str], object]] = re2.compile(
-                without_domain(pattern)
+                without_domain(pattern), OPTIONS
             ).fullmatch
         except re2.error as error:
             raise BrokerError(
@@ -38,52 +42,20 @@ class TopicFilter:
             ) from error
 
     def matches(self, topic: str) -> bool:
-        name = TopicName.parse(topic)
-        return self._matches(f"{name.namespace}/{name.partitioned.local_name}") is not None
+        return self.matches_text(match_text(topic))
+
+    def matches_text(self, text: str) -> bool:
+        """The same for what `match_text` makes of a topic."""
+        return self._matches(text) is not None
 
     def keep(self, topics: list[str]) -> list[str]:
         return [topic for topic in topics if self.matches(topic)]
 
 
-@final
-class TopicWatcher:
-    """A client that wants to be told when topics that match come and go.
-
-    What came and went since it was told last is its *news*. They are told together, for each
-    time the hash of all names is made.
-    """
-
-    def __init__(self, namespace: str, pattern: TopicFilter, topics: list[str]) -> None:
-        self.namespace: Final = namespace
-        self._pattern: Final = pattern
-        self._topics: Final = set(topics)
-        # By topic: whether it came.
-        self._news: Final[dict[str, bool]] = {}
-
-    def take(self, namespace: str, topic: str, created: bool) -> bool:
-        """A topic came or went. True if this is the first of the news."""
-        if namespace != self.namespace or not self._pattern.matches(topic):
-            return False
-        if created == (topic in self._topics):
-            return False
-        if created:
-            self._topics.add(topic)
-        else:
-            self._topics.discard(topic)
-        first = not self._news
-        if self._news.pop(topic, None) is None:
-            self._news[topic] = created
-        return first
-
-    def news(self) -> tuple[list[str], list[str]]:
-        """The topics that came and those that went, which are told now."""
-        came = [topic for topic, created in self._news.items() if created]
-        went = [topic for topic, created in self._news.items() if not created]
-        self._news.clear()
-        return came, went
-
-    def hash(self) -> str:
-        return topics_hash(sorted(self._topics))
+def match_text(topic: str) -> str:
+    """What patterns match of a topic's name."""
+    name = TopicName.parse(topic)
+    return f"{name.namespace}/{name.partitioned.local_name}"
 
 
 def without_domain(pattern: str) -> str:

@@ -8,8 +8,8 @@ lower what the broker allows.
 
 from typing import Final, final
 
-from magnetar.broker.policy import Policies
-from magnetar.broker.policy_value import (
+from magnetar.broker.policy.policy import Policies
+from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
     AutoTopicCreation,
@@ -17,7 +17,7 @@ from magnetar.broker.policy_value import (
     DelayedDelivery,
     InactiveTopics,
 )
-from magnetar.broker.settings import MIB, BrokerSettings
+from magnetar.broker.setting.settings import MIB, BrokerSettings
 
 __all__ = ["EffectivePolicies"]
 
@@ -80,6 +80,9 @@ class EffectivePolicies:
         )
         self.schema_validation_enforced: Final[bool] = _flag_at(
             levels, "schemaValidationEnforced", settings.schema_validation_enforced
+        )
+        self.skip_damaged: Final[bool] = _flag_at(
+            levels, "autoSkipNonRecoverableData", settings.skip_damaged
         )
         self.schema_compatibility: Final[str] = _schema_compatibility_of(levels, settings)
         self.subscription_types: Final[tuple[str, ...]] = _subscription_types_of(levels, settings)

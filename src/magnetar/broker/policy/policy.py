@@ -7,7 +7,7 @@ and nothing gets in that was not checked. `effective_policies` says what holds f
 
 from typing import Final, final
 
-from magnetar.broker.policy_value import (
+from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     AutoTopicCreation,
     BacklogQuota,
@@ -28,7 +28,7 @@ from magnetar.broker.policy_value import (
     read_retention,
     read_subscription_types,
 )
-from magnetar.broker.settings import INT_MAX, SCHEMA_COMPATIBILITIES
+from magnetar.broker.setting.settings import INT_MAX, SCHEMA_COMPATIBILITIES
 from magnetar.errors import SettingsError
 
 __all__ = ["NO_EFFECT", "POLICY_NAMES", "Policies"]
@@ -45,7 +45,12 @@ _NUMBERS: Final = (
     "maxTopicsPerNamespace",
     "maxMessageSize",
 )
-_FLAGS: Final = ("deduplicationEnabled", "schemaValidationEnforced")
+_FLAGS: Final = (
+    "deduplicationEnabled",
+    "schemaValidationEnforced",
+    # Of our own: Apache Pulsar has it for the whole broker only.
+    "autoSkipNonRecoverableData",
+)
 
 # Every policy by each of its names; the topic's name of it is the one to keep.
 POLICY_NAMES: Final[dict[str, str]] = {

@@ -8,7 +8,7 @@ more.
 from collections.abc import Mapping
 from typing import Final, final
 
-from magnetar.broker.settings import (
+from magnetar.broker.setting.settings import (
     BACKLOG_POLICIES,
     COUNT_MAX,
     INACTIVE_MODES,

@@ -4,12 +4,13 @@ It follows Avro for Java, since that is what Pulsar's broker and most of its cli
 with: records are matched by their fields and not by their names. In one place it is stricter:
 an enum that may meet a symbol it does not know is not compatible.
 
-Schemas come from clients, so depth and work are bounded.
+Schemas come from clients, so depth and work are bounded, and done in steps (`work.py`).
 """
 
+from collections.abc import Generator
 from typing import Final, final
 
-from magnetar.broker.avro_type import (
+from magnetar.broker.schema.avro_type import (
     ARRAY,
     DEPTH_MAX,
     ENUM,
@@ -20,14 +21,22 @@ from magnetar.broker.avro_type import (
     AvroField,
     AvroType,
 )
-from magnetar.broker.schema_json import refusal
+from magnetar.broker.schema.schema_json import refusal
+from magnetar.broker.turn.work import finish
+from magnetar.errors import BrokerError
 
-__all__ = ["read_problem"]
+__all__ = ["read_problem", "read_problem_steps"]
 
 # A level of a definition is up to two of resolution: a union on either side.
 RESOLVE_DEPTH_MAX: Final = 2 * DEPTH_MAX
 # Comparisons of two types: wide unions of records take the product of their branches.
 RESOLVE_STEPS_MAX: Final = 100_000
+# After so many others may have their turn.
+COMPARISONS_A_STEP: Final = 100
+# So many symbols of enums are compared in the time of one comparison of types.
+SYMBOLS_A_COMPARISON: Final = 10
+# Symbols that are shown in messages.
+SHOWN_SYMBOLS: Final = 8
 
 # What a reader of the second kind makes of the first.
 _PROMOTIONS: Final = {
@@ -42,7 +51,7 @@ _PROMOTIONS: Final = {
 def read_problem(*, reader: AvroType, writer: AvroType) -> str | None:
     """Why data of `writer` cannot be read with `reader`; None if all of it can be.
 
-    >>> from magnetar.broker.avro_type import parse_avro
+    >>> from magnetar.broker.schema.avro_type import parse_avro
     >>> old = parse_avro({"type": "record", "name": "A", "fields": []})
     >>> new = parse_avro(
     ...     {"type": "record", "name": "A", "fields": [{"name": "b", "type": "int"}]}
@@ -51,7 +60,12 @@ def read_problem(*, reader: AvroType, writer: AvroType) -> str | None:
     "field 'b' is missing in the data and has no default: give it one"
     >>> read_problem(reader=old, writer=new)
     """
-    return _Resolver().problem(reader, writer, "", 0)
+    return finish(read_problem_steps(reader=reader, writer=writer))
+
+
+def read_problem_steps(*, reader: AvroType, writer: AvroType) -> Generator[None, None, str | None]:
+    """The same, in steps."""
+    return _Resolver().problem(reader, writer, 0)
 
 
 @final
@@ -64,46 +78,64 @@ class _Resolver:
 
     def __init__(self) -> None:
         self._steps: int = 0
+        # Leads to what is compared, for messages.
+        self._path: Final[list[str]] = []
         self._good: Final[list[tuple[str, str]]] = []
         self._good_pairs: Final[set[tuple[str, str]]] = set()
         self._bad: Final[dict[tuple[str, str], str]] = {}
 
-    def problem(self, reader: AvroType, writer: AvroType, path: str, depth: int) -> str | None:
-        self._steps += 1
-        if self._steps > RESOLVE_STEPS_MAX or depth > RESOLVE_DEPTH_MAX:
-            raise refusal("the schema is too large or too deep to be compared: simplify it")
+    def _count(self, steps: int) -> bool:
+        """So much more was done. Whether others may have their turn; raises BrokerError."""
+        before = self._steps // COMPARISONS_A_STEP
+        self._steps += steps
+        if self._steps > RESOLVE_STEPS_MAX:
+            raise _too_large()
+        return self._steps // COMPARISONS_A_STEP > before
+
+    def problem(
+        self, reader: AvroType, writer: AvroType, depth: int
+    ) -> Generator[None, None, str | None]:
+        if self._count(1):
+            yield
+        if depth > RESOLVE_DEPTH_MAX:
+            raise _too_large()
         if writer.kind == UNION:
             for part in writer.parts:
-                found = self.problem(reader, part, path, depth + 1)
+                found = yield from self.problem(reader, part, depth + 1)
                 if found is not None:
                     return found
             return None
         if reader.kind == UNION:
-            return self._branch(reader, writer, path, depth)
+            return (yield from self._branch(reader, writer, depth))
         if reader.kind != writer.kind:
             if reader.kind in _PROMOTIONS.get(writer.kind, ()):
                 return None
-            return f"{_where(path)} is {writer} in the data, and {reader} cannot hold that"
-        if reader.kind == RECORD:
-            return self._record(reader, writer, path, depth)
-        if reader.kind in (ENUM, FIXED):
-            return _enum_problem(reader, writer, path)
+            return f"{self._where()} is {writer} in the data, and {reader} cannot hold that"
+        if reader.kind in (RECORD, ENUM, FIXED):
+            return (yield from self._named(reader, writer, depth))
         if reader.kind in (ARRAY, MAP):
-            return self.problem(reader.parts[0], writer.parts[0], f"{path}[]", depth + 1)
+            self._path.append("[]")
+            found = yield from self.problem(reader.parts[0], writer.parts[0], depth + 1)
+            self._path.pop()
+            return found
         return None
 
-    def _branch(self, union: AvroType, writer: AvroType, path: str, depth: int) -> str | None:
+    def _branch(
+        self, union: AvroType, writer: AvroType, depth: int
+    ) -> Generator[None, None, str | None]:
         """A branch that holds the data is enough; else the most telling of their problems."""
-        out = f"{_where(path)} may be {writer} in the data, which {union} does not have"
+        out = ""
         for part in union.parts:
-            found = self.problem(part, writer, path, depth + 1)
+            found = yield from self.problem(part, writer, depth + 1)
             if found is None:
                 return None
             if part.kind == writer.kind:
                 out = found
-        return out
+        return out or f"{self._where()} may be {writer} in the data, which {union} does not have"
 
-    def _record(self, reader: AvroType, writer: AvroType, path: str, depth: int) -> str | None:
+    def _named(
+        self, reader: AvroType, writer: AvroType, depth: int
+    ) -> Generator[None, None, str | None]:
         pair = (reader.name, writer.name)
         if pair in self._good_pairs:
             return None
@@ -112,7 +144,12 @@ class _Resolver:
         start = len(self._good)
         self._good.append(pair)
         self._good_pairs.add(pair)
-        found = self._fields(reader, writer, path, depth)
+        if reader.kind == RECORD:
+            found = yield from self._fields(reader, writer, depth)
+        else:
+            if self._count((len(writer.symbols) + len(reader.aliases)) // SYMBOLS_A_COMPARISON):
+                yield
+            found = self._enum_problem(reader, writer)
         if found is not None:
             for doubtful in self._good[start:]:
                 self._good_pairs.discard(doubtful)
@@ -120,19 +157,51 @@ class _Resolver:
             self._bad[pair] = found
         return found
 
-    def _fields(self, reader: AvroType, writer: AvroType, path: str, depth: int) -> str | None:
-        written = {field.name: field for field in writer.fields}
+    def _fields(
+        self, reader: AvroType, writer: AvroType, depth: int
+    ) -> Generator[None, None, str | None]:
+        written = writer.by_name()
         for field in reader.fields:
-            inner = f"{path}.{field.name}" if path else field.name
+            if self._count(1 + len(field.aliases)):
+                yield
+            self._path.append(field.name)
             source = _source(field, written)
-            if source is None:
-                if field.default is None:
-                    return f"{_where(inner)} is missing in the data and has no default: give it one"
-                continue
-            found = self.problem(field.type, source.type, inner, depth + 1)
+            found: str | None = None
+            if source is not None:
+                found = yield from self.problem(field.type, source.type, depth + 1)
+            elif field.default is None:
+                found = f"{self._where()} is missing in the data and has no default: give it one"
+            self._path.pop()
             if found is not None:
                 return found
         return None
+
+    def _enum_problem(self, reader: AvroType, writer: AvroType) -> str | None:
+        """For types that are matched by name: enum and fixed. The namespace does not count."""
+        names = [name.rpartition(".")[2] for name in [reader.name, *reader.aliases]]
+        if writer.name.rpartition(".")[2] not in names:
+            return f"{self._where()} is {writer} in the data, which is not named {reader.name}"
+        if reader.size != writer.size:
+            return f"{self._where()} has {writer.size} bytes in the data, not {reader.size}"
+        known = reader.symbol_set()
+        unknown = [symbol for symbol in writer.symbols if symbol not in known]
+        if unknown and reader.default is None:
+            shown = unknown[:SHOWN_SYMBOLS]
+            if len(unknown) > SHOWN_SYMBOLS:
+                shown.append("...")
+            return (
+                f"{self._where()} may be {', '.join(shown)} in the data, which {reader} does not "
+                "know: give the enum a default"
+            )
+        return None
+
+    def _where(self) -> str:
+        path = ".".join(self._path).replace(".[]", "[]")
+        return f"field {path!r}" if path else "the whole"
+
+
+def _too_large() -> BrokerError:
+    return refusal("the schema is too large or too deep to be compared: simplify it")
 
 
 def _source(field: AvroField, written: dict[str, AvroField]) -> AvroField | None:
@@ -141,23 +210,3 @@ def _source(field: AvroField, written: dict[str, AvroField]) -> AvroField | None
         if name in written:
             return written[name]
     return None
-
-
-def _enum_problem(reader: AvroType, writer: AvroType, path: str) -> str | None:
-    """For types that are matched by name: enum and fixed. The namespace does not count."""
-    names = [name.rpartition(".")[2] for name in [reader.name, *reader.aliases]]
-    if writer.name.rpartition(".")[2] not in names:
-        return f"{_where(path)} is {writer} in the data, which is not named {reader.name}"
-    if reader.size != writer.size:
-        return f"{_where(path)} has {writer.size} bytes in the data, not {reader.size}"
-    unknown = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
-    if unknown and reader.default is None:
-        return (
-            f"{_where(path)} may be {', '.join(unknown)} in the data, which {reader} does not "
-            "know: give the enum a default"
-        )
-    return None
-
-
-def _where(path: str) -> str:
-    return f"field {path!r}" if path else "the whole"

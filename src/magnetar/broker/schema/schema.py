@@ -22,28 +22,34 @@ What a client may bring, and what becomes of it:
 
 The partitions of a topic share its schemas. The store is a map from text to JSON text, one
 item for each version under `tenant/namespace/topic/version`, given as functions: a `Catalog`
-has them. Versions are read once and kept.
+has them. Versions are read once and kept; of what was parsed the last used is.
+
+To parse and to compare takes time. What does so is there in steps (`work.py`), for
+`schema_work.py` to run, and at once.
 """
 
 import base64
 import json
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Generator
 from typing import Final, final
 
-from magnetar.broker.schema_compatibility import (
+from magnetar.broker.schema.schema_compatibility import (
     ALWAYS_COMPATIBLE,
     ALWAYS_INCOMPATIBLE,
     BACKWARD,
     BACKWARD_TRANSITIVE,
+    DEFINITION_BYTES_MAX,
     FULL,
     FULL_TRANSITIVE,
     TRANSITIVE,
     UNDEFINED,
     SchemaInfo,
-    compatibility_problem,
-    same_definition,
-    validate,
+    compatibility_steps,
+    same_definition_steps,
+    validate_steps,
 )
+from magnetar.broker.turn.work import finish
 from magnetar.errors import BrokerError
 from magnetar.model.enums import SchemaType, ServerError
 from magnetar.model.topic_name import TopicName
@@ -58,6 +64,8 @@ __all__ = [
 ]
 
 VERSION_SIZE: Final = 8
+# Parsed definitions are kept for so many bytes of them. What was parsed is larger by far.
+PARSED_BYTES_MAX: Final = 256 << 10
 # What a consumer has if it takes bytes: no schema of its own to check.
 _NO_SCHEMA: Final = (int(SchemaType.NONE), int(SchemaType.AutoConsume))
 
@@ -164,13 +172,18 @@ class SchemaRegistry:
         clock_ms: Callable[[], int],
         *,
         strategy: str = FULL,
+        size_max: int = DEFINITION_BYTES_MAX,
     ) -> None:
         self._load: Final = load
         self._save: Final = save
         self._drop: Final = drop
         self._clock_ms: Final = clock_ms
         self._strategy: Final[str] = strategy
+        self._size_max: Final[int] = size_max
         self._topics: Final[dict[str, list[StoredSchema]]] = {}
+        # Those that are parsed, the one that was used last at the end, and their bytes.
+        self._parsed: Final[OrderedDict[SchemaInfo, None]] = OrderedDict()
+        self._parsed_bytes: int = 0
 
     # What is there.
 
@@ -222,20 +235,43 @@ class SchemaRegistry:
 
     def find(self, topic: str, schema: SchemaInfo) -> int | None:
         """The version that defines the same, None if none does."""
-        found = self._find(topic, schema)
+        return finish(self.find_steps(topic, schema))
+
+    def find_steps(self, topic: str, schema: SchemaInfo) -> Generator[None, None, int | None]:
+        """The same, in steps."""
+        found = yield from self._find(topic, schema)
+        self._used(schema)
         return None if found is None else found.version
 
-    def _find(self, topic: str, schema: SchemaInfo) -> StoredSchema | None:
+    def _find(self, topic: str, schema: SchemaInfo) -> Generator[None, None, StoredSchema | None]:
         versions = self.versions(topic)
         for stored in versions:  # as a rule a client repeats the very bytes
             if stored.type == schema.type and stored.data == schema.data:
                 return stored
         if versions:
-            validate(schema)
+            yield from self.validate_steps(schema)
         for stored in versions:
-            if same_definition(stored.info, schema):
+            same = yield from same_definition_steps(stored.info, schema)
+            self._used(stored.info)
+            if same:
                 return stored
+            yield
         return None
+
+    def validate_steps(self, schema: SchemaInfo) -> Generator[None, None, None]:
+        """Raise BrokerError unless the definition is one that its type can have."""
+        yield from validate_steps(schema, self._size_max)
+
+    def _used(self, schema: SchemaInfo) -> None:
+        """A definition was parsed, or could have been: those before it may be forgotten."""
+        if schema not in self._parsed:
+            self._parsed_bytes += len(schema.data)
+        self._parsed[schema] = None
+        self._parsed.move_to_end(schema)
+        while self._parsed_bytes > PARSED_BYTES_MAX:
+            oldest, _ = self._parsed.popitem(last=False)
+            self._parsed_bytes -= len(oldest.data)
+            oldest.forget_parsed()
 
     # What changes it.
 
@@ -248,7 +284,18 @@ class SchemaRegistry:
         allow_auto_update: bool = True,
     ) -> StoredSchema:
         """The version that the schema has, as a new one if it must be and may be."""
-        found = self._find(topic, schema)
+        return finish(self.put_steps(topic, schema, strategy, allow_auto_update=allow_auto_update))
+
+    def put_steps(
+        self,
+        topic: str,
+        schema: SchemaInfo,
+        strategy: str = UNDEFINED,
+        *,
+        allow_auto_update: bool = True,
+    ) -> Generator[None, None, StoredSchema]:
+        """The same, in steps. There must be one such work for a topic at a time."""
+        found = yield from self._find(topic, schema)
         if found is not None:
             return found
         if not allow_auto_update:
@@ -256,14 +303,21 @@ class SchemaRegistry:
                 f"{topic} does not have this schema, and clients may not add any: have it added "
                 "by an administrator, or allow automatic updates"
             )
-        self.check(topic, schema, strategy)
+        yield from self.check_steps(topic, schema, strategy)
         return self._append(topic, schema, deleted=False)
 
     def check(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
         """Raise BrokerError unless the schema may be the topic's next version."""
-        validate(schema)
+        finish(self.check_steps(topic, schema, strategy))
+
+    def check_steps(
+        self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED
+    ) -> Generator[None, None, None]:
+        """The same, in steps."""
+        yield from self.validate_steps(schema)
         strategy = self._resolve(strategy)
-        self._compare(topic, schema, strategy, every=strategy in TRANSITIVE)
+        yield from self._compare(topic, schema, strategy, every=strategy in TRANSITIVE)
+        self._used(schema)
 
     def delete(self, topic: str) -> StoredSchema | None:
         """Ends the topic's schema: the version that says so, None if there was no schema."""
@@ -294,8 +348,14 @@ class SchemaRegistry:
         self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
     ) -> bytes:
         """For PRODUCER and GET_OR_CREATE_SCHEMA: the version to answer, empty without schema."""
+        return finish(self.producer_steps(topic, schema, policy))
+
+    def producer_steps(
+        self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
+    ) -> Generator[None, None, bytes]:
+        """The same, in steps."""
         if schema is not None:
-            stored = self.put(
+            stored = yield from self.put_steps(
                 topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update
             )
             return stored.version_bytes
@@ -310,22 +370,38 @@ class SchemaRegistry:
     ) -> None:
         """For SUBSCRIBE. `idle` says that the topic has no producer, no data and no consumer
         with a schema: then the consumer may bring the first one."""
+        finish(self.consumer_steps(topic, schema, policy, idle=idle))
+
+    def consumer_steps(
+        self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy, *, idle: bool
+    ) -> Generator[None, None, None]:
+        """The same, in steps."""
         if schema is None or schema.type in _NO_SCHEMA:
             return
         if idle and self.latest(topic) is None:
-            self.put(topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update)
+            yield from self.put_steps(
+                topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update
+            )
         else:
-            self.check_consumer(topic, schema, policy.strategy)
+            yield from self.check_consumer_steps(topic, schema, policy.strategy)
 
     def check_consumer(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
         """Raise BrokerError unless a consumer can read the topic, as PIP-44 has it.
 
         It must read the latest version, and with the strategies that promise so all of them.
         """
+        finish(self.check_consumer_steps(topic, schema, strategy))
+
+    def check_consumer_steps(
+        self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED
+    ) -> Generator[None, None, None]:
+        """The same, in steps."""
         strategy = self._resolve(strategy)
         if strategy == ALWAYS_COMPATIBLE:
             return
-        validate(schema)
+        latest = self.latest(topic)
+        if latest is None or latest.data != schema.data or latest.type != schema.type:
+            yield from self.validate_steps(schema)
         if self.latest(topic) is None:
             raise _incompatible(
                 f"{topic} is in use and has no schema, so its messages are bytes: subscribe "
@@ -334,16 +410,21 @@ class SchemaRegistry:
         every = strategy in (BACKWARD_TRANSITIVE, FULL_TRANSITIVE)
         if strategy != ALWAYS_INCOMPATIBLE:
             strategy = BACKWARD_TRANSITIVE if every else BACKWARD
-        self._compare(topic, schema, strategy, every=every)
+        yield from self._compare(topic, schema, strategy, every=every)
+        self._used(schema)
 
     def _resolve(self, strategy: str) -> str:
         return self._strategy if strategy == UNDEFINED else strategy
 
-    def _compare(self, topic: str, schema: SchemaInfo, strategy: str, *, every: bool) -> None:
+    def _compare(
+        self, topic: str, schema: SchemaInfo, strategy: str, *, every: bool
+    ) -> Generator[None, None, None]:
         """Against every version or the latest only; newest first, so that texts name it."""
         versions = self.versions(topic)
         for stored in reversed(versions if every else versions[-1:]):
-            problem = compatibility_problem(schema, stored.info, strategy)
+            problem = yield from compatibility_steps(schema, stored.info, strategy)
+            self._used(stored.info)
+            yield
             if problem is not None:
                 raise _incompatible(
                     f"the schema does not fit version {stored.version} of {topic} "

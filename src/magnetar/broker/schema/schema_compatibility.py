@@ -12,16 +12,19 @@ A schema is a type, a definition in bytes and properties. Of what the types defi
 - External is for a registry elsewhere, which is the one to ask.
 
 A `problem` is a sentence, or None if there is none; a definition that is not valid raises
-BrokerError.
+BrokerError. What takes time is there twice: in steps (`work.py`), and at once.
 """
 
 import base64
 import binascii
+import hashlib
+from collections.abc import Generator
 from typing import Final, final
 
-from magnetar.broker.avro_resolution import read_problem
-from magnetar.broker.avro_type import AvroType, canonical, parse_avro
-from magnetar.broker.schema_json import dump_json, load_json, load_object, refusal
+from magnetar.broker.schema.avro_resolution import read_problem_steps
+from magnetar.broker.schema.avro_type import AvroType, canonical_steps, parse_steps
+from magnetar.broker.schema.schema_json import dump_json, load_json, load_object, refusal
+from magnetar.broker.turn.work import finish
 from magnetar.errors import BrokerError
 from magnetar.model.enums import SchemaType
 
@@ -40,10 +43,13 @@ __all__ = [
     "UNDEFINED",
     "SchemaInfo",
     "compatibility_problem",
+    "compatibility_steps",
     "key_value_parts",
     "same_definition",
+    "same_definition_steps",
     "split_pair",
     "validate",
+    "validate_steps",
 ]
 
 UNDEFINED: Final = "UNDEFINED"
@@ -61,8 +67,9 @@ _NEW_READS: Final = (BACKWARD, BACKWARD_TRANSITIVE, FULL, FULL_TRANSITIVE)
 _OLD_READS: Final = (FORWARD, FORWARD_TRANSITIVE, FULL, FULL_TRANSITIVE)
 TRANSITIVE: Final = (BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, FULL_TRANSITIVE)
 
-# Parsing takes time by the byte. Pulsar has the limit of a frame, 5 MiB.
-DEFINITION_BYTES_MAX: Final = 1 << 20
+# Parsing takes time and memory by the byte; schemas of people have a few kilobytes. Pulsar has
+# the limit of a frame, 5 MiB. The setting `schema_size_max` may say otherwise.
+DEFINITION_BYTES_MAX: Final = 256 << 10
 
 _AVRO_TYPES: Final = (int(SchemaType.Avro), int(SchemaType.Json), int(SchemaType.Protobuf))
 _NOT_PRIMITIVE: Final = (
@@ -112,16 +119,40 @@ class SchemaInfo:
         self.data: Final[bytes] = data
         self.properties: Final[dict[str, str]] = {} if properties is None else properties
         self._fingerprint: str | None = None
+        # What was parsed of it: it is much larger than the definition, and may be forgotten.
+        self._avro: AvroType | None = None
+        self._is_parsed: bool = False
+        self._parts: tuple[SchemaInfo, SchemaInfo] | None = None
 
     @property
     def type_name(self) -> str:
         return SchemaType(self.type).name
 
-    def fingerprint(self) -> str:
+    def fingerprint_steps(self) -> Generator[None, None, str]:
         """A text that equal definitions share, however they are written."""
         if self._fingerprint is None:
-            self._fingerprint = _fingerprint_of(self)
+            text = yield from _fingerprint_of(self)
+            self._fingerprint = hashlib.sha256(text.encode()).hexdigest()
         return self._fingerprint
+
+    def avro_steps(self) -> Generator[None, None, AvroType | None]:
+        """The Avro schema; None if a Json schema is a JSON Schema. Raises BrokerError."""
+        if not self._is_parsed:
+            self._avro = yield from _avro_or_none(self)
+            self._is_parsed = True
+        return self._avro
+
+    def parts(self) -> "tuple[SchemaInfo, SchemaInfo]":
+        """The schemas of the key and of the value. Raises BrokerError."""
+        if self._parts is None:
+            self._parts = key_value_parts(self)
+        return self._parts
+
+    def forget_parsed(self) -> None:
+        """Keeps the definition alone, which is parsed again when it is needed."""
+        self._avro = None
+        self._is_parsed = False
+        self._parts = None
 
     def __repr__(self) -> str:
         return f"SchemaInfo({self.type}, {self.data!r}, {self.properties!r})"
@@ -132,14 +163,14 @@ def _is_primitive(type: int) -> bool:
     return known and type not in _NOT_PRIMITIVE
 
 
-def _fingerprint_of(info: SchemaInfo) -> str:
+def _fingerprint_of(info: SchemaInfo) -> Generator[None, None, str]:
     if _is_primitive(info.type):
         return ""  # nothing is defined, whether a client says so with no bytes or with `null`
     if info.type not in _AVRO_TYPES:
         return info.data.hex()
-    avro = _avro_or_none(info)
+    avro = yield from info.avro_steps()
     if avro is not None:
-        return canonical(avro, set())
+        return (yield from canonical_steps(avro))
     return "JSON Schema " + dump_json(load_json(info.data))
 
 
@@ -150,24 +181,40 @@ def same_definition(one: SchemaInfo, other: SchemaInfo) -> bool:
     >>> same_definition(spaced, SchemaInfo(SchemaType.Avro, b'{"items":"int","type":"array"}'))
     True
     """
+    return finish(same_definition_steps(one, other))
+
+
+def same_definition_steps(one: SchemaInfo, other: SchemaInfo) -> Generator[None, None, bool]:
+    """The same, in steps."""
     if one.type != other.type:
         return False
-    return one.data == other.data or one.fingerprint() == other.fingerprint()
+    if one.data == other.data:
+        return True
+    first = yield from one.fingerprint_steps()
+    second = yield from other.fingerprint_steps()
+    return first == second
 
 
 def validate(info: SchemaInfo) -> None:
     """Raise BrokerError unless the definition is one that its type can have."""
-    if len(info.data) > DEFINITION_BYTES_MAX:
+    finish(validate_steps(info))
+
+
+def validate_steps(
+    info: SchemaInfo, size_max: int = DEFINITION_BYTES_MAX
+) -> Generator[None, None, None]:
+    """The same, in steps; the definition may have so many bytes."""
+    if len(info.data) > size_max:
         raise refusal(
-            f"a schema definition of {len(info.data)} bytes exceeds the limit of "
-            f"{DEFINITION_BYTES_MAX}: make it smaller"
+            f"a schema definition of {len(info.data)} bytes exceeds the limit of {size_max}: make "
+            "it smaller, or raise schema_size_max"
         )
     if info.type in _AVRO_TYPES:
-        _avro_or_none(info)
+        yield from info.avro_steps()
     elif info.type == SchemaType.KeyValue:
-        key, value = key_value_parts(info)
-        validate(key)
-        validate(value)
+        key, value = info.parts()
+        yield from validate_steps(key, size_max)
+        yield from validate_steps(value, size_max)
     elif info.type == SchemaType.ProtobufNative:
         _root_message(info)
     elif info.type == SchemaType.AutoConsume:
@@ -191,34 +238,41 @@ def _validate_primitive(info: SchemaInfo) -> None:
 
 def compatibility_problem(new: SchemaInfo, old: SchemaInfo, strategy: str) -> str | None:
     """Why `strategy` does not let `new` follow `old`, both of them valid; None if it does."""
+    return finish(compatibility_steps(new, old, strategy))
+
+
+def compatibility_steps(
+    new: SchemaInfo, old: SchemaInfo, strategy: str
+) -> Generator[None, None, str | None]:
+    """The same, in steps."""
     if strategy == ALWAYS_COMPATIBLE:
         return None
     if new.type != old.type:
         return f"the type changes from {old.type_name} to {new.type_name}"
-    if same_definition(new, old):
+    if (yield from same_definition_steps(new, old)):
         return None
     if strategy == ALWAYS_INCOMPATIBLE:
         return "no change is allowed"
     if new.type == SchemaType.KeyValue:
-        return _key_value_problem(new, old, strategy)
+        return (yield from _key_value_problem(new, old, strategy))
     if new.type == SchemaType.ProtobufNative:
         return _protobuf_native_problem(new, old)
     if new.type == SchemaType.External:
         return None
-    new_avro = _avro_or_none(new)
-    old_avro = _avro_or_none(old)
+    new_avro = yield from new.avro_steps()
+    old_avro = yield from old.avro_steps()
     if new_avro is None or old_avro is None:
         return _json_problem(new, old, one_is_avro=(new_avro is None) != (old_avro is None))
-    return _avro_problem(new_avro, old_avro, strategy)
+    return (yield from _avro_problem(new_avro, old_avro, strategy))
 
 
-def _avro_problem(new: AvroType, old: AvroType, strategy: str) -> str | None:
+def _avro_problem(new: AvroType, old: AvroType, strategy: str) -> Generator[None, None, str | None]:
     if strategy in _NEW_READS:
-        found = read_problem(reader=new, writer=old)
+        found = yield from read_problem_steps(reader=new, writer=old)
         if found is not None:
             return f"the new schema cannot read data of the old one: {found}"
     if strategy in _OLD_READS:
-        found = read_problem(reader=old, writer=new)
+        found = yield from read_problem_steps(reader=old, writer=new)
         if found is not None:
             return f"the old schema cannot read data of the new one: {found}"
     return None
@@ -274,13 +328,15 @@ def _part(info: SchemaInfo, noun: str, data: bytes) -> SchemaInfo:
     return SchemaInfo(type, data, properties)
 
 
-def _key_value_problem(new: SchemaInfo, old: SchemaInfo, strategy: str) -> str | None:
-    new_key, new_value = key_value_parts(new)
-    old_key, old_value = key_value_parts(old)
-    found = compatibility_problem(new_key, old_key, strategy)
+def _key_value_problem(
+    new: SchemaInfo, old: SchemaInfo, strategy: str
+) -> Generator[None, None, str | None]:
+    new_key, new_value = new.parts()
+    old_key, old_value = old.parts()
+    found = yield from compatibility_steps(new_key, old_key, strategy)
     if found is not None:
         return f"key: {found}"
-    found = compatibility_problem(new_value, old_value, strategy)
+    found = yield from compatibility_steps(new_value, old_value, strategy)
     return None if found is None else f"value: {found}"
 
 
@@ -304,11 +360,10 @@ def _root_message(info: SchemaInfo) -> str:
     return str(found["rootMessageTypeName"])
 
 
-def _avro_or_none(info: SchemaInfo) -> AvroType | None:
-    """The Avro schema; None if a Json schema is a JSON Schema."""
+def _avro_or_none(info: SchemaInfo) -> Generator[None, None, AvroType | None]:
     found = load_json(info.data)
     try:
-        return parse_avro(found)
+        return (yield from parse_steps(found))
     except BrokerError:
         if info.type == SchemaType.Json and _is_json_schema(found):
             return None

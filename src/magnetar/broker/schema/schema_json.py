@@ -1,6 +1,7 @@
 """The JSON of schema definitions, which clients write: read with care, and refused by reason."""
 
 import json
+from typing import Final
 
 from magnetar.errors import BrokerError
 from magnetar.model.enums import ServerError
@@ -8,8 +9,16 @@ from magnetar.model.enums import ServerError
 __all__ = ["dump_json", "load_json", "load_object", "refusal"]
 
 
+REASON_LENGTH_MAX: Final = 1000
+
+
 def refusal(reason: str) -> BrokerError:
-    """A definition that is not valid, or a change that is not: the wire has one code."""
+    """A definition that is not valid, or a change that is not: the wire has one code.
+
+    What a client wrote may be in the reason, but not all of a long definition.
+    """
+    if len(reason) > REASON_LENGTH_MAX:
+        reason = f"{reason[: REASON_LENGTH_MAX // 2]} ... {reason[-REASON_LENGTH_MAX // 2 :]}"
     return BrokerError(ServerError.IncompatibleSchema, reason)
 
 

@@ -2,10 +2,31 @@
 
 | state     | CONNECT   | anything else | becomes                                             |
 |-----------|-----------|---------------|-----------------------------------------------------|
-| new       | answered  | hang up       | connected; closed, if the client may not come in    |
+| new       | answered  | hang up       | connected; closed, if the client may not come in or |
+|           |           |               | says nothing for a keep-alive interval              |
 | connected | hang up   | see below     | closed: the peer went, said something invalid, or   |
 |           |           |               | did not answer a PING                               |
 | closed    | -         | -             |                                                     |
+
+A new session is a stranger's: its frames are small (`STRANGER_FRAME`), and of many that are
+turned away the log tells of one in a while. A connected one may send frames of any size that
+messages have.
+
+What a session has heard and not handled yet is its *input*:
+
+| input  | is left                   | socket is read | goes on when                             |
+|--------|---------------------------|----------------|------------------------------------------|
+| open   | a part of a command       | yes            | more comes: it has a turn at once        |
+| queued | commands, a long answer   | no             | it is its turn again (`turns.py`)        |
+| full   | commands, a long answer   | no             | its peer has read some of what waits for |
+|        |                           |                | it (its own limit), or all of it (while  |
+|        |                           |                | the budget of all peers is spent); then  |
+|        |                           |                | it is queued                             |
+
+A turn begins in any of these and leads to any: open if everything is handled, queued if the
+turn has cost enough, full if too much waits for the peer. Commands are handled in the order
+in which they came. So what one peer may cost is bounded: of the loop's time one turn after
+the other, each behind those of others, and of memory one read, one command and one outbox.
 
 Bytes that are no command end the session and nothing else; the reason is logged once. A
 request that cannot be served is answered with an error, and nothing has changed. Requests
@@ -16,18 +37,30 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 from google.protobuf.message import Message
+from mypy_extensions import i64
 
 from magnetar.broker.auth.access import LOOK
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Timer
 from magnetar.broker.peer import Peer, Port, unsigned
-from magnetar.broker.producer import Producer
-from magnetar.broker.session_auth import SessionAuth, refuse_proxied
-from magnetar.broker.session_consumers import SessionConsumers
-from magnetar.broker.session_producers import SessionProducers
-from magnetar.broker.session_schemas import get_or_create_schema, get_schema
-from magnetar.broker.session_topics import SessionTopics
-from magnetar.broker.session_transactions import TRANSACTION_COMMANDS, refuse_transaction
+from magnetar.broker.session.session_auth import SessionAuth, refuse_proxied
+from magnetar.broker.session.session_consumers import SessionConsumers
+from magnetar.broker.session.session_producers import SessionProducers
+from magnetar.broker.session.session_schemas import get_or_create_schema, get_schema
+from magnetar.broker.session.session_texts import check_connect
+from magnetar.broker.session.session_topics import SessionTopics
+from magnetar.broker.session.session_transactions import TRANSACTION_COMMANDS, refuse_transaction
+from magnetar.broker.setting.text_limits import STRANGER_FRAME
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.turn.long_answer import LongAnswer
+from magnetar.broker.turn.slices import in_slices
+from magnetar.broker.turn.turns import (
+    ANSWER_SHIFT,
+    COLD_COST,
+    FIRST_TURN_COST,
+    FIRST_TURN_MS,
+    LOOK_COST,
+)
 from magnetar.broker.wire_error import wire_error
 from magnetar.errors import BrokerError, MagnetarError, RemoteProtocolError
 from magnetar.model import ServerError, TopicName
@@ -41,6 +74,7 @@ from magnetar.protocol import (
     UnknownCommand,
 )
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.protocol.limit import FRAME_OVERHEAD_MAX
 
 __all__ = ["Session"]
 
@@ -48,6 +82,13 @@ __all__ = ["Session"]
 Handler: TypeAlias = Callable[..., None]
 
 PROBE_MS: Final = 5000
+# What a connection counts as the largest message, so that no frame is larger than a stranger's.
+STRANGER_MESSAGE_MAX: Final = STRANGER_FRAME.bytes_max - FRAME_OVERHEAD_MAX
+
+# States of the input.
+OPEN: Final = 0
+QUEUED: Final = 1
+FULL: Final = 2
 
 
 @final
@@ -65,13 +106,25 @@ class Session(Peer):
         service_url_tls: str = "",
         certificate_role: str = "",
     ) -> None:
-        super().__init__(port, address)
+        super().__init__(port, address, broker.outbound)
         self.broker: Final = broker
+        self._outbound_max: Final[i64] = broker.settings.max_outbound_bytes_per_connection
+        self.outbox_max = min(self.outbox_max, self._outbound_max)
+        self._input: int = OPEN
+        self._answer: LongAnswer | None = None
+        # What the present turn has cost and may cost, when it must end, and after what cost
+        # that is looked at again.
+        self._spent: i64 = 0
+        self._spend_max: i64 = 0
+        self._turn_end_ms: int = 0
+        self._look_at: i64 = 0
         self._service_url: Final = service_url
         self._service_url_tls: Final = service_url_tls
         self._server_version: Final = server_version
-        self._connection: Final = Connection(broker.settings.message_size_max)
+        message_size_max = min(STRANGER_MESSAGE_MAX, broker.settings.message_size_max)
+        self._connection: Final = Connection(message_size_max)
         self._connected: bool = False
+        self._begun_ms: Final = broker.host.ticks_ms()
         self._auth: Final = SessionAuth(broker, self, certificate_role, server_version)
         self._producers: Final = SessionProducers(broker, self)
         self._consumers: Final = SessionConsumers(broker, self)
@@ -79,6 +132,8 @@ class Session(Peer):
         self._probes: list[Callable[[bool], None]] = []
         self._probe_timer: Timer | None = None
         self._asked_alive: bool = False
+        # Whether it is closed, and what it held is not free yet.
+        self._leaving: bool = False
         self._handlers: Final[dict[str, Handler]] = self._table()
 
     def _table(self) -> dict[str, Handler]:
@@ -109,20 +164,103 @@ class Session(Peer):
     # ---- Bytes ---------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Takes what came from the peer, and does what it asks for."""
+        """Takes what came from the peer, and does what it asks for, now or in a later turn."""
         if self.closed:
             return
         if self._probes:
             self._answer_probes(True)
         self._asked_alive = False
         self._connection.receive_data(data)
+        if self._input == OPEN:
+            self.take_turn(FIRST_TURN_COST, FIRST_TURN_MS)
+
+    # ---- Turns ---------------------------------------------------------------
+
+    def take_turn(self, cost: int, ms: int) -> None:
+        """Handles what came, as far as the turn may cost and take so much."""
+        if self.closed:
+            return
+        self._spent = 0
+        self._spend_max = cost
+        self._turn_end_ms = self.broker.host.ticks_ms() + ms
         try:
-            while (command := self._connection.next_command()) is not None:
-                self._handle(command)
-                if self._is_closed():
-                    return
+            if self._may_go_on():
+                self._handle_some()
         except RemoteProtocolError as error:
             self.fail(f"invalid bytes: {error}")
+        watcher = self.broker.turns.watcher
+        if watcher is not None:
+            watcher(self.address, int(self._spent), int(self.waiting_bytes))
+
+    def _handle_some(self) -> None:
+        """Handles commands until none is left, or the turn is over."""
+        while self._answer is None or self._work_on(self._answer):
+            command = self._connection.next_command()
+            if command is None:
+                self._become(OPEN)
+                return
+            self._spent += 1
+            self._handle(command)
+            if self._is_closed():
+                return
+            if self._spent >= self._look_at and not self._may_go_on():
+                return
+
+    def _work_on(self, answer: LongAnswer) -> bool:
+        """Goes on with a long answer; False if the turn is over before it is done."""
+        while not answer.done:
+            if self._spent >= self._look_at and not self._may_go_on():
+                return False
+            before = self.outbox_bytes
+            self._spent += answer.step()
+            self._charge_answer(before)
+        self._answer = None
+        return self._may_go_on()
+
+    def _may_go_on(self) -> bool:
+        """Whether the turn goes on; if not, what is left waits for another one."""
+        if self._is_full():
+            self._become(FULL)
+            return False
+        if self._spent >= self._spend_max or self.broker.host.ticks_ms() >= self._turn_end_ms:
+            self._become(QUEUED)
+            self.broker.turns.queue(self)
+            return False
+        self._look_at = self._spent + LOOK_COST
+        return True
+
+    def _is_full(self) -> bool:
+        """Whether too much waits for the peer already; `_go_on` is called when it changes."""
+        waiting = self.outbox_bytes + self.unwritten
+        if waiting == 0:
+            return False
+        if waiting >= self._outbound_max:
+            return True
+        if self.outbound.spent:
+            self.outbound.wait(self)
+            return True
+        return False
+
+    def _become(self, state: int) -> None:
+        self._input = state
+        self.has_unhandled = state != OPEN
+        self._set_reading()
+
+    def _go_on(self) -> None:
+        """There may be room: what waits for that waits for its turn now."""
+        if self._input == FULL and not self.closed and not self._is_full():
+            self._become(QUEUED)
+            self.broker.turns.queue(self)
+
+    def begin(self, answer: LongAnswer) -> None:
+        """Makes a long answer, in this turn and later ones, before anything else is handled."""
+        self._answer = answer
+
+    def _charge_answer(self, before: i64) -> None:
+        if self.outbox_bytes > before:
+            self._spent += (self.outbox_bytes - before) >> ANSWER_SHIFT
+
+    # ---- Commands ------------------------------------------------------------
 
     def _is_closed(self) -> bool:
         # Asked by a call, for mypy does not see that handling a command may change it.
@@ -132,9 +270,10 @@ class Session(Peer):
         if isinstance(command, CommandSend):
             self._producers.on_send(command)
         elif isinstance(command, CommandAck):
+            self._spent += len(command.message_ids)
             self._consumers.on_ack(command)
         elif isinstance(command, CommandFlow):
-            self._consumers.on_flow(command)
+            self._on_flow(command)
         elif isinstance(command, UnknownCommand):
             self._require_connected(f"command {command.command_type}")
         elif isinstance(command, Message):
@@ -142,7 +281,19 @@ class Session(Peer):
         else:
             self.fail(f"{type(command).__name__} is a broker's to say")
 
+    def _on_flow(self, command: CommandFlow) -> None:
+        before = len(self.outbox)
+        self._consumers.on_flow(command)
+        if len(self.outbox) > before:
+            self._spent += (len(self.outbox) - before) // 2
+
     def _on_cold(self, command: Message) -> None:
+        self._spent += COLD_COST
+        before = self.outbox_bytes
+        self._answer_cold(command)
+        self._charge_answer(before)
+
+    def _answer_cold(self, command: Message) -> None:
         name = command.DESCRIPTOR.name
         if name == "CommandConnect":
             self._on_connect(command)
@@ -166,7 +317,11 @@ class Session(Peer):
     def fail(self, reason: str) -> None:
         """Ends the session, and says why in the log."""
         if not self.closed:
-            self.broker.host.warn(f"closing the connection of {self.address}: {reason}")
+            text = f"closing the connection of {self.address}: {reason}"
+            if self._connected:
+                self.broker.host.warn(text)
+            else:
+                self.broker.strangers.warn(text)
             self.shut()
 
     def shut(self) -> None:
@@ -180,17 +335,38 @@ class Session(Peer):
         if self.closed:
             return
         self.closed = True
+        if self._answer is not None:
+            self._answer.cancel()
         self._auth.lost()
         self._topics.lost()
-        self._producers.lost()
-        self._consumers.lost()
-        # Last, when what it held is free.
+        self._leaving = True
+        in_slices(self.broker.host, self._producers.lost() + self._consumers.lost(), self._left)
+
+    def _left(self) -> None:
+        """All that it held is free."""
+        self._leaving = False
         self._answer_probes(False)
+
+    def gone(self) -> None:
+        """The connection is closed on this side too: nothing waits for it any more."""
+        self.lost()
+        self.outbound.forget(self)
 
     def lag_ended(self) -> None:
         """The peer reads again: its consumers may be served."""
         self.writable = True
-        self._consumers.lag_ended()
+        self.have_room()
+
+    def have_room(self) -> None:
+        """Consumers that found no room may be served, and commands that waited for it."""
+        self._go_on()
+        if self.ready:
+            self._consumers.lag_ended()
+
+    def have_written(self, unwritten: i64) -> None:
+        """The socket has taken all but so many bytes of what it was given."""
+        super().have_written(unwritten)
+        self._go_on()
 
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:
         self._producers.ready(producer_id, topic_epoch)
@@ -209,8 +385,8 @@ class Session(Peer):
         if self.closed:
             return
         if not self._connected:
-            self.fail("no CONNECT within the keep-alive interval")
-        elif self.paused:
+            self._check_begun()
+        elif self.paused or self._input == QUEUED:
             pass  # it may have answered: nobody reads what it says now
         elif self._asked_alive:
             self.fail("no answer to PING within the keep-alive interval")
@@ -218,19 +394,27 @@ class Session(Peer):
             self._asked_alive = True
             self.send(pb.CommandPing())
 
+    def _check_begun(self) -> None:
+        """Hangs up if CONNECT did not come within an interval of the session's own beginning."""
+        age_ms = self.broker.host.ticks_ms() - self._begun_ms
+        if age_ms >= self.broker.settings.keep_alive_ms:
+            self.fail("no CONNECT within the keep-alive interval")
+
     def probe(self, answer: Callable[[bool], None]) -> None:
         """Finds out whether the peer is still there; hangs up if it is not."""
-        if self.closed:
+        if self.closed and not self._leaving:
             answer(False)
             return
         self._probes.append(answer)
+        if self.closed:
+            return
         if len(self._probes) == 1:
             self.send(pb.CommandPing())
             self._probe_timer = self.broker.host.call_later(PROBE_MS, self._probe_failed)
 
     def _probe_failed(self) -> None:
         self._probe_timer = None
-        if self.paused:
+        if self.paused or self._input == QUEUED:
             self._answer_probes(True)  # nobody reads what it says now, so it is not its fault
             return
         self.fail("no answer to PING, and another client wants what it holds")
@@ -258,12 +442,14 @@ class Session(Peer):
             return
         command: pb.CommandConnect = message  # type: ignore[assignment]
         try:
+            check_connect(command)
             self._auth.connect(command)
         except BrokerError as error:
             self.refuse(unsigned(-1), error)
-            self.fail(error.reason)
+            self._refuse_log_in(error.reason)
             return
         self._connected = True
+        self._connection.message_size_max = self.broker.settings.message_size_max
         self.client_version = command.client_version
         self.protocol_version = min(command.protocol_version, PROTOCOL_VERSION)
         self.knows_magnetar = command.feature_flags.supports_magnetar
@@ -280,6 +466,10 @@ class Session(Peer):
                 ),
             )
         )
+
+    def _refuse_log_in(self, reason: str) -> None:
+        self.broker.refused_log_ins.warn(f"refusing the log-in of {self.address}: {reason}")
+        self.shut()
 
     # ---- Lookup --------------------------------------------------------------
 
@@ -344,7 +534,7 @@ class Session(Peer):
     # ---- Schemas -------------------------------------------------------------
 
     def _on_get_schema(self, command: pb.CommandGetSchema) -> None:
-        self.send(get_schema(self.broker, self.principal, command))
+        get_schema(self.broker, self, command)
 
     def _on_get_or_create_schema(self, command: pb.CommandGetOrCreateSchema) -> None:
-        self.send(get_or_create_schema(self.broker, self.principal, command))
+        get_or_create_schema(self.broker, self, command)

@@ -122,6 +122,7 @@ class SessionAuth:
         try:
             now = self._prove(response.auth_method_name or before.method, response.auth_data)
         except BrokerError as error:
+            self._broker.refused_log_ins.count += 1
             self._peer.fail(error.reason)
             return
         if now.role != before.role:

@@ -12,22 +12,25 @@ A recalled one was closed so that its client empties its queue (`recall.py`); un
 is back it keeps what it holds.
 """
 
+from collections import deque
+from functools import partial
 from typing import Final, final
 
-from magnetar.ack.delta import position_key
 from magnetar.broker.auth.access import CONSUME
 from magnetar.broker.broker import Broker
-from magnetar.broker.chunk_search import find_acked
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.entry_search import run_search
-from magnetar.broker.last_message import LastMessage
 from magnetar.broker.peer import Peer, unsigned
-from magnetar.broker.schema import schema_topic
-from magnetar.broker.session_schemas import read_schema
-from magnetar.broker.spanning import find_spanning
-from magnetar.broker.subscribe_request import KeySharedOptions, SubscribeRequest
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
+from magnetar.broker.promise import Promise, kept
+from magnetar.broker.session.session_schemas import read_schema
+from magnetar.broker.session.session_texts import check_subscribe
+from magnetar.broker.topic.chunk.chunk_search import find_acked
+from magnetar.broker.topic.chunk.spanning import find_spanning
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.entry_search import run_search
+from magnetar.broker.topic.last_message import LastMessage
+from magnetar.broker.topic.subscribe_request import KeySharedOptions, SubscribeRequest
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.slices import Step
 from magnetar.errors import BrokerError, MagnetarError
 from magnetar.model import AckType, ConsumerType, Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
@@ -40,11 +43,12 @@ from magnetar.protocol import (
     signed,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.wire.ack_set import words_to_bits
 
 __all__ = ["SessionConsumers"]
 
 VALID_TYPES: Final = (0, 1, 2, 3)
+# So many consumers are looked at in one event, when a peer can be served again.
+ROUND_STEP: Final = 50
 
 
 @final
@@ -65,21 +69,55 @@ class SessionConsumers:
         self._broker: Final = broker
         self._peer: Final = peer
         self._links: Final[dict[int, _Link]] = {}
+        # Consumers that are to be served in this round, and whether there is to be another one.
+        self._round: Final[deque[int]] = deque()
+        self._another_round: bool = False
+        self._goes_round: bool = False
 
-    def lost(self) -> None:
-        """The connection is gone: its consumers are too."""
-        for link in list(self._links.values()):
-            link.consumer.closed = True
-            if link.subscription is not None:
-                link.subscription.leave(link.consumer)
-            link.consumer.over(emptied=False)
+    def lost(self) -> list[Step]:
+        """The connection is gone: its consumers are too. The steps to be taken for that."""
+        links = list(self._links.values())
         self._links.clear()
+        self._round.clear()
+        return [partial(_lose, link) for link in links]
 
     def lag_ended(self) -> None:
-        """The peer reads again: its consumers may be served."""
-        for link in list(self._links.values()):
-            if link.subscription is not None and not link.consumer.closed:
+        """The peer reads again: its consumers may be served, each in its turn.
+
+        The peer may have room for the first few only. The next time those behind them are
+        served first.
+        """
+        if self._round:
+            self._another_round = True
+        else:
+            self._begin_round()
+        self._serve_some()
+
+    def _begin_round(self) -> None:
+        """Of each subscription one consumer stands for all."""
+        seen: set[Subscription] = set()
+        for id, link in self._links.items():
+            if link.subscription is not None and link.subscription not in seen:
+                seen.add(link.subscription)
+                self._round.append(id)
+
+    def _serve_some(self) -> None:
+        left = ROUND_STEP
+        while self._round and left > 0 and self._peer.ready:
+            left -= 1
+            link = self._links.get(self._round.popleft())
+            if link is not None and link.subscription is not None:
                 link.subscription.resume()
+        if not self._round and self._another_round:
+            self._another_round = False
+            self._begin_round()
+        if self._round and not self._goes_round and self._peer.ready:
+            self._goes_round = True
+            self._broker.host.call_soon(self._go_round)
+
+    def _go_round(self) -> None:
+        self._goes_round = False
+        self._serve_some()
 
     def on_subscribe(self, command: pb.CommandSubscribe) -> None:
         id = signed(command.consumer_id)
@@ -99,17 +137,44 @@ class SessionConsumers:
             name = TopicName.parse(command.topic)
             access = self._broker.access
             access.require_topic(self._peer.principal, CONSUME, name, command.subscription)
+            check_subscribe(self._broker, command)
             if command.subType not in VALID_TYPES:
                 raise BrokerError(
                     ServerError.NotAllowedError, f"no subscription is of type {command.subType}"
                 )
             topic = self._broker.topic(name, may_create=command.force_topic_creation)
-            self._check_schema(command, topic)
+            schema = read_schema(command.schema) if command.HasField("schema") else None
         except (MagnetarError, ValueError) as error:
             self._peer.refuse(command.request_id, error)
             return
         consumer = self._make_consumer(command, id)
         self._links[id] = _Link(consumer, topic)
+
+        def refused(error: Exception) -> None:
+            if self._forget(consumer) and link is not None:
+                self._links[id] = link  # as it was before
+            self._peer.refuse(command.request_id, error)
+
+        if schema is None:
+            self._have_schema(command, topic, consumer)
+            return
+        idle = not topic.producers and topic.ledgers.last().entry_id < 0
+        self._broker.add_consumer_schema(topic.name, schema, idle=idle).then(
+            lambda done: self._have_schema(command, topic, consumer), refused
+        )
+
+    def _forget(self, consumer: Consumer) -> bool:
+        """It could not be subscribed. False if its client has another one of its id by now."""
+        link = self._links.get(int(consumer.id))
+        if link is None or link.consumer is not consumer:
+            return False
+        del self._links[int(consumer.id)]
+        return True
+
+    def _have_schema(self, command: pb.CommandSubscribe, topic: Topic, consumer: Consumer) -> None:
+        """The consumer can read what the topic has."""
+        if self._peer.closed:
+            return
         holder = self._exclusive_holder(command, topic)
         if holder is not None:
             holder.peer.probe(lambda alive: self._subscribe(command, topic, consumer))
@@ -128,17 +193,7 @@ class SessionConsumers:
             return
         withdrawal = link.consumer.withdrawals.pop(signed(command.request_id), None)
         if withdrawal is not None:
-            for id in command.given_back:
-                key = position_key(signed(id.ledgerId), signed(id.entryId))
-                withdrawal.give_back(key, words_to_bits(list(id.ack_set)))
-            withdrawal.answer()
-
-    def _check_schema(self, command: pb.CommandSubscribe, topic: Topic) -> None:
-        schema = read_schema(command.schema) if command.HasField("schema") else None
-        idle = not topic.producers and topic.ledgers.last().entry_id < 0
-        self._broker.schemas.add_consumer_schema(
-            schema_topic(topic.name), schema, self._broker.schema_policy(topic.name), idle=idle
-        )
+            withdrawal.take_answer(command)
 
     def _make_consumer(self, command: pb.CommandSubscribe, id: int) -> Consumer:
         key = self._broker.new_consumer_key()
@@ -190,9 +245,7 @@ class SessionConsumers:
             self._joined(request_id, consumer, subscription)
 
         def refused(error: Exception) -> None:
-            link = self._links.get(int(consumer.id))
-            if link is not None and link.consumer is consumer:
-                del self._links[int(consumer.id)]
+            self._forget(consumer)
             self._peer.refuse(request_id, error)
 
         topic.subscribe(request, consumer).then(joined, refused)
@@ -304,7 +357,8 @@ class SessionConsumers:
         if link is None or link.subscription is None or link.consumer.closed:
             return
         ids = [message_id_from_pb(id) for id in command.message_ids]
-        keys = sorted({position_key(id.ledger_id, id.entry_id) for id in ids})
+        # With NO_KEY for those that are not here: no keys at all would mean everything.
+        keys = sorted({link.topic.ledgers.key(id.ledger_id, id.entry_id) for id in ids})
         epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") else None
         link.subscription.redeliver(link.consumer, keys, epoch)
 
@@ -392,6 +446,16 @@ class SessionConsumers:
                 consumer_mark_delete_position=message_id_to_pb(mark),
             )
         )
+
+
+def _lose(link: _Link) -> Promise[None]:
+    """A consumer whose connection is gone leaves its subscription."""
+    link.consumer.closed = True
+    left: Promise[None] = kept(None)
+    if link.subscription is not None:
+        left = link.subscription.leave(link.consumer)
+    link.consumer.over(emptied=False)
+    return left
 
 
 def names_chunks(ack: CommandAck) -> bool:

@@ -4,19 +4,23 @@
 |------------------|-------------|-----------------------------------------------------------|
 | unknown          | hang up     | asking, or known                                          |
 | asking           | hang up     | known, when the connection that has its name has answered |
+|                  |             | and its schema was compared                               |
 | known            | published   | closed                                                    |
 | closed           | passed over | known, if it is created anew; unknown, when it is long ago|
 """
 
+from functools import partial
 from typing import Final, final
 
 from magnetar.broker.auth.access import CONSUME, PRODUCE
 from magnetar.broker.broker import Broker
 from magnetar.broker.peer import Peer, unsigned
-from magnetar.broker.producer import Producer
-from magnetar.broker.schema import schema_topic
-from magnetar.broker.session_schemas import read_schema
-from magnetar.broker.topic import Topic
+from magnetar.broker.promise import Promise, kept
+from magnetar.broker.session.session_schemas import read_schema
+from magnetar.broker.session.session_texts import check_producer
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.slices import Step
 from magnetar.errors import BrokerError, MagnetarError
 from magnetar.model import ServerError, TopicName
 from magnetar.protocol import CommandSend, signed
@@ -43,12 +47,17 @@ class SessionProducers:
         # Those that another connection is asked for first, and their requests.
         self._asking: Final[dict[int, int]] = {}
 
-    def lost(self) -> None:
-        """The connection is gone: its producers are too."""
-        for id, producer in list(self._producers.items()):
-            self._topics[id].admission.remove(producer)
+    def lost(self) -> list[Step]:
+        """The connection is gone: its producers are too. The steps to be taken for that."""
+        waiting: list[Step] = []
+        publishing: list[Step] = []
+        for id, producer in self._producers.items():
+            # Those that wait first: they need not have the topic for a moment each.
+            steps = publishing if producer.ready else waiting
+            steps.append(partial(_lose, self._topics[id], producer))
         self._producers.clear()
         self._topics.clear()
+        return waiting + publishing
 
     def on_producer(self, command: pb.CommandProducer) -> None:
         id = signed(command.producer_id)
@@ -56,6 +65,7 @@ class SessionProducers:
         try:
             name = TopicName.parse(command.topic)
             self._require(command, name)
+            check_producer(self._broker, command)
             if old is not None and not old.closed and command.epoch <= old.epoch:
                 self._send_producer_success(command.request_id, old, -1)
                 return
@@ -85,12 +95,8 @@ class SessionProducers:
 
     def _have_asked(self, command: pb.CommandProducer, id: int, topic: Topic) -> None:
         """Whoever had the producer's name has answered, or is gone."""
-        if self._asking.get(id) != command.request_id:
-            reason = f"producer {id} was closed or created anew meanwhile"
-            self._peer.refuse(command.request_id, BrokerError(ServerError.ServiceNotReady, reason))
-            return
-        del self._asking[id]
-        self._add_producer(command, id, topic)
+        if self._still_asking(command, id):
+            self._add_producer(command, id, topic)
 
     def _add_producer(self, command: pb.CommandProducer, id: int, topic: Topic) -> None:
         if self._peer.closed:
@@ -99,10 +105,47 @@ class SessionProducers:
             topic.require_open()
             self._require(command, topic.name)
             schema = read_schema(command.schema) if command.HasField("schema") else None
-            policy = self._broker.schema_policy(topic.name)
-            version = self._broker.schemas.add_producer_schema(
-                schema_topic(topic.name), schema, policy
-            )
+        except (MagnetarError, ValueError) as error:
+            self._peer.refuse(command.request_id, error)
+            return
+        if schema is None and not self._broker.schema_policy(topic.name).validation_enforced:
+            self._add_with_schema(command, id, topic, b"")
+            return
+        self._asking[id] = command.request_id
+
+        def refused(error: Exception) -> None:
+            if self._asking.get(id) == command.request_id:
+                del self._asking[id]
+            self._peer.refuse(command.request_id, error)
+
+        self._broker.add_producer_schema(topic.name, schema).then(
+            lambda version: self._have_schema(command, id, topic, version), refused
+        )
+
+    def _have_schema(
+        self, command: pb.CommandProducer, id: int, topic: Topic, version: bytes
+    ) -> None:
+        """The producer's schema is one of the topic's."""
+        if self._still_asking(command, id):
+            self._add_with_schema(command, id, topic, version)
+
+    def _still_asking(self, command: pb.CommandProducer, id: int) -> bool:
+        """Whether nothing else became of the producer meanwhile; else its client is told."""
+        if self._asking.get(id) != command.request_id:
+            reason = f"producer {id} was closed or created anew meanwhile"
+            self._peer.refuse(command.request_id, BrokerError(ServerError.ServiceNotReady, reason))
+            return False
+        del self._asking[id]
+        return True
+
+    def _add_with_schema(
+        self, command: pb.CommandProducer, id: int, topic: Topic, version: bytes
+    ) -> None:
+        if self._peer.closed:
+            return
+        try:
+            topic.require_open()
+            self._require(command, topic.name)
             producer = Producer(
                 self._peer,
                 id,
@@ -227,3 +270,9 @@ class SessionProducers:
             self._topics[send.producer_id].publish(producer, send)
         elif send.producer_id not in self._closed:
             self._peer.fail(f"SEND of producer {send.producer_id}, which there is not")
+
+
+def _lose(topic: Topic, producer: Producer) -> Promise[None]:
+    """A producer whose connection is gone leaves its topic."""
+    topic.admission.remove(producer)
+    return kept(None)

@@ -8,9 +8,15 @@ one left out, and of two lines with the same key the later one counts.
 from difflib import get_close_matches
 from typing import Final, final
 
-from magnetar.broker.broker_conf_keys import FAMILIES, HONOURED, OPTIONS, REFUSED, WITHOUT_EFFECT
-from magnetar.broker.java_properties import Line, read_lines
-from magnetar.broker.settings import BOOL, COUNT_MAX, NAMES, SETTINGS, TEXT, Setting, Value
+from magnetar.broker.setting.broker_conf_keys import (
+    FAMILIES,
+    HONOURED,
+    OPTIONS,
+    REFUSED,
+    WITHOUT_EFFECT,
+)
+from magnetar.broker.setting.java_properties import Line, read_lines
+from magnetar.broker.setting.settings import BOOL, COUNT_MAX, NAMES, SETTINGS, TEXT, Setting, Value
 from magnetar.errors import SettingsError
 
 __all__ = ["BrokerConf", "read_broker_conf"]

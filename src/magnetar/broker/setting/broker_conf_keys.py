@@ -7,7 +7,7 @@ those that promise safety and would break the promise if they were passed over.
 
 from typing import Final
 
-from magnetar.broker.settings import MIB
+from magnetar.broker.setting.settings import MIB
 
 __all__ = ["FAMILIES", "HONOURED", "OPTIONS", "REFUSED", "WITHOUT_EFFECT"]
 

@@ -175,6 +175,8 @@ class BrokerSettings:
         max_pending_publish_bytes: int = 64 * MIB,
         # What a peer that does not read may have waiting for it.
         max_outbound_bytes_per_connection: int = 4 * MIB,
+        # The same for the whole broker: above it peers that have read everything are served.
+        max_outbound_bytes: int = 64 * MIB,
         # Names are in memory, in lists and in metrics: none is longer than so many bytes.
         max_name_length: int = 1024,
         max_topic_watchers_per_connection: int = 100,
@@ -216,9 +218,15 @@ class BrokerSettings:
         deduplication_max_producers: int = 10_000,
         schema_compatibility: str = "FULL",
         schema_validation_enforced: bool = False,
+        # They are parsed and compared: 100 KB take a tenth of a second, a little at a time.
+        schema_size_max: int = 256 << 10,
         # Subscriptions and dispatch.
         subscription_types: tuple[str, ...] = SUBSCRIPTION_TYPES,
         batch_index_ack: bool = True,
+        # What partly acked batches may take: batches of 1000 messages take 270 bytes each.
+        max_ack_state_bytes_per_request: int = 32 * MIB,
+        max_ack_state_bytes_per_subscription: int = 64 * MIB,
+        max_ack_state_bytes: int = 128 * MIB,
         max_unacked_per_consumer: int = 50_000,
         max_unacked_per_subscription: int = 200_000,
         delayed_delivery: bool = True,
@@ -262,6 +270,7 @@ class BrokerSettings:
         tls_certificate_file: str = "",
         tls_key_file: str = "",
         tls_trust_certs_file: str = "",
+        tls_crl_file: str = "",
         tls_require_client_certificate: bool = False,
         tls_refresh_seconds: int = 300,
     ) -> None:
@@ -273,6 +282,7 @@ class BrokerSettings:
         self.max_pending_publishes_per_connection: Final[int] = max_pending_publishes_per_connection
         self.max_pending_publish_bytes: Final[int] = max_pending_publish_bytes
         self.max_outbound_bytes_per_connection: Final[int] = max_outbound_bytes_per_connection
+        self.max_outbound_bytes: Final[int] = max_outbound_bytes
         self.max_name_length: Final[int] = max_name_length
         self.max_topic_watchers_per_connection: Final[int] = max_topic_watchers_per_connection
         self.http_allowed_hosts: Final[tuple[str, ...]] = http_allowed_hosts
@@ -306,8 +316,12 @@ class BrokerSettings:
         self.deduplication_max_producers: Final[int] = deduplication_max_producers
         self.schema_compatibility: Final[str] = schema_compatibility
         self.schema_validation_enforced: Final[bool] = schema_validation_enforced
+        self.schema_size_max: Final[int] = schema_size_max
         self.subscription_types: Final[tuple[str, ...]] = subscription_types
         self.batch_index_ack: Final[bool] = batch_index_ack
+        self.max_ack_state_bytes_per_request: Final[int] = max_ack_state_bytes_per_request
+        self.max_ack_state_bytes_per_subscription: Final[int] = max_ack_state_bytes_per_subscription
+        self.max_ack_state_bytes: Final[int] = max_ack_state_bytes
         self.max_unacked_per_consumer: Final[int] = max_unacked_per_consumer
         self.max_unacked_per_subscription: Final[int] = max_unacked_per_subscription
         self.delayed_delivery: Final[bool] = delayed_delivery
@@ -348,6 +362,7 @@ class BrokerSettings:
         self.tls_certificate_file: Final[str] = tls_certificate_file
         self.tls_key_file: Final[str] = tls_key_file
         self.tls_trust_certs_file: Final[str] = tls_trust_certs_file
+        self.tls_crl_file: Final[str] = tls_crl_file
         self.tls_require_client_certificate: Final[bool] = tls_require_client_certificate
         self.tls_refresh_seconds: Final[int] = tls_refresh_seconds
         for setting in SETTINGS.values():
@@ -367,6 +382,10 @@ class BrokerSettings:
         if self.tls_require_client_certificate and not self.tls_trust_certs_file:
             raise SettingsError(
                 "tls_trust_certs_file", "client certificates are required: say who may issue them"
+            )
+        if self.tls_crl_file and not self.tls_trust_certs_file:
+            raise SettingsError(
+                "tls_trust_certs_file", "certificates are revoked: say who may issue them"
             )
         if self.token_secret_key and self.token_public_key:
             raise SettingsError(
@@ -408,6 +427,7 @@ _ALL: Final = (
     Setting("max_pending_publishes_per_connection", COUNT, low=1),
     Setting("max_pending_publish_bytes", BYTES, low=1),
     Setting("max_outbound_bytes_per_connection", BYTES, low=1),
+    Setting("max_outbound_bytes", BYTES, low=1),
     Setting("max_name_length", COUNT, high=32_768),
     Setting("max_topic_watchers_per_connection", COUNT),
     Setting("http_allowed_hosts", NAMES, optional=True),
@@ -441,8 +461,12 @@ _ALL: Final = (
     Setting("deduplication_max_producers", COUNT, low=1),
     Setting("schema_compatibility", TEXT, choices=SCHEMA_COMPATIBILITIES),
     Setting("schema_validation_enforced", BOOL),
+    Setting("schema_size_max", COUNT, low=1),
     Setting("subscription_types", NAMES, choices=SUBSCRIPTION_TYPES),
     Setting("batch_index_ack", BOOL),
+    Setting("max_ack_state_bytes_per_request", BYTES),
+    Setting("max_ack_state_bytes_per_subscription", BYTES),
+    Setting("max_ack_state_bytes", BYTES),
     Setting("max_unacked_per_consumer", COUNT),
     Setting("max_unacked_per_subscription", COUNT),
     Setting("delayed_delivery", BOOL),
@@ -481,6 +505,7 @@ _ALL: Final = (
     Setting("tls_certificate_file", TEXT, optional=True),
     Setting("tls_key_file", TEXT, optional=True),
     Setting("tls_trust_certs_file", TEXT, optional=True),
+    Setting("tls_crl_file", TEXT, optional=True),
     Setting("tls_require_client_certificate", BOOL),
     Setting("tls_refresh_seconds", SECONDS),
 )

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final, final
 
-from magnetar.broker.broker_conf import read_broker_conf
-from magnetar.broker.settings import (
+from magnetar.broker.setting.broker_conf import read_broker_conf
+from magnetar.broker.setting.settings import (
     BOOL,
     BYTES,
     MEBIBYTES,

@@ -28,6 +28,10 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "max_outbound_bytes_per_connection": (
             "bytes that wait for a peer that does not read; above it that socket is not read either"
         ),
+        "max_outbound_bytes": (
+            "bytes that wait for all peers together; above it only those are served for whom "
+            "nothing waits"
+        ),
         "max_name_length": "bytes in the name of a new topic, subscription, producer or consumer",
         "max_topic_watchers_per_connection": (
             "patterns of topics that one connection watches; above it clients ask for lists instead"
@@ -86,6 +90,7 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         "schema_validation_enforced": (
             "whether producers without a schema are refused where the topic has one"
         ),
+        "schema_size_max": "bytes that the definition of a schema may have",
     },
     "Subscriptions and dispatch": {
         "subscription_types": "the types that may be used",
@@ -94,6 +99,12 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
             "back, an ack of a single one is refused, and a cumulative one acks what is "
             "before its batch"
         ),
+        "max_ack_state_bytes_per_request": (
+            "memory that the partly acked batches of one ack or skip may take; 1000 messages in a "
+            "batch take 270 bytes, and acks of whole batches take nothing. 0 is no limit"
+        ),
+        "max_ack_state_bytes_per_subscription": "the same for all that a subscription has",
+        "max_ack_state_bytes": "the same for all subscriptions of the broker",
         "max_unacked_per_consumer": (
             "messages that a consumer may hold unacked (Shared, Key_Shared)"
         ),
@@ -144,7 +155,10 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         ),
         "super_user_roles": "roles that may do everything",
         "anonymous_role": "the role of clients that prove nothing; without one they are refused",
-        "authenticate_metrics": "whether `/metrics` asks who is there, too",
+        "authenticate_metrics": (
+            "whether `/metrics` asks who is there, too; without `authentication` it is for "
+            "loopback addresses alone then"
+        ),
         "authentication_refresh_ms": (
             "how long a connected client has to bring a new token after its own expired"
         ),
@@ -164,6 +178,9 @@ MEANINGS: Final[dict[str, dict[str, str]]] = {
         ),
         "tls_key_file": "the private key of that certificate",
         "tls_trust_certs_file": "issuers of client certificates, whose common name is the role",
+        "tls_crl_file": (
+            "certificates that were revoked: the lists (CRLs) of all those issuers, in PEM form"
+        ),
         "tls_require_client_certificate": (
             "whether a TLS connection without such a certificate is refused"
         ),

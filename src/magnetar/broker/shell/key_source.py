@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from magnetar.broker.auth.revoked import Revoked, read_revoked
-from magnetar.broker.tls import file_stamp
+from magnetar.broker.shell.tls import file_stamp
 from magnetar.errors import SettingsError
 
 __all__ = ["RevokedFile", "read_key"]

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -18,25 +19,25 @@ from typing import Protocol, cast
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
 from magnetar.broker.broker import Broker
-from magnetar.broker.connection_limits import ConnectionLimits
 from magnetar.broker.host import Host, Timer
-from magnetar.broker.key_source import RevokedFile, read_key
 from magnetar.broker.peer import Port
-from magnetar.broker.session import Session
-from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.tls import TlsFiles, certificate_role
+from magnetar.broker.session.session import Session
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.connection_limits import ConnectionLimits
+from magnetar.broker.shell.key_source import RevokedFile, read_key
+from magnetar.broker.shell.tls import CertifiedConnections, TlsFiles, certificate_role
 from magnetar.errors import CatalogLossError, SettingsError, StorageError
 from magnetar.model import ServerError
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.catalog import Catalog
-from magnetar.storage.catalog_guard import copy_catalog
-from magnetar.storage.descriptors import DescriptorShares
-from magnetar.storage.disk import Disk, descriptor_limit
-from magnetar.storage.journal import Outcome
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.catalog.catalog import Catalog
+from magnetar.storage.catalog.catalog_guard import copy_catalog
+from magnetar.storage.disk.descriptors import DescriptorShares
+from magnetar.storage.disk.disk import Disk, descriptor_limit
+from magnetar.storage.ledger.read_plan import ReadPlan
+from magnetar.storage.log.journal import Outcome
+from magnetar.storage.log.writer import StoreWriter
 from magnetar.storage.store import Store, open_store
-from magnetar.storage.writer import StoreWriter
 
 __all__ = ["BrokerServer", "Writer", "system_clock_ms", "system_ticks_ms"]
 
@@ -46,6 +47,9 @@ log: logging.Logger = logging.getLogger("magnetar.broker")
 WRITE_BUFFER_BYTES = 1 << 20
 # What a peer has for reading our last words.
 HANG_UP_SECONDS = 2.0
+# Of reads that were asked for, so much is in memory at a time: what was read and not looked at,
+# and what is being read.
+READ_BYTES_MAX = 32 << 20
 # What is on its way at a stop has this long.
 STOP_SECONDS = 4.0
 READ_THREADS = 4
@@ -144,6 +148,7 @@ class BrokerServer:
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         # There if the settings name a certificate.
         self.tls: TlsFiles | None = None
+        self.certified: CertifiedConnections = CertifiedConnections()
         self._revoked: RevokedFile | None = None
 
     def _limits_within(self, count_max: int) -> ConnectionLimits:
@@ -198,12 +203,15 @@ class BrokerServer:
         )
         for cut in self.store.cuts:
             log.warning("recovery cut the log: %s", cut)
+        catalog: Catalog | None = None
+        for doubt in self.store.doubts:
+            log.warning("the end of the log may be missing: %s", doubt)
         try:
             self.loop_host = _LoopHost(
                 loop, self._clock_ms, self._ticks_ms, self._disk, self._reads
             )
             # Not before the directory is ours.
-            self._catalog = self._open_catalog()
+            catalog = self._catalog = self._open_catalog()
             self._require_catalog()
             self.broker = Broker(
                 self.loop_host, self.store, self._catalog, self.settings, authentication
@@ -221,11 +229,13 @@ class BrokerServer:
             if self.loop_host.writer is not None:
                 self.loop_host.writer.stop()
             self.store.close()
+            if catalog is not None:
+                catalog.close()
             raise
         self._every(self.settings.keep_alive_ms / 1000, self._check_alive)
         self._every(CATALOG_COPY_SECONDS, self._copy_catalog)
         if self.tls is not None:
-            self._every(max(1, self.settings.tls_refresh_seconds), self.tls.refresh)
+            self._every(max(1, self.settings.tls_refresh_seconds), self._refresh_tls)
         if self._revoked is not None:
             self._every(REVOKED_SECONDS, self._look_for_revoked)
 
@@ -234,7 +244,6 @@ class BrokerServer:
         known = self.store.catalog_mark
         reason = "" if known is None else self._catalog.mark.follows(known)
         if reason:
-            self._catalog.close()
             raise CatalogLossError(reason)
 
     def _copy_catalog(self) -> None:
@@ -318,6 +327,11 @@ class BrokerServer:
     def _check_alive(self) -> None:
         for link in list(self._links):
             link.session.check_alive()
+
+    def _refresh_tls(self) -> None:
+        assert self.tls is not None
+        if self.tls.refresh():
+            self.certified.close_revoked(self.tls)
 
     def _look_for_revoked(self) -> None:
         assert self._revoked is not None
@@ -405,6 +419,7 @@ class BrokerServer:
 class _Link(asyncio.Protocol, Port):
     """One connection. Reading stops while the session wants that, or the peer does not read."""
 
+    # Not there if the connection was refused.
     session: Session
     _transport: asyncio.Transport
 
@@ -413,9 +428,6 @@ class _Link(asyncio.Protocol, Port):
         self._loop = loop
         self._ip = ""
         self._awake = False
-        self._paused = False
-        self._choked = False
-        self._reading = True
         self._refused = False
 
     # The socket's side.
@@ -423,22 +435,30 @@ class _Link(asyncio.Protocol, Port):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
         transport = self._transport
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        # Below what ends the reading of a peer, which begins again when the socket says so.
+        limit = self._server.settings.max_outbound_bytes_per_connection
+        transport.set_write_buffer_limits(high=min(WRITE_BUFFER_BYTES, limit // 2))
         peer = transport.get_extra_info("peername") or ("?", 0)
         local = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         self._ip = str(peer[0])
         address = f"{peer[0]}:{peer[1]}"
-        role = certificate_role(transport.get_extra_info("ssl_object"))
-        self.session = self._server.make_session(self, address, str(local[0]), role)
         reason = self._server.admit(self, self._ip)
         if reason:
-            self._refused = True
-            self._server.tell_refused(address, reason)
-            refusal = pb.CommandError(
-                request_id=(1 << 64) - 1, error=ServerError.TooManyRequests, message=reason
-            )
-            transport.write(encode(refusal))
-            transport.close()
+            self._refuse(address, reason)
+            return
+        self._server.certified.add(transport)
+        role = certificate_role(transport.get_extra_info("ssl_object"))
+        self.session = self._server.make_session(self, address, str(local[0]), role)
+
+    def _refuse(self, address: str, reason: str) -> None:
+        """Tells a peer that there is no room. It gets no session: there may be many of them."""
+        self._refused = True
+        self._server.tell_refused(address, reason)
+        refusal = pb.CommandError(
+            request_id=(1 << 64) - 1, error=ServerError.TooManyRequests, message=reason
+        )
+        self._transport.write(encode(refusal))
+        self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:
@@ -449,14 +469,15 @@ class _Link(asyncio.Protocol, Port):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.forget(self, self._ip)
-        self.session.lost()
+        self._server.certified.remove(self._transport)
+        if not self._refused:
+            self.session.gone()
 
     def pause_writing(self) -> None:
         self.session.writable = False
 
     def resume_writing(self) -> None:
-        self._choked = False
-        self._set_reading()
+        self.session.have_written(self.unwritten())
         self.session.lag_ended()
 
     # The session's side.
@@ -476,34 +497,28 @@ class _Link(asyncio.Protocol, Port):
                 self._transport.write(b"".join(frames))
             else:
                 self._transport.writelines(frames)
-            waiting = self._transport.get_write_buffer_size()
-            if waiting > self._server.settings.max_outbound_bytes_per_connection:
-                self._choked = True
-                self._set_reading()
+        session.have_written(self.unwritten())
         if full and session.ready:
             session.lag_ended()  # there is room again for those who found none
 
+    def unwritten(self) -> int:
+        return self._transport.get_write_buffer_size()
+
     def pause(self) -> None:
-        self._paused = True
-        self._set_reading()
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def resume(self) -> None:
-        self._paused = False
-        self._set_reading()
-
-    def _set_reading(self) -> None:
-        wanted = not self._paused and not self._choked
-        if wanted != self._reading and not self._transport.is_closing():
-            self._reading = wanted
-            if wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def hang_up(self) -> None:
         self._flush()
         self._transport.close()
-        self._loop.call_later(HANG_UP_SECONDS, self.abort)
+        if self._server.broker.outbound.spent:
+            self.abort()  # there is no room for last words
+        else:
+            self._loop.call_later(HANG_UP_SECONDS, self.abort)
 
     def abort(self) -> None:
         self._transport.abort()
@@ -537,6 +552,8 @@ class _LoopHost(Host):
         self._reads = reads
         self._kicked = False
         self.closed = False
+        self._read_bytes = 0
+        self._unread: deque[tuple[ReadPlan, Callable[[Exception | None], None]]] = deque()
 
     def now_ms(self) -> int:
         return self._clock_ms()
@@ -551,9 +568,23 @@ class _LoopHost(Host):
         return _LoopTimer(self._loop.call_later(delay_ms / 1000, callback))
 
     def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+        self._unread.append((plan, done))
+        self._read_next()
+
+    def _read_next(self) -> None:
+        """Begins reads in the order in which they were asked for, as far as memory goes."""
+        while self._unread and self._read_bytes < READ_BYTES_MAX:
+            plan, done = self._unread.popleft()
+            self._begin_read(plan, done)
+
+    def _begin_read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+        size = plan.missing_bytes
+        self._read_bytes += size
         future = self._loop.run_in_executor(self._reads, self._run, plan)
 
         def finished(result: "asyncio.Future[Exception | None]") -> None:
+            self._read_bytes -= size
+            self._read_next()
             with contextlib.suppress(asyncio.CancelledError):
                 done(result.result())
 

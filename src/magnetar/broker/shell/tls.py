@@ -6,18 +6,26 @@
 | yes                  | no                             | is let in, and shows a token      |
 | yes                  | yes                            | is refused in the handshake       |
 
-One that is shown must be of a trusted issuer in any case. Files that change are read again,
-and count for connections from then on; ones that cannot be used are left alone, and said so.
+One that is shown must be of a trusted issuer in any case, and none that `tls_crl_file` revokes:
+there must be a list (CRL) of every issuer in its chain then, and one that has not expired, or
+nobody is let in by a certificate.
+
+Files that change are read again, and count for connections from then on; ones that cannot be
+used are left alone, and said so. Connections whose certificate was revoked meanwhile are closed.
 """
 
+import asyncio
 import logging
 import os
 import ssl
+from typing import cast
 
-from magnetar.broker.settings import BrokerSettings
+from cryptography import x509
+
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import SettingsError
 
-__all__ = ["TlsFiles", "certificate_role", "file_stamp"]
+__all__ = ["CertifiedConnections", "TlsFiles", "certificate_role", "file_stamp"]
 
 log: logging.Logger = logging.getLogger("magnetar.broker")
 
@@ -29,6 +37,8 @@ class TlsFiles:
         self._certificate = settings.tls_certificate_file
         self._key = settings.tls_key_file
         self._trust = settings.tls_trust_certs_file
+        self._crl = settings.tls_crl_file
+        self._lists: list[x509.CertificateRevocationList] = []
         self._required = settings.tls_require_client_certificate
         self._seen = self._stamps()
         self._current = self._load()
@@ -57,28 +67,96 @@ class TlsFiles:
                 raise SettingsError(
                     "tls_trust_certs_file", f"cannot use {self._trust}: {_reason(error)}"
                 ) from None
+        if self._crl:
+            self._load_lists(context)
         return context
+
+    def _load_lists(self, context: ssl.SSLContext) -> None:
+        """Lets a context refuse what was revoked. Raises SettingsError."""
+        try:
+            with open(self._crl, "rb") as file:
+                lists = _read_lists(file.read())
+            # Of each issuer in the chain, as nginx and HAProxy do.
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN
+            context.load_verify_locations(self._crl)
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                "tls_crl_file", f"cannot use {self._crl}: {_reason(error)}"
+            ) from None
+        self._lists = lists
+
+    def is_revoked(self, certificate: bytes) -> bool:
+        """Whether one of the lists has a certificate, which is given in DER form."""
+        shown = x509.load_der_x509_certificate(certificate)
+        for one in self._lists:
+            if one.issuer == shown.issuer:
+                found = one.get_revoked_certificate_by_serial_number(shown.serial_number)
+                if found is not None:
+                    return True
+        return False
 
     def _hand_over(
         self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext
     ) -> None:
         connection.context = self._current
 
-    def refresh(self) -> None:
-        """Reads files that changed; those before stay if these cannot be used."""
+    def refresh(self) -> bool:
+        """Reads files that changed; those before stay if these cannot be used.
+
+        True if there are new ones now.
+        """
         stamps = self._stamps()
         if stamps == self._seen:
-            return
+            return False
         self._seen = stamps
         try:
             self._current = self._load()
         except SettingsError as error:
             log.warning("the TLS files changed and are not taken: %s", error)
-        else:
-            log.info("the TLS files changed and are taken: %s", self._certificate)
+            return False
+        log.info("the TLS files changed and are taken: %s", self._certificate)
+        return True
 
     def _stamps(self) -> list[tuple[int, int, int]]:
-        return [file_stamp(path) for path in (self._certificate, self._key, self._trust) if path]
+        files = (self._certificate, self._key, self._trust, self._crl)
+        return [file_stamp(path) for path in files if path]
+
+
+class CertifiedConnections:
+    """The connections, on both ports, whose peers showed a certificate."""
+
+    def __init__(self) -> None:
+        # By connection: the certificate in DER form.
+        self._shown: dict[asyncio.BaseTransport, bytes] = {}
+
+    def add(self, transport: asyncio.BaseTransport) -> None:
+        """A connection was made; one without a certificate is none of these."""
+        ssl_object: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        certificate = None if ssl_object is None else ssl_object.getpeercert(binary_form=True)
+        if certificate is not None:
+            self._shown[transport] = certificate
+
+    def remove(self, transport: asyncio.BaseTransport) -> None:
+        self._shown.pop(transport, None)
+
+    def close_revoked(self, files: TlsFiles) -> None:
+        """Closes connections whose certificates have been revoked since they were made."""
+        for transport, certificate in list(self._shown.items()):
+            if files.is_revoked(certificate):
+                peer = transport.get_extra_info("peername") or ("?", 0)
+                log.warning(
+                    "closing the connection of %s:%s: its certificate was revoked", *peer[:2]
+                )
+                cast("asyncio.Transport", transport).abort()
+
+
+def _read_lists(data: bytes) -> list[x509.CertificateRevocationList]:
+    """The lists of a file in PEM form. Raises ValueError."""
+    begin = b"-----BEGIN X509 CRL-----"
+    pieces = [begin + piece for piece in data.split(begin)[1:]]
+    if not pieces:
+        raise ValueError("it has no X509 CRL in PEM form")
+    return [x509.load_pem_x509_crl(piece) for piece in pieces]
 
 
 def file_stamp(path: str) -> tuple[int, int, int]:

@@ -8,19 +8,28 @@
 | ExclusiveWithFencing | turns them out                           |
 
 Each that gets the topic for itself begins an epoch; one of an older epoch is fenced.
+
+A topic may have tens of thousands of producers, and they may all come or leave at once. So
+nothing here looks at all of them when one comes or goes: names are unique among those that
+publish and those that wait, and whoever is alone is the only one that publishes.
 """
 
+from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from magnetar.broker.producer import Producer
 from magnetar.broker.promise import Promise, kept
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import ProducerAccessMode, ServerError
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 __all__ = ["Admission"]
+
+DISMISSED_AT_ONCE: Final = 200
 
 
 @final
@@ -29,14 +38,19 @@ class Admission:
 
     def __init__(self, topic: "Topic", epoch: int) -> None:
         self._topic: Final = topic
-        # By name; and those that wait, the next one first.
+        # By name; and those that wait, by name too, the next one first.
         self.producers: Final[dict[str, Producer]] = {}
-        self.waiting: Final[list[Producer]] = []
+        self.waiting: Final[OrderedDict[str, Producer]] = OrderedDict()
         self.epoch: int = epoch
 
     def everybody(self) -> list[Producer]:
         """Those that may publish, and those that wait."""
-        return [*self.producers.values(), *self.waiting]
+        return [*self.producers.values(), *self.waiting.values()]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody publishes, and nobody waits."""
+        return not self.producers and not self.waiting
 
     def add(self, producer: Producer, topic_epoch: int | None) -> Promise[int]:
         """Lets a producer in; the promise is the topic's epoch, -1 if it has none.
@@ -62,7 +76,7 @@ class Admission:
                     f"{self._topic.name} has other producers: close them, or use WaitForExclusive",
                 )
             producer.ready = False
-            self.waiting.append(producer)
+            self.waiting[producer.name] = producer
             return Promise()
         self._admit(producer)
         return kept(self.epoch)
@@ -84,25 +98,35 @@ class Admission:
 
     def _replace(self, producer: Producer) -> None:
         """A producer that comes back takes the place of its old self."""
-        for old in self.everybody():
-            if old.name != producer.name:
-                continue
-            same = old.peer is producer.peer and old.id == producer.id
-            if not old.peer.closed and not (same and producer.epoch > old.epoch):
-                raise BrokerError(
-                    ServerError.ProducerBusy,
-                    f"{self._topic.name} has a producer named {producer.name!r}: choose another "
-                    "name",
-                )
-            self.remove(old)
+        old = self.producers.get(producer.name) or self.waiting.get(producer.name)
+        if old is None:
+            return
+        same = old.peer is producer.peer and old.id == producer.id
+        if not old.peer.closed and not (same and producer.epoch > old.epoch):
+            raise BrokerError(
+                ServerError.ProducerBusy,
+                f"{self._topic.name} has a producer named {producer.name!r}: choose another name",
+            )
+        self.remove(old)
 
     def _require_nobody_alone(self) -> None:
-        for other in self.everybody():
-            if other.access_mode != ProducerAccessMode.Shared:
-                raise BrokerError(
-                    ServerError.ProducerBusy,
-                    f"producer {other.name!r} has {self._topic.name} for itself, or waits for that",
-                )
+        other = self._alone()
+        if other is not None:
+            raise BrokerError(
+                ServerError.ProducerBusy,
+                f"producer {other.name!r} has {self._topic.name} for itself, or waits for that",
+            )
+
+    def _alone(self) -> Producer | None:
+        """Who has the topic for itself, or is the first to wait for that."""
+        for producer in self.producers.values():
+            # If one is alone there is no second; and if the first is not, none is.
+            if producer.access_mode != ProducerAccessMode.Shared:
+                return producer
+            break
+        for producer in self.waiting.values():
+            return producer
+        return None
 
     def _admit(self, producer: Producer) -> None:
         topic = self._topic
@@ -120,16 +144,16 @@ class Admission:
     def remove(self, producer: Producer) -> None:
         """The producer is gone; the next in line may have the topic."""
         producer.closed = True
-        if producer in self.waiting:
-            self.waiting.remove(producer)
+        if self.waiting.get(producer.name) is producer:
+            del self.waiting[producer.name]
             return
         if self.producers.get(producer.name) is not producer:
             return
         topic = self._topic
         del self.producers[producer.name]
         topic.active_ticks = topic.host.ticks_ms()
-        while self.waiting and not self.producers:
-            following = self.waiting.pop(0)
+        while self.waiting and not self.producers and not topic.closed:
+            _, following = self.waiting.popitem(last=False)
             try:
                 self._admit(following)
             except StorageError as error:
@@ -144,8 +168,23 @@ class Admission:
         self.remove(producer)
 
     def dismiss_all(self) -> None:
-        """Turns everybody out, and nobody has the topic then."""
-        for producer in self.everybody():
-            producer.dismiss()
+        """Turns everybody out, and nobody has the topic then.
+
+        Many are told a few at a time; what they send until then is refused.
+        """
+        leaving = self.everybody()
         self.producers.clear()
         self.waiting.clear()
+        for producer in leaving:
+            producer.ready = False
+        steps: list[Step] = [partial(_dismiss, producer) for producer in leaving]
+        in_slices(self._topic.host, steps, _nothing, DISMISSED_AT_ONCE)
+
+
+def _dismiss(producer: Producer) -> Promise[None]:
+    producer.dismiss()
+    return kept(None)
+
+
+def _nothing() -> None:
+    """There is nobody to tell."""

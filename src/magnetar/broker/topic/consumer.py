@@ -16,20 +16,35 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.counters import Traffic
 from magnetar.broker.peer import Peer, unsigned
+from magnetar.broker.topic.counters import Traffic
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import CommandMessage
+from magnetar.protocol import (
+    CommandMessage,
+    entry_facts,
+    messages_charged,
+    split_entry,
+    unpacked_size,
+)
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.read_plan import StoredEntry
+from magnetar.storage.ledger.read_plan import StoredEntry
+from magnetar.wire.ack_set import BATCH_SIZE_MAX, MESSAGE_BYTES_MIN
 
 if TYPE_CHECKING:
-    from magnetar.broker.recall import Withdrawal
+    from magnetar.broker.topic.skip.recall import Withdrawal
 
-__all__ = ["SLOT_BITS", "SLOT_MASK", "Consumer"]
+__all__ = ["SLOT_BITS", "SLOT_MASK", "Consumer", "Tally"]
 
 SLOT_BITS: Final = 17
 SLOT_MASK: Final = (1 << SLOT_BITS) - 1
+
+
+@final
+class Tally:
+    """The unacked messages of all consumers of a subscription, counted as they change."""
+
+    def __init__(self) -> None:
+        self.messages: i64 = 0
 
 
 @final
@@ -58,6 +73,8 @@ class Consumer:
         self.connected_ms: Final = connected_ms
         self.permits: i64 = 0
         self.unacked: i64 = 0
+        # What it is counted in besides, while it is one of several.
+        self.tally: Tally = Tally()
         self.unacked_max: i64 = 0
         self.blocked: bool = False
         self.closed: bool = False
@@ -100,7 +117,11 @@ class Consumer:
         """Sends an entry of which `remaining` is unacked; returns how many messages that is."""
         data = entry.data
         assert data is not None
-        messages: i64 = entry.batch_size if remaining is None else remaining.bit_count()
+        batch_size = entry.batch_size
+        messages: i64 = batch_size if remaining is None else remaining.bit_count()
+        if batch_size * MESSAGE_BYTES_MIN > len(data) or batch_size > BATCH_SIZE_MAX:
+            messages = charge_of_dense(data, remaining)
+            batch_size = max(messages, 1)
         command = CommandMessage(
             self.id,
             MessageIdData(entry.ledger_id, entry.entry_id, partition),
@@ -114,7 +135,7 @@ class Consumer:
         self.out.add(messages, len(data))
         if redelivery_count > 0:
             self.redelivered.add(messages, len(data))
-        size = float(entry.batch_size)
+        size = float(batch_size)
         before = self.messages_per_entry
         self.messages_per_entry = size if before == 0.0 else 0.9 * before + 0.1 * size
         if self.first_sent_ms == 0:
@@ -127,8 +148,7 @@ class Consumer:
     def hold(self, key: int, messages: i64, slot: int) -> None:
         """It has got an entry that it is to ack."""
         self.pending[key] = (int(messages) << SLOT_BITS) | slot
-        self.unacked += messages
-        self._judge()
+        self._count(messages)
 
     def settle(self, key: int, left: i64) -> int:
         """Of an entry that it holds, `left` messages are unacked now; its slot if none is."""
@@ -137,21 +157,24 @@ class Consumer:
         slot = packed & SLOT_MASK
         if left >= before and left > 0:
             return -1
-        self.unacked -= before - left
+        self._count(left - before)
         if left > 0:
             self.pending[key] = (int(left) << SLOT_BITS) | slot
-            self._judge()
             return -1
         del self.pending[key]
-        self._judge()
         return slot
 
     def drop(self, key: int) -> int:
         """It no longer holds the entry, though it did not ack it; the slot of its key."""
         packed = self.pending.pop(key)
-        self.unacked -= packed >> SLOT_BITS
-        self._judge()
+        self._count(-(packed >> SLOT_BITS))
         return packed & SLOT_MASK
+
+    def _count(self, messages: i64) -> None:
+        """So many more are unacked, or fewer."""
+        self.unacked += messages
+        self.tally.messages += messages
+        self._judge()
 
     def limit(self, unacked_max: int) -> None:
         """Sets how many unacked messages block it; 0 is any number."""
@@ -219,3 +242,12 @@ class Consumer:
         self.peer.send(
             pb.CommandCloseConsumer(consumer_id=unsigned(self.id), request_id=unsigned(-1))
         )
+
+
+def charge_of_dense(data: bytes, remaining: int | None) -> i64:
+    """How many permits an entry costs that is compressed well, or that lies."""
+    entry = split_entry(data)
+    facts = entry_facts(entry)
+    size: i64 = len(data) - entry.metadata_end
+    unpacked = unpacked_size(size, facts.compression, facts.uncompressed_size)
+    return messages_charged(entry, facts.batch_size, remaining, unpacked)

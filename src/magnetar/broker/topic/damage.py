@@ -2,7 +2,8 @@
 
 The disk has lost what it had confirmed. What lies in front of the entry is delivered, and there
 the subscription stops, for nobody knows what is lost. It says where, tries again now and then,
-and goes on when an operator says so, when the settings do, or when the entry can be read again.
+and goes on when an operator says so, when the policy `autoSkipNonRecoverableData` does, or when
+the entry can be read again.
 
 | state    | the entry cannot be read | it can | it is acked or skipped |
 |----------|--------------------------|--------|------------------------|
@@ -16,10 +17,10 @@ from magnetar.broker.promise import Promise, broken
 from magnetar.errors import BrokerError, CorruptionError
 from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.ledger.read_plan import ReadPlan
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["Damage"]
 
@@ -56,9 +57,10 @@ class Damage:
             self._reason = str(error)
             subscription.topic.host.warn(
                 f"{subscription.title} stops at {position.ledger_id}:{position.entry_id}: {error}; "
-                "skip it by skipDamaged, or set skip_damaged, if a backup does not have it"
+                "if no backup has it, skip it by `magnetar subscriptions skip-damaged`, or set the "
+                "policy autoSkipNonRecoverableData"
             )
-        if subscription.topic.settings.skip_damaged:
+        if subscription.topic.policies.skip_damaged:
             self.skip()
 
     def read(self, plan: ReadPlan) -> None:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor, encode_delta, encode_snapshot
-from magnetar.broker.properties import pack_numbers, unpack_numbers
+from magnetar.broker.topic.properties import pack_numbers, unpack_numbers
 from magnetar.errors import StorageError
 from magnetar.model import Position
 from magnetar.protocol import entry_facts, split_entry
-from magnetar.storage.cursor_load import load_cursor
+from magnetar.storage.cursor.cursor_load import load_cursor
 
 if TYPE_CHECKING:
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.topic import Topic
 
 __all__ = ["DUPLICATE", "FRESH", "NAME", "OVERLAPPING", "UNDECIDED", "Deduplication"]
 

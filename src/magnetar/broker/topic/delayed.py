@@ -49,7 +49,7 @@ PAGE_BYTES: Final = 640
 
 @final
 class DelayedMessages:
-    """The delayed entries of a subscription, as position keys (see `ack/delta.py`)."""
+    """The delayed entries of a subscription, as position keys (see `ack/ledgers.py`)."""
 
     def __init__(self) -> None:
         self._pages: Final[dict[int, _Page]] = {}

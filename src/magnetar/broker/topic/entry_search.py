@@ -9,8 +9,8 @@ A search decides and reads nothing itself. `run_search` has the host read for it
 """
 
 from magnetar.broker.promise import Promise
-from magnetar.broker.topic import Topic
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.broker.topic.topic import Topic
+from magnetar.storage.ledger.read_plan import ReadPlan
 
 __all__ = ["EntrySearch", "run_search"]
 

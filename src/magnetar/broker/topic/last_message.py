@@ -18,14 +18,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.ack.delta import key_position, position_key
-from magnetar.broker.chunk_walk import ChunkWalk, look_at
-from magnetar.broker.entry_search import EntrySearch
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.chunk.chunk_walk import ChunkWalk, look_at
+from magnetar.broker.topic.entry_search import EntrySearch
+from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import entry_facts, split_entry
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 __all__ = ["LastMessage"]
 
@@ -58,7 +57,7 @@ class LastMessage(EntrySearch):
         """What to read at the present entry; None: it is dealt with."""
         if self._walk is not None:
             return self._plan_walk(self._walk)
-        key = position_key(self._at.ledger_id, self._at.entry_id)
+        key = self._topic.ledgers.key(self._at.ledger_id, self._at.entry_id)
         chunk = self._topic.chunk_map.chunk(key)
         if chunk is not None and chunk.last:
             self._walk = ChunkWalk(self._topic, key, only_back=True)
@@ -78,7 +77,7 @@ class LastMessage(EntrySearch):
             return plan
         self._walk = None
         if walk.whole:
-            first = key_position(min(walk.keys))
+            first = self._topic.ledgers.position(min(walk.keys))
             self._found(-1, MessageIdData(first.ledger_id, first.entry_id, self._topic.partition))
         else:
             self._pass()
@@ -86,7 +85,7 @@ class LastMessage(EntrySearch):
 
     def take(self, plan: ReadPlan) -> None:
         for entry in plan.entries:
-            look_at(self._topic, position_key(entry.ledger_id, entry.entry_id), entry)
+            look_at(self._topic, entry)
         if self._walk is None:
             self._judge(plan.entries[0])
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor, Ledgers
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.producer import Producer
+from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
-from magnetar.broker.subscribe_request import SubscribeRequest
-from magnetar.broker.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
-from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.dispatch.single import SingleDispatcher
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.subscribe_request import SubscribeRequest
+from magnetar.broker.topic.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
+from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandSend, EntryFacts, entry_facts, split_entry
-from magnetar.storage.read_plan import StoredEntry
+from magnetar.storage.ledger.read_plan import StoredEntry
 
 if TYPE_CHECKING:
     from magnetar.broker.broker import Broker
@@ -118,6 +118,9 @@ class NonPersistentTopic(Topic):
             return
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
+        if facts.batched and (reason := self._batch_fault(entry, facts)):
+            producer.refuse(send.sequence_id, ServerError.NotAllowedError, reason)
+            return
         data = entry.without_broker_metadata()
         stored = StoredEntry(
             0,

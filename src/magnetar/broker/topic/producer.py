@@ -15,8 +15,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.counters import Traffic
 from magnetar.broker.peer import Peer, unsigned
+from magnetar.broker.topic.counters import Traffic
 from magnetar.model import ProducerAccessMode
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandSendReceipt

@@ -12,7 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.broker.peer import Peer
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 
 __all__ = ["PublishLimit"]
 

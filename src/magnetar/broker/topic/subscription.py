@@ -7,7 +7,8 @@
 | closed | ServiceNotReady       | refused                |                                      |
 
 An ack is planned against what is durable, written, and applied when it is durable; then it
-is answered. Whoever asked for an answer gets one in every case. What depends on acks that
+is answered; an ACK of very many messages goes that way in pieces (`long_ack.py`). Whoever
+asked for an answer gets one in every case. What depends on acks that
 are on their way (redelivery, a consumer that comes or goes) waits until they are settled,
 so that nothing comes back that was acked before.
 """
@@ -18,27 +19,30 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.ack import AckDelta, Cursor, Delta, ResetDelta, encode_delta
-from magnetar.ack.delta import position_key
 from magnetar.broker.commits import Waiting
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.counters import Traffic
-from magnetar.broker.damage import Damage
-from magnetar.broker.dispatch.choice import make_dispatcher, suits
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleDispatcher
 from magnetar.broker.promise import Promise, kept
-from magnetar.broker.properties import pack_properties
-from magnetar.broker.subscribe_request import KeySharedOptions
-from magnetar.errors import BrokerError, StorageError, UsageError
+from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
+from magnetar.broker.topic.ack.ack_budget import AckShare
+from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES, LongAck
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.counters import Traffic
+from magnetar.broker.topic.damage import Damage
+from magnetar.broker.topic.dispatch.choice import make_dispatcher, suits
+from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.dispatch.single import SingleDispatcher
+from magnetar.broker.topic.properties import pack_properties
+from magnetar.broker.topic.subscribe_request import KeySharedOptions
+from magnetar.errors import AckSizeError, BrokerError, StorageError, UsageError
 from magnetar.model import AckType, KeySharedMode, Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import CommandAck, CommandAckResponse
+from magnetar.protocol import CommandAck
+from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 if TYPE_CHECKING:
-    from magnetar.broker.recall import Withdrawal
-    from magnetar.broker.topic import Topic
+    from magnetar.broker.topic.skip.recall import Withdrawal
+    from magnetar.broker.topic.topic import Topic
 
 __all__ = ["FindSpanning", "Subscription", "answer_ack", "refuse_ack"]
 
@@ -77,7 +81,8 @@ class _Ack(Waiting):
         return self._subscription.topic
 
     def apply(self, error: Exception | None) -> None:
-        self._applied = error is None and self._subscription.cursor.apply(self._delta)
+        self._subscription.share.arrived(self._delta.growth)
+        self._applied = error is None and self._subscription.apply_acks(self._delta)
 
     def settle(self, error: Exception | None) -> None:
         if error is not None:
@@ -140,6 +145,8 @@ class Subscription:
         self.last_moved_ms: int = 0
         self._told_end: bool = False
         self.damage: Final = Damage(self)
+        self.share: Final = AckShare(topic.broker.ack_budget)
+        self.share.count(cursor.record_bytes())
         # Where a reset that is on its way to the disk will put the cursor.
         self._reset_to: Position | None = None
 
@@ -361,39 +368,70 @@ class Subscription:
             refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
             return
         cumulative = ack.ack_type == AckType.Cumulative
+        if len(ack.message_ids) > PIECE_IDS:
+            self._ack_in_pieces(consumer, ack)
+            return
         try:
             if cumulative:
                 delta = self.cursor.plan_cumulative(
                     ack.message_ids[0], whole_entries=not self.topic.settings.batch_index_ack
                 )
             else:
-                delta = self.cursor.plan_acks(ack.message_ids)
+                delta = self.cursor.plan_acks(ack.message_ids, PIECE_RECORD_BYTES)
+        except AckSizeError:
+            self._ack_in_pieces(consumer, ack)
+            return
         except UsageError as error:
             refuse_ack(consumer, ack.request_id, ServerError.NotAllowedError, str(error))
             return
+        if delta.growth > 0:
+            refusal = self.share.fault(self.title, delta.growth)
+            if refusal is not None:
+                refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
+                return
         now_ms = self.topic.host.now_ms()
         consumer.last_acked_ms = now_ms
         self.last_acked_ms = now_ms
-        keys = (
-            [] if cumulative else [position_key(i.ledger_id, i.entry_id) for i in ack.message_ids]
-        )
+        keys = [] if cumulative else self.topic.ledgers.keys(ack.message_ids)
         if delta.empty:
-            self._answer_in_turn(consumer, ack.request_id)
+            if self.dispatcher is not None:
+                self.dispatcher.acked_again(keys, consumer)
+            self.answer_in_turn(consumer, ack.request_id)
             return
         if not self.durable:
-            self.cursor.apply(delta)
+            self.apply_acks(delta)
             self.have_acked(keys, consumer, moves=cumulative)
             answer_ack(consumer, ack.request_id)
             return
         try:
-            ticket = self._write(delta)
+            ticket = self.write(delta)
         except StorageError as error:
             refuse_ack(consumer, ack.request_id, ServerError.PersistenceError, str(error))
             return
         self._ack_ticket = ticket
+        self.share.reserve(delta.growth)
         self.topic.commits.add(
             _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
         )
+
+    def _ack_in_pieces(self, consumer: Consumer, ack: CommandAck) -> None:
+        now_ms = self.topic.host.now_ms()
+        consumer.last_acked_ms = now_ms
+        self.last_acked_ms = now_ms
+        self._searching += 1
+        LongAck(self, consumer, ack).plan()
+
+    def apply_acks(self, delta: AckDelta) -> bool:
+        """They are durable: the cursor knows them. False if it was reset since."""
+        applied = self.cursor.apply(delta)
+        self.share.count(self.cursor.record_bytes())
+        return applied
+
+    def apply_named(self, delta: AckDelta, *, single: bool) -> int:
+        """The same of messages that an operator named; returns how many were not acked before."""
+        messages = self.cursor.apply_named(delta, single=single)
+        self.share.count(self.cursor.record_bytes())
+        return messages
 
     def ack_when(
         self, consumer: Consumer, ack: CommandAck, found: Promise[list[MessageIdData]]
@@ -409,35 +447,42 @@ class Subscription:
         self._searching += 1
 
         def searched(ids: list[MessageIdData]) -> None:
-            self._searching -= 1
             self.ack(
                 consumer,
                 CommandAck(
                     ack.consumer_id, ack.ack_type, ids, ack.request_id, ack.validation_error
                 ),
             )
-            self._search_ended()
+            self.end_search()
 
         def failed(error: Exception) -> None:
-            self._searching -= 1
             wrong = isinstance(error, UsageError)
             code = ServerError.NotAllowedError if wrong else ServerError.PersistenceError
             refuse_ack(consumer, ack.request_id, code, str(error))
-            self._search_ended()
+            self.end_search()
 
         found.then(searched, failed)
 
-    def _search_ended(self) -> None:
+    def end_search(self) -> None:
+        """An ACK that took more than a moment is written, or refused."""
+        self._searching -= 1
         if self._searching == 0:
             waiting = self._after_search.copy()
             self._after_search.clear()
             for callback in waiting:
                 self._when_quiet(callback)
 
+    def not_now(self) -> BrokerError | None:
+        """Why nothing can be acked now, but perhaps later; None if it can."""
+        if not self.closed and not self.fenced:
+            return None
+        doing = "closed" if self.closed else "being reset"
+        return BrokerError(ServerError.ServiceNotReady, f"{self.title} is {doing}: try again")
+
     def _refusal(self, ack: CommandAck) -> BrokerError | None:
-        if self.closed or self.fenced:
-            doing = "closed" if self.closed else "being reset"
-            return BrokerError(ServerError.ServiceNotReady, f"{self.title} is {doing}: try again")
+        refusal = self.not_now()
+        if refusal is not None:
+            return refusal
         if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
             return BrokerError(
                 ServerError.NotAllowedError,
@@ -464,12 +509,13 @@ class Subscription:
                     )
         return None
 
-    def _answer_in_turn(self, consumer: Consumer, request_id: int | None) -> None:
+    def answer_in_turn(self, consumer: Consumer, request_id: int | None) -> None:
         """Everything asked for is acked already; but an answer waits for those before it."""
         if request_id is not None:
             self._when_quiet(lambda: answer_ack(consumer, request_id))
 
-    def _write(self, delta: Delta) -> int:
+    def write(self, delta: Delta) -> int:
+        """Queues a delta to be written; its ticket. Raises StorageError."""
         ticket = self.topic.store.append_delta(self.cursor_id, delta.epoch, encode_delta(delta))
         self.topic.host.kick()
         return ticket
@@ -480,7 +526,7 @@ class Subscription:
         if moves:
             self.last_moved_ms = self.topic.host.now_ms()
         if self.dispatcher is not None and keys:
-            self.dispatcher.acked(keys)
+            self.dispatcher.acked(keys, consumer)
         self.topic.acks_moved()
         self._check_end()
 
@@ -517,7 +563,7 @@ class Subscription:
         def settled(error: Exception | None) -> None:
             # Not what was unacked as it was planned: acks and publishes came since.
             unacked = self.cursor.unacked_entries()
-            if error is None and not self.cursor.apply(delta):
+            if error is None and not self.apply_acks(delta):
                 error = BrokerError(
                     ServerError.ServiceNotReady, f"{self.title} was reset meanwhile"
                 )
@@ -538,19 +584,29 @@ class Subscription:
         if self.closed:
             return  # They have let go of everything.
         if self.dispatcher is not None:
-            named = list(delta.entries) + [key for key, _ in delta.records]
+            named = self.keys_of(delta)
             if named:
-                self.dispatcher.acked(named)
+                self.dispatcher.acked(named, None)
             if delta.mark_delete is not None:
                 self.dispatcher.passed()
         self.last_moved_ms = self.topic.host.now_ms()
         self.topic.acks_moved()
         self._check_end()
 
+    def keys_of(self, delta: AckDelta) -> list[int]:
+        """The entries that it names."""
+        ledgers = self.topic.ledgers
+        keys: list[int] = []
+        for ledger_id, entries, records in delta.ledgers:
+            keys.extend([ledgers.key(ledger_id, entry_id) for entry_id in entries])
+            keys.extend([ledgers.key(ledger_id, entry_id) for entry_id, _ in records])
+        return keys
+
     def have_trimmed(self) -> None:
         """Ledgers of the topic are gone. What only a reader in memory still had of them is
         let go of: for the others nothing is trimmed that they need."""
         self.cursor.trim()
+        self.share.count(self.cursor.record_bytes())
         if self.dispatcher is not None and not self.durable:
             self.dispatcher.passed()
         self.pump()
@@ -633,7 +689,7 @@ class Subscription:
 
     def _have_reset(self, reset: ResetDelta, acks: AckDelta) -> None:
         self.cursor.apply(reset)
-        self.cursor.apply(acks)
+        self.apply_acks(acks)
         dispatcher = self.dispatcher
         if dispatcher is None:
             return
@@ -665,12 +721,12 @@ class Subscription:
             consumer.tell_closed()
 
     def batch_size(self, position: Position) -> int:
-        """How many messages an entry has, as far as that is known."""
+        """How many messages an entry has, as far as that is known and can be."""
         size = self.topic.ledgers.sizes.batch_size(position.ledger_id, position.entry_id)
-        return max(int(size), 1)
+        return min(max(int(size), 1), BATCH_SIZE_MAX)
 
     def _remove(self, consumer: Consumer) -> None:
-        if self.dispatcher is not None and consumer in self.dispatcher.consumers:
+        if self.dispatcher is not None and self.dispatcher.has(consumer):
             self._out_before.add(consumer.out.messages, consumer.out.bytes)
             self.dispatcher.remove(consumer)
 
@@ -708,6 +764,7 @@ class Subscription:
         if self.closed:
             return
         self.closed = True
+        self.share.end()
         # First, or what one consumer had would go to the next, which is closed as well.
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -729,15 +786,3 @@ class Subscription:
     def type_name(self) -> str:
         """That of its consumers, or of the last ones; None before there was any."""
         return (self.last_type or "None") if self.dispatcher is None else self.dispatcher.type_name
-
-
-def answer_ack(consumer: Consumer, request_id: int | None) -> None:
-    """The ack is kept."""
-    if request_id is not None:
-        consumer.peer.send(CommandAckResponse(consumer.id, request_id))
-
-
-def refuse_ack(consumer: Consumer, request_id: int | None, code: int, reason: str) -> None:
-    """The ack is not kept, and this is why."""
-    if request_id is not None:
-        consumer.peer.send(CommandAckResponse(consumer.id, request_id, int(code), reason))

@@ -16,27 +16,28 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor, Ledgers, encode_snapshot
-from magnetar.broker.admission import Admission
-from magnetar.broker.chunk_map import Chunk, ChunkMap, chunk_of
 from magnetar.broker.commits import Commits, Waiting
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.counters import Traffic
-from magnetar.broker.deduplication import (
+from magnetar.broker.host import Host
+from magnetar.broker.policy.effective_policies import EffectivePolicies
+from magnetar.broker.promise import Promise, broken
+from magnetar.broker.setting.settings import SUBSCRIPTION_TYPES, BrokerSettings
+from magnetar.broker.setting.text_limits import UUID_BEYOND_NAME
+from magnetar.broker.topic.admission import Admission
+from magnetar.broker.topic.chunk.chunk_map import Chunk, ChunkMap, chunk_of
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.counters import Traffic
+from magnetar.broker.topic.deduplication import (
     DUPLICATE,
     FRESH,
     OVERLAPPING,
     UNDECIDED,
     Deduplication,
 )
-from magnetar.broker.dispatch.selector import StickySelector
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.host import Host
-from magnetar.broker.producer import Producer
-from magnetar.broker.promise import Promise, broken
-from magnetar.broker.properties import pack_properties, unpack_properties
-from magnetar.broker.settings import SUBSCRIPTION_TYPES, BrokerSettings
-from magnetar.broker.subscribe_request import SubscribeRequest
-from magnetar.broker.subscription import NO_CURSOR, Subscription
+from magnetar.broker.topic.dispatch.selector import StickySelector
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.properties import pack_properties, unpack_properties
+from magnetar.broker.topic.subscribe_request import SubscribeRequest
+from magnetar.broker.topic.subscription import NO_CURSOR, Subscription
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import (
     ConsumerType,
@@ -47,9 +48,16 @@ from magnetar.model import (
     TopicName,
 )
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import CommandSend, EntryFacts, entry_facts, split_entry
-from magnetar.storage.cursor_load import load_cursor
-from magnetar.storage.retention import Retention
+from magnetar.protocol import (
+    CommandSend,
+    Entry,
+    EntryFacts,
+    batch_fault,
+    entry_facts,
+    split_entry,
+)
+from magnetar.storage.cursor.cursor_load import load_cursor
+from magnetar.storage.ledger.retention import Retention
 from magnetar.storage.store import Store
 
 if TYPE_CHECKING:
@@ -177,7 +185,9 @@ class Topic:
             return
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
-        if self._refuse_entry(producer, send, facts, now_ms):
+        reason = self._entry_fault(entry, facts, now_ms) or transaction_fault(send)
+        if reason:
+            self._after_pending(producer, send, ServerError.NotAllowedError, reason)
             return
         pushed = -1
         if self.deduplication is not None:
@@ -228,6 +238,8 @@ class Topic:
             code, reason = ServerError(self.blocked.code), self.blocked.reason
         elif producer.broken:
             code, reason = ServerError.PersistenceError, producer.broken
+        elif self.closed:
+            code, reason = ServerError.ServiceNotReady, f"{self.name} is unloading: try again"
         else:
             code = ServerError.ProducerFenced
             reason = f"the producer waits for {self.name} to be its own"
@@ -241,22 +253,43 @@ class Topic:
             return
         self.when(self.store.ticket_last, lambda error: producer.refuse(sequence_id, code, why))
 
-    def _refuse_entry(
-        self, producer: Producer, send: CommandSend, facts: EntryFacts, now_ms: int
-    ) -> bool:
-        reason = ""
+    def _entry_fault(self, entry: Entry, facts: EntryFacts, now_ms: int) -> str:
+        """Why the topic does not take an entry; nothing, if it does."""
         limit = self.policies.message_size_max
         delay_max = self.policies.delayed_delivery_max_ms
-        if limit > 0 and facts.chunk_id < 0 and len(send.entry) > limit + 10240:
-            reason = f"the entry has {len(send.entry)} bytes, {self.name} takes {limit}"
-        elif delay_max > 0 and facts.deliver_at_ms > now_ms + delay_max:
-            reason = f"Exceeds max allowed delivery delay of {delay_max} milliseconds"
-        elif send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
-            reason = "this broker has no transactions: publish without one"
-        if not reason:
-            return False
-        self._after_pending(producer, send, ServerError.NotAllowedError, reason)
-        return True
+        size = len(entry.data)
+        if limit > 0 and facts.chunk_id < 0 and size > limit + 10240:
+            return f"the entry has {size} bytes, {self.name} takes {limit}"
+        if delay_max > 0 and facts.deliver_at_ms > now_ms + delay_max:
+            return f"Exceeds max allowed delivery delay of {delay_max} milliseconds"
+        too_long = self._too_long(facts)
+        if too_long or not facts.batched:
+            return too_long
+        return self._batch_fault(entry, facts)
+
+    def _batch_fault(self, entry: Entry, facts: EntryFacts) -> str:
+        """Why an entry is not the batch that it says it is; nothing, if it is."""
+        fault = batch_fault(entry, facts)
+        if not fault:
+            return ""
+        self.broker.batches_refused += 1
+        return f"the entry was not stored: {fault}; send what num_messages_in_batch says"
+
+    def _too_long(self, facts: EntryFacts) -> str:
+        """What of the metadata is kept in memory and too long for it; empty if nothing is."""
+        limit = self.settings.max_name_length
+        if limit == 0:
+            return ""
+        if len(facts.producer_name) > limit:
+            size = len(facts.producer_name)
+            return f"the producer's name in the message has {size} bytes, and {limit} are allowed"
+        if facts.chunk_id < 0:
+            return ""
+        limit += UUID_BEYOND_NAME
+        size = len(facts.uuid.encode())
+        if size > limit:
+            return f"the uuid of the chunk has {size} bytes, and {limit} are allowed"
+        return ""
 
     def _is_duplicate(self, producer: Producer, send: CommandSend, facts: EntryFacts) -> bool:
         """Answers a publish that was stored before, or that may have been."""
@@ -509,6 +542,7 @@ class Topic:
         """The subscription is gone."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+            subscription.share.end()
             self.active_ticks = self.host.ticks_ms()
             messages, size = subscription.out_totals()
             self._out_before.add(messages, size)
@@ -641,8 +675,7 @@ class Topic:
         """Closes producers and subscriptions; done when all that is on its way is settled."""
         promise: Promise[None] = Promise()
         self.closed = True
-        for producer in self.admission.everybody():
-            producer.dismiss()
+        self.admission.dismiss_all()
         for subscription in list(self.subscriptions.values()):
             subscription.close()
         if self.deduplication is not None and not self.deleted:
@@ -667,12 +700,19 @@ class Topic:
     @property
     def idle(self) -> bool:
         """Whether nobody is connected."""
-        if self.admission.everybody():
+        if not self.admission.empty:
             return False
         for subscription in self.subscriptions.values():
             if subscription.busy:
                 return False
         return True
+
+
+def transaction_fault(send: CommandSend) -> str:
+    """Why a SEND is not taken if it is part of a transaction."""
+    if send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
+        return "this broker has no transactions: publish without one"
+    return ""
 
 
 BEGINNING: Final = Position(-1, -1)

@@ -12,7 +12,7 @@ read megabytes. So a topic remembers what it saw:
 
 Only chunks cost memory. There is a limit to them: beyond it the oldest become unknown again,
 with everything in front of them; not while somebody looks, or he would never come to an end.
-Positions stand as keys (see `ack/delta.py`).
+Positions stand as keys (see `ack/ledgers.py`), and ledgers as their numbers.
 """
 
 from typing import Final, final
@@ -22,7 +22,7 @@ from pyroaring import BitMap
 
 from magnetar.ack import Ledgers
 from magnetar.ack.bitmap import next_set
-from magnetar.ack.delta import ENTRY_BITS, ENTRY_MASK, position_key
+from magnetar.ack.ledgers import ENTRY_BITS, ENTRY_MASK, position_key
 from magnetar.model import Position
 from magnetar.protocol import EntryFacts
 
@@ -65,7 +65,7 @@ class ChunkMap:
         self._chunks_max: Final = chunks_max
         last = ledgers.last()
         # Up to here entries were there before: those that were looked at are in `_looked`.
-        self._before: int = position_key(last.ledger_id, last.entry_id)
+        self._before: int = ledgers.key(last.ledger_id, last.entry_id)
         self._looked: Final[dict[int, BitMap]] = {}
         self._places: Final[dict[int, BitMap]] = {}
         self._chunks: Final[dict[int, Chunk]] = {}
@@ -76,25 +76,25 @@ class ChunkMap:
 
     def published(self, position: Position, chunk: Chunk) -> None:
         """A chunk is stored."""
-        self._put(position_key(position.ledger_id, position.entry_id), chunk)
+        self._put(self._ledgers.key(position.ledger_id, position.entry_id), chunk)
         self.tidy()
 
     def looked(self, key: int, chunk: Chunk | None) -> None:
         """An entry was read: it is this chunk, or none."""
         if self.knows(key):
             return
-        ledger_id = key >> ENTRY_BITS
-        if ledger_id not in self._looked:
-            self._looked[ledger_id] = BitMap()
-        self._looked[ledger_id].add(key & ENTRY_MASK)
+        number = key >> ENTRY_BITS
+        if number not in self._looked:
+            self._looked[number] = BitMap()
+        self._looked[number].add(key & ENTRY_MASK)
         if chunk is not None:
             self._put(key, chunk)
 
     def _put(self, key: int, chunk: Chunk) -> None:
-        ledger_id = key >> ENTRY_BITS
-        if ledger_id not in self._places:
-            self._places[ledger_id] = BitMap()
-        self._places[ledger_id].add(key & ENTRY_MASK)
+        number = key >> ENTRY_BITS
+        if number not in self._places:
+            self._places[number] = BitMap()
+        self._places[number].add(key & ENTRY_MASK)
         self._chunks[key] = chunk
 
     def tidy(self) -> None:
@@ -107,19 +107,20 @@ class ChunkMap:
         oldest = min(self._places)
         end = position_key(oldest, self._places[oldest].max())
         self._before = max(self._before, end)
-        for ledger_id in [id for id in self._looked if id <= oldest]:
-            del self._looked[ledger_id]
+        for number in [number for number in self._looked if number <= oldest]:
+            del self._looked[number]
         self._drop_chunks(oldest)
 
     def remove(self, ledger_id: int) -> None:
         """The ledger was trimmed."""
-        self._looked.pop(ledger_id, None)
-        if ledger_id in self._places:
-            self._drop_chunks(ledger_id)
+        number = self._ledgers.key(ledger_id, 0) >> ENTRY_BITS
+        self._looked.pop(number, None)
+        if number in self._places:
+            self._drop_chunks(number)
 
-    def _drop_chunks(self, ledger_id: int) -> None:
-        for entry_id in self._places.pop(ledger_id):
-            del self._chunks[position_key(ledger_id, entry_id)]
+    def _drop_chunks(self, number: int) -> None:
+        for entry_id in self._places.pop(number):
+            del self._chunks[position_key(number, entry_id)]
 
     # ---- Asking --------------------------------------------------------------
 
@@ -127,11 +128,10 @@ class ChunkMap:
         """Whether it is known if the entry is a chunk."""
         if key > self._before:
             return True
-        ledger_id = key >> ENTRY_BITS
-        looked = self._looked.get(ledger_id)
+        looked = self._looked.get(key >> ENTRY_BITS)
         if looked is not None and key & ENTRY_MASK in looked:
             return True
-        return self._ledgers.sizes.batch_size(ledger_id, key & ENTRY_MASK) > 1
+        return self._ledgers.sizes.batch_size(self._ledgers.ledger_of(key), key & ENTRY_MASK) > 1
 
     def chunk(self, key: int) -> Chunk | None:
         """The chunk that an entry is known to be."""
@@ -139,57 +139,57 @@ class ChunkMap:
 
     def before(self, key: int) -> int:
         """The entry before this one that is a chunk or may be one, or NONE."""
-        ledger_id = key >> ENTRY_BITS
-        entry_id: i64 = key & ENTRY_MASK
         while True:
-            found = self._before_in(ledger_id, entry_id)
+            found = self._before_in(key >> ENTRY_BITS, key & ENTRY_MASK)
             if found >= 0:
-                return position_key(ledger_id, found)
-            previous = self._ledgers.previous(Position(ledger_id, 0))
+                return position_key(key >> ENTRY_BITS, found)
+            previous = self._ledgers.previous(Position(self._ledgers.ledger_of(key), 0))
             if previous.entry_id < 0:
                 return NONE
-            ledger_id = previous.ledger_id
-            entry_id = previous.entry_id + 1
+            key = self._ledgers.key(previous.ledger_id, previous.entry_id) + 1
 
-    def _before_in(self, ledger_id: int, end: i64) -> i64:
-        places = self._places.get(ledger_id)
-        if position_key(ledger_id, 0) > self._before:
+    def _before_in(self, number: int, end: i64) -> i64:
+        places = self._places.get(number)
+        if position_key(number, 0) > self._before:
             # Everything here is known.
             smaller = places.rank(end - 1) if places is not None and end > 0 else 0
             return -1 if places is None or smaller == 0 else places[smaller - 1]
         entry_id = end - 1
         while entry_id >= 0:
-            if self._may_be(position_key(ledger_id, entry_id)):
+            if self._may_be(position_key(number, entry_id)):
                 return entry_id
             entry_id -= 1
         return -1
 
     def after(self, key: int) -> int:
         """The same behind an entry."""
-        ledger_id = key >> ENTRY_BITS
-        entry_id: i64 = (key & ENTRY_MASK) + 1
+        key += 1
         while True:
-            found = self._after_in(ledger_id, entry_id)
+            ledger_id = self._ledgers.ledger_of(key)
+            found = self._after_in(key >> ENTRY_BITS, ledger_id, key & ENTRY_MASK)
             if found >= 0:
-                return position_key(ledger_id, found)
+                return position_key(key >> ENTRY_BITS, found)
             following = self._ledgers.at_or_after(Position(ledger_id + 1, 0))
             if following is None:
                 return NONE
-            ledger_id = following.ledger_id
-            entry_id = 0
+            key = self._ledgers.key(following.ledger_id, 0)
 
-    def _after_in(self, ledger_id: int, first: i64) -> i64:
+    def _after_in(self, number: int, ledger_id: i64, first: i64) -> i64:
         end = self._ledgers.entry_count(ledger_id)
-        if position_key(ledger_id, 0) > self._before:
-            places = self._places.get(ledger_id)
+        if position_key(number, 0) > self._before:
+            places = self._places.get(number)
             found = -1 if places is None else next_set(places, first, -1)
             return found if found < end else -1
         entry_id = first
         while entry_id < end:
-            if self._may_be(position_key(ledger_id, entry_id)):
+            if self._may_be(position_key(number, entry_id)):
                 return entry_id
             entry_id += 1
         return -1
+
+    def is_plain(self, key: int) -> bool:
+        """Whether an entry is known to be no chunk."""
+        return self.knows(key) and key not in self._chunks
 
     def _may_be(self, key: int) -> bool:
         return key in self._chunks or not self.knows(key)

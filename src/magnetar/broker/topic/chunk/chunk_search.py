@@ -11,17 +11,16 @@ message, is refused.
 
 from typing import Final, final
 
-from magnetar.ack.delta import key_position, position_key
-from magnetar.broker.chunk_map import NONE
-from magnetar.broker.chunk_walk import GAP_MAX, ChunkWalk, look_at
-from magnetar.broker.entry_search import EntrySearch, run_search
 from magnetar.broker.promise import Promise, broken
-from magnetar.broker.skip import MessageFinder
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.chunk.chunk_map import NONE
+from magnetar.broker.topic.chunk.chunk_walk import GAP_MAX, ChunkWalk, look_at
+from magnetar.broker.topic.entry_search import EntrySearch, run_search
+from magnetar.broker.topic.skip.skip import MessageFinder
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, UsageError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.ledger.read_plan import ReadPlan
 
 __all__ = ["ChunkSearch", "find_acked", "find_chunks"]
 
@@ -67,16 +66,16 @@ def find_acked(topic: Topic, ids: list[MessageIdData]) -> Promise[list[MessageId
 
 @final
 class _Named:
-    """A message that is asked for; its topic is None if it was trimmed."""
+    """A message that may be in chunks; its topic is None if it was trimmed."""
 
     def __init__(self, id: MessageIdData, topic: Topic | None) -> None:
         self.id: Final = id
         self.topic: Final = topic
-        self.key: Final[int] = position_key(id.ledger_id, id.entry_id)
-        first = id.first_chunk
-        self.first_key: Final[int] = (
-            NONE if first is None else position_key(first.ledger_id, first.entry_id)
+        self.key: Final[int] = (
+            NONE if topic is None else topic.ledgers.key(id.ledger_id, id.entry_id)
         )
+        # Where it is said to begin, 0 if that was trimmed.
+        self.first_key: Final[int] = _first_key(id, topic)
 
     @property
     def indexed(self) -> bool:
@@ -96,6 +95,13 @@ class _Named:
         return self.topic is not None and self.topic.ledgers.entry_count(self.id.ledger_id) >= 0
 
 
+def _first_key(id: MessageIdData, topic: Topic | None) -> int:
+    first = id.first_chunk
+    if first is None:
+        return NONE
+    return 0 if topic is None else max(topic.ledgers.key(first.ledger_id, first.entry_id), 0)
+
+
 @final
 class ChunkSearch(EntrySearch):
     """See the module."""
@@ -108,21 +114,28 @@ class ChunkSearch(EntrySearch):
             topic.chunk_map.tidy()
         self._gap_max: Final = gap_max
         self._finder: Final = MessageFinder(topics)
-        self._named: Final = [self._find(id) for id in ids]
+        self._ids: Final = ids
+        # Those that may be in chunks, by their place among the ids: most are not.
+        self._named: Final[dict[int, _Named]] = {}
+        for index, id in enumerate(ids):
+            found = self._finder.find(id)
+            if id.first_chunk is not None:
+                self._named[index] = self._find_both(id, found)
+            elif found is not None and not _is_plain(id, found):
+                self._named[index] = _Named(id, found)
+        self._looking: Final = list(self._named.values())
         # Entries of which it is not known whether they are chunks, the last first.
         self._unknown: Final = self._unknown_ones()
         self._next: int = 0
         self._walk: ChunkWalk | None = None
-        # By chunk: all chunks of its message, in order.
-        self._messages: Final[dict[int, list[int]]] = {}
+        # By topic and chunk: all chunks of its message, in order.
+        self._messages: Final[dict[tuple[int, int], list[int]]] = {}
         # Whose entries are being read, by ledger.
         self._reading: Final[dict[int, Topic]] = {}
 
-    def _find(self, id: MessageIdData) -> _Named:
-        topic = self._finder.find(id)
+    def _find_both(self, id: MessageIdData, topic: Topic | None) -> _Named:
         first = id.first_chunk
-        if first is None:
-            return _Named(id, topic)
+        assert first is not None
         begins = self._finder.find(first)
         if Position(first.ledger_id, first.entry_id) > Position(id.ledger_id, id.entry_id):
             raise InvalidMessageIdError(
@@ -134,11 +147,11 @@ class ChunkSearch(EntrySearch):
         return _Named(id, topic)
 
     def _unknown_ones(self) -> list[tuple[int, Topic]]:
-        found: dict[int, Topic] = {}
-        for one in self._named:
+        found: dict[tuple[int, int], Topic] = {}
+        for one in self._looking:
             if one.topic is not None and not one.known:
-                found[one.key] = one.topic
-        return sorted(found.items(), key=lambda item: item[0], reverse=True)
+                found[one.topic.id, one.key] = one.topic
+        return [(key, found[id, key]) for id, key in sorted(found, reverse=True)]
 
     # ---- Reading -------------------------------------------------------------
 
@@ -147,28 +160,33 @@ class ChunkSearch(EntrySearch):
         return self._plan_walks() if plan is None else plan
 
     def _plan_unknown(self) -> ReadPlan | None:
+        """Reads the next of them, all of one topic."""
         while self._unknown:
-            some = self._unknown[-PLAN_ENTRIES:]
-            some.reverse()
-            self._reading.clear()
-            for key, topic in some:
-                self._reading[key_position(key).ledger_id] = topic
-            store = some[0][1].store
-            plan = store.plan_entries([key_position(key) for key, _ in some], PLAN_BYTES)
+            topic = self._unknown[-1][1]
+            keys = [key for key, other in self._unknown[-PLAN_ENTRIES:] if other is topic]
+            keys.reverse()
+            positions = [topic.ledgers.position(key) for key in keys]
+            self._will_read(topic, positions)
+            plan = topic.store.plan_entries(positions, PLAN_BYTES)
             # Those in front of the last that is there, and are not there, were trimmed just now.
-            last = some[-1][0]
+            last = keys[-1]
             if plan.entries:
-                last = position_key(plan.entries[-1].ledger_id, plan.entries[-1].entry_id)
-            while self._unknown and self._unknown[-1][0] <= last:
+                last = topic.ledgers.key(plan.entries[-1].ledger_id, plan.entries[-1].entry_id)
+            while self._unknown and self._unknown[-1][1] is topic and self._unknown[-1][0] <= last:
                 self._unknown.pop()
             if plan.entries:
                 return plan
-            store.finish_read(plan)
+            topic.store.finish_read(plan)
         return None
 
+    def _will_read(self, topic: Topic, positions: list[Position]) -> None:
+        self._reading.clear()
+        for position in positions:
+            self._reading[position.ledger_id] = topic
+
     def _plan_walks(self) -> ReadPlan | None:
-        while self._next < len(self._named):
-            one = self._named[self._next]
+        while self._next < len(self._looking):
+            one = self._looking[self._next]
             if self._walk is None and one.topic is not None and not one.known:
                 # So much was published since that this was forgotten.
                 self._unknown.append((one.key, one.topic))
@@ -179,12 +197,12 @@ class ChunkSearch(EntrySearch):
                 assert one.topic is not None
                 plan = self._walk.next_plan()
                 if plan is not None:
-                    self._reading.clear()
-                    for entry in plan.entries:
-                        self._reading[int(entry.ledger_id)] = one.topic
+                    entries = plan.entries
+                    self._will_read(one.topic, [Position(e.ledger_id, e.entry_id) for e in entries])
                     return plan
                 keys = sorted(self._walk.keys)
-                self._messages.update(dict.fromkeys(keys, keys))
+                for key in keys:
+                    self._messages[one.topic.id, key] = keys
                 self._walk = None
             self._next += 1
         return None
@@ -194,7 +212,7 @@ class ChunkSearch(EntrySearch):
         topic = one.topic
         if topic is None or not one.there or one.indexed:
             return None
-        known = self._messages.get(one.key)
+        known = self._messages.get((topic.id, one.key))
         if known is not None and (one.first_key == NONE or known[0] <= one.first_key):
             return None
         if topic.chunk_map.chunk(one.key) is None:
@@ -203,8 +221,7 @@ class ChunkSearch(EntrySearch):
 
     def take(self, plan: ReadPlan) -> None:
         for entry in plan.entries:
-            key = position_key(entry.ledger_id, entry.entry_id)
-            look_at(self._reading[int(entry.ledger_id)], key, entry)
+            look_at(self._reading[int(entry.ledger_id)], entry)
 
     # ---- What was found ------------------------------------------------------
 
@@ -213,25 +230,37 @@ class ChunkSearch(EntrySearch):
 
         Raises InvalidMessageIdError.
         """
-        assert self._next >= len(self._named), "not everything was looked at"
+        assert self._next >= len(self._looking), "not everything was looked at"
+        if not self._named:
+            return self._ids
         found: list[MessageIdData] = []
-        given: set[int] = set()
-        for one in self._named:
-            keys = None if one.indexed else self._messages.get(one.key)
-            if one.first_key != NONE:
-                self._check(one, keys)
-            elif keys is None:
-                found.append(one.id)
-            for key in keys or []:
-                if key not in given:
-                    given.add(key)
-                    found.append(self._plain(one, key))
+        given: set[tuple[int, int]] = set()
+        for index, id in enumerate(self._ids):
+            one = self._named.get(index)
+            if one is None:
+                found.append(id)
+            else:
+                self._put_chunks(found, given, one)
         return found
 
-    def _plain(self, one: _Named, key: int) -> MessageIdData:
-        place = key_position(key)
-        partition = -1 if one.topic is None else one.topic.partition
-        return MessageIdData(place.ledger_id, place.entry_id, partition)
+    def _put_chunks(
+        self, found: list[MessageIdData], given: set[tuple[int, int]], one: _Named
+    ) -> None:
+        topic = one.topic
+        keys = None
+        if topic is not None and not one.indexed:
+            keys = self._messages.get((topic.id, one.key))
+        if one.first_key != NONE:
+            self._check(one, keys)
+        elif keys is None:
+            found.append(one.id)
+        if topic is None or keys is None:
+            return
+        for key in keys:
+            if (topic.id, key) not in given:
+                given.add((topic.id, key))
+                place = topic.ledgers.position(key)
+                found.append(MessageIdData(place.ledger_id, place.entry_id, topic.partition))
 
     def _check(self, one: _Named, keys: list[int] | None) -> None:
         """Raises unless the entries that an id names are chunks of one message."""
@@ -250,3 +279,10 @@ class ChunkSearch(EntrySearch):
                 f"chunks of one message, or too far apart: {self._gap_max} entries between two "
                 "chunks are looked through at most"
             )
+
+
+def _is_plain(id: MessageIdData, topic: Topic) -> bool:
+    """Whether an id is known to name no chunk."""
+    if id.batch_index > 0:
+        return True
+    return topic.chunk_map.is_plain(topic.ledgers.key(id.ledger_id, id.entry_id))

@@ -14,11 +14,10 @@ before the end, or its beginning was trimmed.
 
 from typing import Final, final
 
-from magnetar.ack.delta import key_position
-from magnetar.broker.chunk_map import NONE, Chunk, chunk_of
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.chunk.chunk_map import NONE, Chunk, chunk_of
+from magnetar.broker.topic.topic import Topic
 from magnetar.protocol import entry_facts, split_entry
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 __all__ = ["GAP_MAX", "ChunkWalk", "look_at"]
 
@@ -74,7 +73,7 @@ class ChunkWalk:
     def next_plan(self) -> ReadPlan | None:
         """What is to be read, and then looked at, before it can go on; None: it is done."""
         while (unknown := self._go()) != NONE:
-            positions = [key_position(key) for key in self._window(unknown)]
+            positions = [self._topic.ledgers.position(key) for key in self._window(unknown)]
             plan = self._topic.store.plan_entries(positions, WINDOW_BYTES)
             if plan.entries:
                 return plan
@@ -133,7 +132,8 @@ class ChunkWalk:
         return keys
 
 
-def look_at(topic: Topic, key: int, entry: StoredEntry) -> None:
+def look_at(topic: Topic, entry: StoredEntry) -> None:
     """Tells a topic what an entry of it is that was read."""
     assert entry.data is not None
+    key = topic.ledgers.key(entry.ledger_id, entry.entry_id)
     topic.chunk_map.looked(key, chunk_of(entry_facts(split_entry(entry.data))))

@@ -13,20 +13,19 @@ front of the place are spared: they are unacked, and everything else there is ac
 
 from typing import Final, final
 
-from magnetar.ack.delta import key_position, position_key
-from magnetar.broker.chunk_map import NONE
-from magnetar.broker.chunk_walk import ChunkWalk, look_at
-from magnetar.broker.entry_search import EntrySearch, run_search
 from magnetar.broker.promise import Promise
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.chunk.chunk_map import NONE
+from magnetar.broker.topic.chunk.chunk_walk import GAP_MAX, ChunkWalk, look_at
+from magnetar.broker.topic.entry_search import EntrySearch, run_search
+from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.ledger.read_plan import ReadPlan
 
 __all__ = ["Spanning", "find_spanning"]
 
-# How many entries behind the place are looked at that are chunks, or may be. As many messages
-# can span it as there are producers, and their next chunks come soon.
-LOOK_MAX: Final = 200
+# How many entries behind the place are looked at that are chunks, or may be: as many as may stand
+# between two chunks of one message.
+LOOK_MAX: Final = GAP_MAX
 # What is read at once; it is about to be delivered anyway.
 PLAN_ENTRIES: Final = 50
 PLAN_BYTES: Final = 1 << 20
@@ -50,7 +49,7 @@ class Spanning(EntrySearch):
         topic.chunk_map.tidy()
         self._topic: Final = topic
         self._mark: Final = mark
-        self._mark_key: Final = position_key(mark.ledger_id, mark.entry_id)
+        self._mark_key: Final = topic.ledgers.key(mark.ledger_id, mark.entry_id)
         self._at: int = self._mark_key
         self._looks_left: int = LOOK_MAX
         # By message: its first chunk behind the place, NONE once that is looked at.
@@ -83,7 +82,8 @@ class Spanning(EntrySearch):
                 keys.append(key)
             key = self._topic.chunk_map.after(key)
         store = self._topic.store
-        plan = store.plan_entries([key_position(key) for key in keys], PLAN_BYTES)
+        positions = [self._topic.ledgers.position(key) for key in keys]
+        plan = store.plan_entries(positions, PLAN_BYTES)
         if plan.entries:
             return plan
         store.finish_read(plan)
@@ -121,7 +121,8 @@ class Spanning(EntrySearch):
         if not walk.has_first or not keys or self._was_complete(keys):
             return
         ledgers = self._topic.ledgers
-        between = ledgers.entries_after(key_position(min(keys))) - ledgers.entries_after(self._mark)
+        first = ledgers.position(min(keys))
+        between = ledgers.entries_after(first) - ledgers.entries_after(self._mark)
         if between <= SPAN_MAX:
             self.keys.extend(keys)
 
@@ -135,4 +136,4 @@ class Spanning(EntrySearch):
 
     def take(self, plan: ReadPlan) -> None:
         for entry in plan.entries:
-            look_at(self._topic, position_key(entry.ledger_id, entry.entry_id), entry)
+            look_at(self._topic, entry)

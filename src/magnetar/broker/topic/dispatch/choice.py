@@ -2,22 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.dispatch.selector import (
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.selector import (
     AutoSplitSelector,
     ConsistentHashSelector,
     Selector,
     StickySelector,
 )
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.subscribe_request import KeySharedOptions
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.dispatch.single import SingleDispatcher
+from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.model import ConsumerType, KeySharedMode
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["make_dispatcher", "suits"]
 

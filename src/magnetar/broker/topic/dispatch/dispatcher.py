@@ -17,27 +17,39 @@ A read that the disk refuses is tried again. What nobody foresaw ends the dispat
 topic is given up.
 """
 
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor
-from magnetar.broker.consumer import Consumer
 from magnetar.broker.host import Host
+from magnetar.broker.peer import Peer
+from magnetar.broker.topic.consumer import Consumer
 from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.store import Store
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
-__all__ = ["Dispatcher"]
+__all__ = ["LOOKS_FREE", "Dispatcher"]
 
-# What one event may hand out before others have their turn.
+# What one event may hand out before others have their turn. A small entry takes as long as one
+# of so many bytes: some 500 are handed out in one event.
 EVENT_BYTES_MAX: Final = 256 * 1024
+ENTRY_BYTES: Final = 512
+# What looking at a consumer costs of that, for each entry: thousands of them take time too. So
+# many are for nothing.
+LOOK_BYTES: Final = 16
+LOOKS_FREE: Final = 100
 # A read that failed is tried again after so long.
 READ_RETRY_MS: Final = 1000
+
+
+def _rank(consumer: Consumer) -> tuple[int, int]:
+    return (consumer.priority, consumer.key)
 
 
 class Dispatcher:
@@ -49,7 +61,9 @@ class Dispatcher:
         self.store: Final[Store] = subscription.topic.store
         self.topic_id: Final[int] = subscription.topic.id
         self.partition: Final[i64] = subscription.topic.name.partition
+        # In order of priority, and of their coming; and the same by key.
         self.consumers: list[Consumer] = []
+        self.by_key: Final[dict[int, Consumer]] = {}
         self.read_position: Position = Position(0, 0)
         self.generation: int = 0
         self.reading: bool = False
@@ -60,6 +74,20 @@ class Dispatcher:
     @property
     def cursor(self) -> Cursor:
         return self.subscription.cursor
+
+    # ---- Consumers -----------------------------------------------------------
+
+    def has(self, consumer: Consumer) -> bool:
+        """Whether it is one of its consumers."""
+        return self.by_key.get(consumer.key) is consumer
+
+    def _put(self, consumer: Consumer) -> None:
+        insort(self.consumers, consumer, key=_rank)
+        self.by_key[consumer.key] = consumer
+
+    def _take_out(self, consumer: Consumer) -> None:
+        del self.consumers[bisect_left(self.consumers, _rank(consumer), key=_rank)]
+        del self.by_key[consumer.key]
 
     # ---- What each type does -------------------------------------------------
 
@@ -83,8 +111,11 @@ class Dispatcher:
         """The consumer wants these again, or everything that it holds if the list is empty."""
         raise NotImplementedError
 
-    def acked(self, keys: list[int]) -> None:
-        """Something of these entries was acked, and is durable."""
+    def acked(self, keys: list[int], by: Consumer | None) -> None:
+        """Something of these entries was acked, and is durable; by an operator if by nobody."""
+
+    def acked_again(self, keys: list[int], by: Consumer) -> None:
+        """A consumer acked what was acked before."""
 
     def changed(self) -> None:
         """What could not be delivered before may be possible now.
@@ -175,17 +206,40 @@ class Dispatcher:
         """Delivers, and makes sure that what was spent in this event is forgotten after it."""
         if self._event_bytes == 0 and not self._scheduled:
             self.pump_later()
+        looks = max(len(self.consumers) - LOOKS_FREE, 0) * LOOK_BYTES
         for entry in entries:
-            self._event_bytes += entry.length
+            self._event_bytes += entry.length + ENTRY_BYTES + looks
         return self._deliver(entries)
+
+    def _reads_for(self) -> Peer | None:
+        """Whose memory it is that entries are read into: that of one who may be sent to."""
+        for consumer in self.consumers:
+            if consumer.available:
+                return consumer.peer
+        return None
+
+    def _entries_max(self) -> i64:
+        """How many entries may be handed out at once."""
+        most: i64 = self.subscription.topic.settings.dispatch_read_entries
+        if len(self.consumers) <= LOOKS_FREE:
+            return most
+        return max(min(most, EVENT_BYTES_MAX // (len(self.consumers) * LOOK_BYTES)), 1)
 
     def _read(self, plan: ReadPlan) -> None:
         self.reading = True
         generation = self.generation
+        peer = self._reads_for()
+        size = plan.missing_bytes
+        if peer is not None:
+            peer.read_began(size)
 
         def done(error: Exception | None) -> None:
             try:
+                # Before, for there is room for what was read; and after it for others.
+                full = peer is not None and peer.read_ended(size)
                 self._have_read(plan, generation, error)
+                if full and peer is not None:
+                    peer.have_room()
             except Exception as fault:
                 self._give_up(fault)
 

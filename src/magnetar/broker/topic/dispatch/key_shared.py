@@ -32,17 +32,17 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.consumer import SLOT_MASK, Consumer
-from magnetar.broker.dispatch.draining import HeldSlots
-from magnetar.broker.dispatch.replay import KeyReplay
-from magnetar.broker.dispatch.selector import Selector, StickySelector
-from magnetar.broker.dispatch.shared import REPLAY, SharedDispatcher
+from magnetar.broker.topic.consumer import SLOT_MASK, Consumer
+from magnetar.broker.topic.dispatch.draining import HeldSlots
+from magnetar.broker.topic.dispatch.replay import KeyReplay
+from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
+from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
 from magnetar.protocol import EntryFacts
 from magnetar.protocol.key_hash import SLOTS
-from magnetar.storage.read_plan import StoredEntry
+from magnetar.storage.ledger.read_plan import StoredEntry
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["KeySharedDispatcher"]
 
@@ -62,13 +62,13 @@ class KeySharedDispatcher(SharedDispatcher):
         self.out_of_order: Final = out_of_order
         self.held: Final = HeldSlots()
         self._waiting: Final = KeyReplay()
-        # By consumer: the slots that wait for it and may be sent. A dict, for its order.
+        # By consumer: the slots that wait for it and may be sent, if there are any. A dict, for
+        # its order.
         self._ready: Final[dict[int, dict[int, None]]] = {}
         # The same by slot: whom it is ready for.
         self._ready_for: Final[dict[int, int]] = {}
         # Whether the selector's owners changed since.
         self._moved: bool = False
-        self._by_key: Final[dict[int, Consumer]] = {}
         super().__init__(subscription)
 
     @property
@@ -88,16 +88,12 @@ class KeySharedDispatcher(SharedDispatcher):
         self._join(consumer)
 
     def _join(self, consumer: Consumer) -> None:
-        self._by_key[consumer.key] = consumer
-        self._ready[consumer.key] = {}
         self._moved = True
         super().add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        if consumer.key not in self._by_key:
+        if not self.has(consumer):
             return
-        del self._by_key[consumer.key]
-        del self._ready[consumer.key]
         self.selector.remove(consumer.key)
         self._moved = True
         super().remove(consumer)
@@ -119,16 +115,17 @@ class KeySharedDispatcher(SharedDispatcher):
         before = self._ready_for.pop(slot, NOBODY)
         if before != NOBODY:
             del self._ready[before][slot]
+            if not self._ready[before]:
+                del self._ready[before]
         owner = self._owner(slot)
         if self._waiting.has_slot(slot) and owner != NOBODY and not self._drains(slot, owner):
-            self._ready[owner][slot] = None
+            self._ready.setdefault(owner, {})[slot] = None
             self._ready_for[slot] = owner
 
     def _look_at_all(self) -> None:
         self._moved = False
         self._ready_for.clear()
-        for slots in self._ready.values():
-            slots.clear()
+        self._ready.clear()
         for slot in self._waiting.slots():
             self._look_at(slot)
 
@@ -175,11 +172,12 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._moved:
             self._look_at_all()
         keys: list[int] = []
-        for consumer in self.consumers:
+        for owner, slots in self._ready.items():
+            consumer = self.by_key[owner]
             room: i64 = min(consumer.permits, entries_max)
             if not consumer.available:
                 continue
-            for slot in self._ready[consumer.key]:
+            for slot in slots:
                 found = self._waiting.first_of(slot, room)
                 keys.extend(found)
                 room -= len(found)
@@ -218,11 +216,12 @@ class KeySharedDispatcher(SharedDispatcher):
         assert ready == self._ready_for, "slots are ready for others"
         for consumer_id, slots in self._ready.items():
             mine = [slot for slot, owner in ready.items() if owner == consumer_id]
+            assert mine, "a consumer of no slots"
             assert sorted(mine) == sorted(slots), "the slots of a consumer differ"
 
     def _check_idle(self) -> None:
-        for consumer in self.consumers:
-            assert not consumer.available or not self._ready[consumer.key], "a key is stuck"
+        for owner in self._ready:
+            assert not self.by_key[owner].available, "a key is stuck"
 
     # ---- Delivery ------------------------------------------------------------
 
@@ -270,16 +269,16 @@ class KeySharedDispatcher(SharedDispatcher):
     def owner_of(self, facts: EntryFacts) -> Consumer | None:
         """Whose key it is, if that consumer has room."""
         owner = self.selector.owner(self.selector.slot(facts.sticky_key()))
-        if owner == NOBODY or not self._by_key[owner].available:
+        if owner == NOBODY or not self.by_key[owner].available:
             return None
-        return self._by_key[owner]
+        return self.by_key[owner]
 
     def _taker(self, slot: int, key: int, *, chunk: bool) -> Consumer | None:
         """Who may be sent the entry now."""
         owner = self._owner(slot)
         if owner == NOBODY:
             return None
-        consumer = self._by_key[owner]
+        consumer = self.by_key[owner]
         if not consumer.available:
             return None
         if self.out_of_order and not chunk:

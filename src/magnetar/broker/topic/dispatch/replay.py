@@ -9,7 +9,7 @@ where a slot that nobody may have now is passed over as a whole.
 `Redeliveries` counts per entry how often a consumer gave it back. A count lives until its
 entry is acked or skipped, whether there are consumers or not.
 
-Entries are position keys (see `ack/delta.py`), which are never negative. All operations
+Entries are position keys (see `ack/ledgers.py`), which are never negative. All operations
 take a time that grows at most with the logarithm of the number of entries, and with the
 number of entries that they return or remove; `most`, for operators, looks at all.
 """

@@ -22,19 +22,20 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from magnetar.ack.delta import key_position, position_key
-from magnetar.broker.chunk_owners import ChunkOwners
-from magnetar.broker.consumer import SLOT_BITS, Consumer
-from magnetar.broker.delayed import DelayedMessages
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.replay import Redeliveries, Replay
+from magnetar.ack.ledgers import KEY_MAX
 from magnetar.broker.host import Timer
+from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
+from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
+from magnetar.broker.topic.delayed import DelayedMessages
+from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
+from magnetar.broker.topic.dispatch.overtaken import Overtaken
+from magnetar.broker.topic.dispatch.replay import Redeliveries, Replay
 from magnetar.model import Position
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["SharedDispatcher"]
 
@@ -44,8 +45,6 @@ NEW: Final = 2
 
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
-# Behind all entries there are.
-KEY_MAX: Final = (1 << 96) - 1
 # The clock of the machine may be set forward while we wait: it is looked at so often.
 ALARM_MS_MAX: Final = 60_000
 
@@ -55,7 +54,9 @@ class SharedDispatcher(Dispatcher):
 
     def __init__(self, subscription: "Subscription") -> None:
         super().__init__(subscription)
+        self._ledgers: Final = subscription.topic.ledgers
         self.owners: Final[dict[int, Consumer]] = {}
+        self.overtaken: Final = Overtaken()
         self.redeliveries: Final = Redeliveries()
         self.delayed: Final = DelayedMessages()
         self._due: Final = Replay()
@@ -67,6 +68,8 @@ class SharedDispatcher(Dispatcher):
         self._turn: int = 0
         self._turn_left: i64 = 0
         self._full: bool = False
+        # Of all consumers together.
+        self._unacked: Final = Tally()
         # Up to here replay was offered to everybody since the last change; nobody took it.
         self._offered: int = 0
         # Whether there was a change since the last plan was made.
@@ -83,17 +86,19 @@ class SharedDispatcher(Dispatcher):
         if not self.consumers:
             self.rewind()
         consumer.limit(self.subscription.unacked_per_consumer)
-        self.consumers.append(consumer)
-        self.consumers.sort(key=lambda c: c.priority)
+        consumer.tally = self._unacked
+        self._put(consumer)
         self.changed()
 
     def remove(self, consumer: Consumer) -> None:
-        if consumer not in self.consumers:
+        if not self.has(consumer):
             return
-        self.consumers.remove(consumer)
+        self._take_out(consumer)
         self._turn_left = 0
         for key in sorted(consumer.pending):
             self._give_back(key, consumer)
+        if len(self.overtaken) > 0:
+            self.overtaken.leave(consumer)
         if not self.consumers:
             self.rewind()
         self._have_changed()
@@ -132,23 +137,49 @@ class SharedDispatcher(Dispatcher):
 
     # ---- Acks ----------------------------------------------------------------
 
-    def acked(self, keys: list[int]) -> None:
-        cursor = self.cursor
+    def acked(self, keys: list[int], by: Consumer | None) -> None:
+        cursor, ledgers = self.cursor, self._ledgers
         delayed = len(self.delayed)
         for key in keys:
-            remaining = cursor.remaining(key_position(key))
+            remaining = cursor.remaining(ledgers.position(key))
             if remaining is None:
                 continue
             if remaining == 0:
-                self._forget(key)
-            elif key in self.owners:
-                self.owners[key].settle(key, remaining.bit_count())
+                holder = self._forget(key)
+            else:
+                holder = self.owners.get(key)
+                if holder is not None:
+                    holder.settle(key, remaining.bit_count())
+            if holder is not by:
+                self._overtake(key, holder, by)
         if len(self.delayed) < delayed:
             self._set_alarm()
         self.changed()
 
-    def _forget(self, key: int) -> None:
-        """An entry is acked or gone: nobody has it, and nothing of it waits anywhere."""
+    def _overtake(self, key: int, holder: Consumer | None, by: Consumer | None) -> None:
+        """A consumer acked what another one holds, or what the other acked before it."""
+        if by is None:
+            return  # An operator's skip asks holders itself.
+        if holder is not None:
+            self.overtaken.add(key, holder)
+        elif len(self.overtaken) > 0:
+            self.overtaken.acked_by(key, by)
+
+    def acked_again(self, keys: list[int], by: Consumer) -> None:
+        if len(self.overtaken) > 0:
+            for key in keys:
+                self.overtaken.acked_by(key, by)
+
+    def holder(self, key: int) -> Consumer | None:
+        """Who has an entry and may hand it out, acked or not."""
+        owner = self.owners.get(key)
+        return self.overtaken.take(key) if owner is None else owner
+
+    def _forget(self, key: int) -> Consumer | None:
+        """An entry is acked or gone: nobody has it, and nothing of it waits anywhere.
+
+        Returns who had it.
+        """
         owner = self.owners.pop(key, None)
         if owner is not None:
             self._let_go(key, owner.settle(key, 0), owner)
@@ -158,6 +189,7 @@ class SharedDispatcher(Dispatcher):
         self._leave_replay(key)
         if len(self._chunks) > 0:
             self._chunks.forget(key)
+        return owner
 
     def _let_go(self, key: int, slot: int, consumer: Consumer) -> None:
         """A consumer does not hold an entry of this slot any more."""
@@ -185,7 +217,7 @@ class SharedDispatcher(Dispatcher):
     def _floor(self) -> int:
         """The last entry before the first that is unacked: of all up to it nothing is left."""
         first = self.cursor.next_run(self.cursor.mark_delete, 1)
-        return KEY_MAX if first is None else position_key(first.ledger_id, first.first) - 1
+        return KEY_MAX if first is None else self._ledgers.key(first.ledger_id, first.first) - 1
 
     def _discard_through(self, floor: int) -> None:
         self._replay.discard_through(floor)
@@ -207,10 +239,7 @@ class SharedDispatcher(Dispatcher):
         return self._full
 
     def unacked_count(self) -> int:
-        total = 0
-        for consumer in self.consumers:
-            total += consumer.unacked
-        return total
+        return self._unacked.messages
 
     def delayed_count(self) -> int:
         return len(self.delayed)
@@ -233,6 +262,8 @@ class SharedDispatcher(Dispatcher):
         for consumer in self.consumers:
             unacked: i64 = sum([packed >> SLOT_BITS for packed in consumer.pending.values()])
             assert consumer.unacked == unacked, "a consumer's unacked messages are miscounted"
+        total = sum([int(consumer.unacked) for consumer in self.consumers])
+        assert self._unacked.messages == total, "unacked messages are miscounted"
         self._chunks.check()
         for key, consumer_id in self._chunks.held().items():
             assert key in held, "a chunk that nobody has binds its message"
@@ -261,7 +292,7 @@ class SharedDispatcher(Dispatcher):
         self._check_there(key)
 
     def _check_there(self, key: int) -> None:
-        position = key_position(key)
+        position = self._ledgers.position(key)
         assert self.cursor.remaining(position) != 0, "what is acked is not let go of"
         there = self.subscription.topic.ledgers.entry_count(position.ledger_id)
         assert position.entry_id < there, "what is deleted is not let go of"
@@ -278,6 +309,7 @@ class SharedDispatcher(Dispatcher):
         self.delayed.clear()
         self._due.clear()
         self.redeliveries.clear()
+        self.overtaken.clear()
         self._set_alarm()
         self.rewind()
 
@@ -289,21 +321,30 @@ class SharedDispatcher(Dispatcher):
 
     # ---- The pump ------------------------------------------------------------
 
-    def _room(self) -> i64:
-        """How many messages could be delivered now."""
+    def _anything(self) -> bool:
+        """Whether there is something to deliver, if somebody has room for it."""
+        if len(self._due) > 0 or self.replay_count() > 0:
+            return True
+        return self.cursor.next_run(self.read_position, 1) is not None
+
+    def _room(self, enough: i64) -> i64:
+        """How many messages could be delivered now, as far as that is not enough."""
         room: i64 = 0
         for consumer in self.consumers:
             if consumer.available:
                 room += consumer.permits
+                if room >= enough:
+                    return enough
         return room
 
     def _plan(self) -> ReadPlan | None:
-        room = self._room()
-        if room <= 0 or self._full:
+        if len(self.consumers) > LOOKS_FREE and not self._anything():
+            return None
+        entries = self._room(self._entries_max())
+        if entries <= 0 or self._full:
             return None
         self._changed = False
         settings = self.subscription.topic.settings
-        entries: i64 = min(room, settings.dispatch_read_entries)
         if len(self._due) > 0:
             plan = self._plan_keys(self._due.first(entries), DUE)
             if plan is not None:
@@ -328,9 +369,10 @@ class SharedDispatcher(Dispatcher):
     def _plan_keys(self, keys: list[int], source: int) -> ReadPlan | None:
         """A plan for the first of them, which are in order; those that are gone are forgotten."""
         bytes_max = self.subscription.topic.settings.dispatch_read_bytes
-        plan = self.store.plan_entries([key_position(key) for key in keys], bytes_max)
+        positions = [self._ledgers.position(key) for key in keys]
+        plan = self.store.plan_entries(positions, bytes_max)
         if len(plan.entries) < len(keys):
-            there = [position_key(e.ledger_id, e.entry_id) for e in plan.entries]
+            there = [self._ledgers.key(e.ledger_id, e.entry_id) for e in plan.entries]
             for gone in set(keys).difference(there):
                 # What comes behind the last is for another plan.
                 if not there or gone < there[-1]:
@@ -346,7 +388,7 @@ class SharedDispatcher(Dispatcher):
         for entry in entries:
             if self._full or not self._any_available():
                 return False
-            key = position_key(entry.ledger_id, entry.entry_id)
+            key = self._ledgers.key(entry.ledger_id, entry.entry_id)
             position = Position(entry.ledger_id, entry.entry_id)
             if source == NEW:
                 self.read_position = Position(entry.ledger_id, entry.entry_id + 1)
@@ -433,10 +475,9 @@ class SharedDispatcher(Dispatcher):
             if self._chunks.waits_before(facts.uuid, key):
                 return None
             owner = self._chunks.owner(facts.uuid)
-            if owner >= 0:
-                for consumer in self.consumers:
-                    if consumer.key == owner:
-                        return consumer if consumer.available else None
+            if owner >= 0 and owner in self.by_key:
+                consumer = self.by_key[owner]
+                return consumer if consumer.available else None
         return self.next_consumer()
 
     def next_consumer(self) -> Consumer | None:

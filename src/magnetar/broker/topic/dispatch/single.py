@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.failover import pick_active, ring_distance
 from magnetar.broker.host import Timer
+from magnetar.broker.peer import Peer
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
+from magnetar.broker.topic.dispatch.failover import Candidates
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
 from magnetar.protocol import entry_facts, split_entry
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["SingleDispatcher"]
 
@@ -33,8 +34,7 @@ class SingleDispatcher(Dispatcher):
         super().__init__(subscription)
         self.failover: Final = failover
         self.active: Consumer | None = None
-        # Of each consumer, by its key; what a partition is served by is not asked of a ring.
-        self._distances: Final[dict[int, int]] = {}
+        self._candidates: Final = Candidates(int(self.partition), str(subscription.topic.name))
         self._switch: Timer | None = None
         self.rewind()
 
@@ -49,19 +49,19 @@ class SingleDispatcher(Dispatcher):
                 f"{self.subscription.title} is Exclusive and has a consumer: close it, or "
                 "subscribe as Failover, Shared or Key_Shared",
             )
-        self.consumers.append(consumer)
-        if self.failover and self.partition < 0:
-            topic = str(self.subscription.topic.name)
-            self._distances[consumer.key] = ring_distance(consumer.name, topic)
+        self._put(consumer)
+        if self.failover:
+            self._candidates.add(consumer.priority, consumer.name, consumer.key)
         self._choose()
         if self.failover and consumer is not self.active:
             consumer.tell_active(False)
 
     def remove(self, consumer: Consumer) -> None:
-        if consumer not in self.consumers:
+        if not self.has(consumer):
             return
-        self.consumers.remove(consumer)
-        self._distances.pop(consumer.key, None)
+        self._take_out(consumer)
+        if self.failover:
+            self._candidates.remove(consumer.key)
         if consumer is self.active:
             self.active = None
             self.rewind()
@@ -103,16 +103,7 @@ class SingleDispatcher(Dispatcher):
             return None
         if not self.failover:
             return self.consumers[0]
-        chosen = pick_active(
-            [(c.priority, c.name, c.key) for c in self.consumers],
-            self.partition,
-            str(self.subscription.topic.name),
-            self._distances,
-        )
-        for consumer in self.consumers:
-            if consumer.key == chosen:
-                return consumer
-        raise AssertionError("the active consumer is none of those there are")
+        return self.by_key[self._candidates.pick()]
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
         # Of one that waits, too: when it is active again it drops what is of an older epoch.
@@ -138,6 +129,9 @@ class SingleDispatcher(Dispatcher):
         settings = self.subscription.topic.settings
         entries: i64 = min(consumer.permits, settings.dispatch_read_entries)
         return self._plan_run(entries, settings.dispatch_read_bytes)
+
+    def _reads_for(self) -> Peer | None:
+        return None if self.active is None else self.active.peer
 
     def _deliver(self, entries: list[StoredEntry]) -> bool:
         consumer = self.active

@@ -31,18 +31,21 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.ack import AckDelta
-from magnetar.ack.delta import key_position
 from magnetar.ack.record import record_size, remaining_indexes
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.shared import SharedDispatcher
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.model import Position
+from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.wire.ack_set import all_unacked, bits_to_words
+from magnetar.wire.ack_set import all_unacked, bits_to_words, words_to_bits
+from magnetar.wire.integer import signed
+from magnetar.wire.runs import run_numbers, runs_of
 
 if TYPE_CHECKING:
-    from magnetar.broker.subscription import Subscription
+    from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["ANSWERED", "EMPTIED", "LOST", "OPEN", "Recall", "Strays", "Withdrawal"]
 
@@ -53,7 +56,9 @@ LOST: Final = 3
 
 # A consumer is asked for so many entries at a time: a few milliseconds of work. Its client looks
 # through its whole queue for each question, so there should not be many of them.
-ENTRIES_MAX: Final = 2000
+ENTRIES_MAX: Final = 5000
+# And for so many batches of which a part is taken back, each of which has an id of its own.
+PARTS_MAX: Final = 2000
 # Who leaves so many questions without an answer will answer none.
 UNANSWERED_MAX: Final = 1000
 
@@ -68,9 +73,22 @@ class Withdrawal:
         self.subscription: Final = subscription
         self.consumer: Final = consumer
         self.asked: Final = asked
+        # Batches of which a part is asked for.
+        self.parts: Final[set[int]] = set()
         self.given_back: Final[dict[int, int]] = {}
         self.state: int = OPEN
         self._then: Final[list[Callable[[], None]]] = []
+
+    def ask(self, key: int, bits: int, *, part: bool) -> None:
+        """Asks for these bits of an entry too, which are all of it unless it is a part."""
+        if part:
+            if key in self.asked and key not in self.parts:
+                return
+            bits |= self.asked.get(key, 0)
+            self.parts.add(key)
+        elif self.parts:
+            self.parts.discard(key)
+        self.asked[key] = bits
 
     def begin(self) -> None:
         """Asks for them."""
@@ -94,25 +112,39 @@ class Withdrawal:
         command = pb.CommandWithdraw(
             consumer_id=unsigned(self.consumer.id), request_id=unsigned(request_id)
         )
-        # By hand, and not by a MessageIdData each: there may be thousands.
-        add = command.message_ids.add
-        for key, bits in self.asked.items():
-            position = key_position(key)
-            id = add(ledgerId=position.ledger_id, entryId=position.entry_id)
-            kept = all_unacked(self.subscription.batch_size(position)) & ~bits
-            if kept:
-                id.ack_set.extend(bits_to_words(kept))
+        ledgers = self.subscription.topic.ledgers
+        for key in self.parts:
+            position = ledgers.position(key)
+            kept = all_unacked(self.subscription.batch_size(position)) & ~self.asked[key]
+            id = command.message_ids.add(ledgerId=position.ledger_id, entryId=position.entry_id)
+            id.ack_set.extend(bits_to_words(kept))
+        numbers: list[int] = []
+        for first, count in runs_of(sorted([key for key in self.asked if key not in self.parts])):
+            position = ledgers.position(first)
+            numbers.extend((position.ledger_id, position.entry_id, count))
+        command.entry_runs.extend(numbers)
         return command
 
-    def give_back(self, key: int, kept: int) -> None:
+    def take_answer(self, command: pb.CommandWithdrawn) -> None:
+        """The client tells what it has dropped of what it was asked for."""
+        ledgers = self.subscription.topic.ledgers
+        for id in command.given_back:
+            key = ledgers.key(signed(id.ledgerId), signed(id.entryId))
+            self._give_back(key, words_to_bits(list(id.ack_set)))
+        told = list(command.entry_runs)
+        runs: list[tuple[int, int]] = []
+        for i in range(0, len(told) - 2, 3):
+            key = ledgers.key(signed(told[i]), signed(told[i + 1]))
+            runs.append((key, signed(told[i + 2])))
+        for key in run_numbers(runs, len(self.asked)):
+            self._give_back(key, 0)
+        self._settle(ANSWERED)
+
+    def _give_back(self, key: int, kept: int) -> None:
         """The client has dropped all of an entry but `kept`, as far as it was asked to."""
         asked = self.asked.get(key)
         if asked is not None:
             self.given_back[key] = self.given_back.get(key, 0) | (asked & ~kept)
-
-    def answer(self) -> None:
-        """The client has answered: what it did not give back was handed out."""
-        self._settle(ANSWERED)
 
     def over(self, emptied: bool) -> None:
         """The consumer is over, before it answered."""
@@ -182,25 +214,44 @@ class Recall:
         dispatcher = subscription.dispatcher
         if not isinstance(dispatcher, SharedDispatcher):
             return
-        owners = dispatcher.owners
-        for key in delta.entries:
-            if (owner := owners.get(key)) is not None:
-                size = subscription.batch_size(key_position(key))
-                self._gather(subscription, owner, key, all_unacked(size))
-        for key, record in delta.records:
-            if (owner := owners.get(key)) is not None:
-                bits = all_unacked(record_size(record)) & ~remaining_indexes(record)
-                self._gather(subscription, owner, key, bits)
+        ledgers = subscription.topic.ledgers
+        for ledger_id, entries, records in delta.ledgers:
+            for entry_id in entries:
+                key = ledgers.key(ledger_id, entry_id)
+                if (owner := dispatcher.holder(key)) is not None:
+                    size = subscription.batch_size(Position(ledger_id, entry_id))
+                    self._gather(subscription, owner, key, all_unacked(size), part=False)
+            for entry_id, record in records:
+                key = ledgers.key(ledger_id, entry_id)
+                if (owner := dispatcher.holder(key)) is not None:
+                    bits = all_unacked(record_size(record)) & ~remaining_indexes(record)
+                    self._gather(subscription, owner, key, bits, part=True)
+
+    def take_overtaken(self, subscription: "Subscription", ids: list[MessageIdData]) -> None:
+        """Asks for what was acked before it was skipped, but not by the consumer that has it."""
+        dispatcher = subscription.dispatcher
+        if not isinstance(dispatcher, SharedDispatcher) or len(dispatcher.overtaken) == 0:
+            return
+        for id in ids:
+            key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
+            holder = dispatcher.overtaken.take(key)
+            if holder is not None:
+                size = subscription.batch_size(Position(id.ledger_id, id.entry_id))
+                index = int(id.batch_index)
+                bits = all_unacked(size) if index < 0 else 1 << index
+                self._gather(subscription, holder, key, bits, part=index >= 0)
+        while self.ask_next():
+            pass
 
     def _gather(
-        self, subscription: "Subscription", consumer: Consumer, key: int, bits: int
+        self, subscription: "Subscription", consumer: Consumer, key: int, bits: int, *, part: bool
     ) -> None:
         withdrawal = self._gathering.get(consumer.key)
         if withdrawal is None:
             withdrawal = Withdrawal(subscription, consumer, {})
             self._gathering[consumer.key] = withdrawal
-        withdrawal.asked[key] = withdrawal.asked.get(key, 0) | bits
-        if len(withdrawal.asked) >= ENTRIES_MAX:
+        withdrawal.ask(key, bits, part=part)
+        if len(withdrawal.asked) >= ENTRIES_MAX or len(withdrawal.parts) >= PARTS_MAX:
             del self._gathering[consumer.key]
             self._begin(withdrawal)
 

@@ -5,6 +5,7 @@
 | find  | each id finds its topic, among all partitions         | NoSuchEntryError            |
 | check | its batch index is one of the entry's                 | BatchIndexError             |
 | plan  | every cursor says what is new to it                   | BrokerError: who may not    |
+|       | parts of batches take a limited memory                | AckSizeError, BrokerError   |
 | write | all deltas go to the journal as one group             | StorageError                |
 | apply | cursors first, then dispatchers let go of the entries | -                           |
 | recall | consumers give back what they hold of it             | no answer: they are named   |
@@ -24,7 +25,9 @@ looked for once more before the write; from there to the journal's queue nothing
 | an unload, a delete, an unsubscribe | is for what is closed: ServiceNotReady        |
 | an Exclusive or Failover consumer   | may not be done any more: NotAllowedError     |
 
-Whatever comes after the write waits for it: the journal has one order for all of them.
+Whatever comes after the write waits for it: the journal has one order for all of them. Cursors
+know all of it at once, so that nothing of it is delivered any more; dispatchers let go of it in
+the same pieces. A reset that comes between those brings back what is left: it stays where it is.
 
 Ids that are acked or trimmed already are fine: what was asked for is so. Ledger ids are
 counted for the whole store and never given twice, so one that no partition has was either
@@ -34,14 +37,24 @@ that the topic has, and nobody else's.
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from magnetar.ack import AckDelta, encode_delta
-from magnetar.ack.delta import position_key
+from magnetar.ack.record import record_bytes
 from magnetar.broker.promise import Promise, broken, kept
-from magnetar.broker.recall import Recall
-from magnetar.broker.skip_result import IdResult
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
-from magnetar.errors import BatchIndexError, BrokerError, NoSuchEntryError, StorageError, UsageError
+from magnetar.broker.topic.ack.long_ack import PIECE_RECORD_BYTES
+from magnetar.broker.topic.skip.recall import Recall
+from magnetar.broker.topic.skip.skip_result import IdResult
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
+from magnetar.errors import (
+    AckSizeError,
+    BatchIndexError,
+    BrokerError,
+    NoSuchEntryError,
+    StorageError,
+    UsageError,
+)
 from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 
@@ -59,15 +72,13 @@ class Move:
         self.subscription: Final = subscription
         self.delta: Final = delta
         self.data: Final = encode_delta(delta)
+        self._single: Final = subscription.cursor.are_single(delta)
         # How many messages it acked, once it is applied.
         self.messages: int = 0
 
     def apply(self) -> None:
         """It is durable: the cursor knows it from now on."""
-        cursor = self.subscription.cursor
-        before = cursor.unacked_messages()
-        cursor.apply(self.delta)
-        self.messages = before - cursor.unacked_messages()
+        self.messages = self.subscription.apply_named(self.delta, single=self._single)
         self.subscription.skipped += self.messages
 
     def require_possible(self) -> None:
@@ -88,6 +99,8 @@ class MessageFinder:
         }
         # By ledger: its topic, or None if it was trimmed. Ids come in runs of one ledger.
         self._known: Final[dict[int, Topic | None]] = {}
+        self._last_id: i64 = -1
+        self._last: Topic | None = None
 
     def find(self, id: MessageIdData) -> Topic | None:
         """The topic that has the entry; None if it was trimmed.
@@ -95,21 +108,30 @@ class MessageFinder:
         Raises NoSuchEntryError if it never was, or if it is of another partition than the
         id says.
         """
-        ledger_id, entry_id = int(id.ledger_id), int(id.entry_id)
-        if ledger_id not in self._known:
-            self._known[ledger_id] = self._look_up(ledger_id, entry_id)
-        topic = self._known[ledger_id]
-        if topic is not None and topic.ledgers.entry_count(ledger_id) < 0:
-            topic = self._known[ledger_id] = None  # since the last id of it
-        self._check_partition(id, topic)
+        ledger_id, entry_id = id.ledger_id, id.entry_id
+        if ledger_id != self._last_id:
+            self._turn_to(ledger_id, entry_id)
+        topic = self._last
+        if id.partition != -1:
+            self._check_partition(id, topic)
         if topic is None:
             if entry_id < 0:
                 raise NoSuchEntryError(ledger_id, entry_id, "entries are counted from 0")
             return None
         count = topic.ledgers.entry_count(ledger_id)
-        if not 0 <= entry_id < count:
-            raise NoSuchEntryError(ledger_id, entry_id, f"the ledger has {count} entries")
-        return topic
+        if 0 <= entry_id < count:
+            return topic
+        if count < 0:  # trimmed since the last id of it
+            self._known[ledger_id] = None
+            self._last_id = -1
+            return self.find(id)
+        raise NoSuchEntryError(ledger_id, entry_id, f"the ledger has {count} entries")
+
+    def _turn_to(self, ledger_id: int, entry_id: int) -> None:
+        if ledger_id not in self._known:
+            self._known[ledger_id] = self._look_up(ledger_id, entry_id)
+        self._last = self._known[ledger_id]
+        self._last_id = ledger_id
 
     def _look_up(self, ledger_id: int, entry_id: int) -> Topic | None:
         for topic in self._topics:
@@ -125,8 +147,6 @@ class MessageFinder:
 
     def _check_partition(self, id: MessageIdData, topic: Topic | None) -> None:
         partition = int(id.partition)
-        if partition == -1:
-            return
         found = self._partitions.get(partition)
         if found is None:
             reason = f"it names partition {partition}, which is not asked about"
@@ -198,6 +218,8 @@ class Skip:
         self._finder: Final = MessageFinder(topics)
         self._moves: Final[list[Move]] = []
         self._next: int = 0
+        self._record_bytes: int = 0
+        self._record_bytes_max: Final = topics[0].settings.max_ack_state_bytes_per_request
         found = [topic.subscriptions.get(name) for topic in topics]
         for topic in topics:
             topic.require_open()
@@ -210,16 +232,18 @@ class Skip:
             _require_no_index(ids)
 
     def plan_piece(self) -> bool:
-        """Checks and plans some ids; False if there are no more."""
-        piece = self._ids[self._next : self._next + PIECE_IDS]
-        self._next += len(piece)
+        """Checks and plans some ids, fewer of large batches; False if there are no more."""
         found: dict[int, list[MessageIdData]] = {}
-        for id in piece:
+        weight = 0
+        end = min(self._next + PIECE_IDS, len(self._ids))
+        while self._next < end and weight < PIECE_RECORD_BYTES:
+            id = self._ids[self._next]
+            self._next += 1
             topic = self._finder.find(id)
             if self._details:
                 self.results.append(self._result(topic, id))
             if topic is not None:
-                _check_index(topic, id)
+                weight += _check_index(topic, id)
                 found.setdefault(topic.id, []).append(id)
             elif id.batch_index < -1:
                 raise BatchIndexError(id.ledger_id, id.entry_id, _no_index(id))
@@ -244,6 +268,9 @@ class Skip:
         if subscription is None:
             raise _no_subscription(topic, self._name)
         delta = subscription.cursor.plan_messages(ids)
+        self._record_bytes += delta.record_bytes
+        if 0 < self._record_bytes_max < self._record_bytes:
+            raise AckSizeError(self._record_bytes_max)
         # Of those that are acked already all is durable.
         if not delta.empty:
             self._moves.append(Move(subscription, delta))
@@ -251,8 +278,15 @@ class Skip:
     def carry_out(self) -> Promise[None]:
         """Writes what was planned, and applies it when it is durable."""
         assert self._next >= len(self._ids), "not everything is planned"
+        growth: dict[int, int] = {}
         for move in self._moves:
             move.require_possible()
+            subscription = move.subscription
+            grows = growth.get(subscription.topic.id, 0) + move.delta.growth
+            growth[subscription.topic.id] = grows
+            refusal = subscription.share.fault(subscription.title, grows) if grows else None
+            if refusal is not None:
+                raise refusal
         return move_together(self._moves, self._recall)
 
     def recalled(self, wait_ms: int) -> Promise[None]:
@@ -273,6 +307,7 @@ class Skip:
             host.call_soon(lambda: self._wait_for_recall(wait_ms, promise))
             return
         for subscription in subscriptions:
+            recall.take_overtaken(subscription, self._ids)
             recall.join(subscription, self._keys(subscription))
         recall.confirmed(wait_ms).then(promise.keep, promise.fail)
 
@@ -284,7 +319,7 @@ class Skip:
         """The entries that were named, if it matters which."""
         if not subscription.withdrawals:
             return []
-        return [position_key(id.ledger_id, id.entry_id) for id in self._ids]
+        return subscription.topic.ledgers.keys(self._ids)
 
     @property
     def skipped(self) -> int:
@@ -333,11 +368,14 @@ def _no_subscription(topic: Topic, name: str) -> BrokerError:
     )
 
 
-def _check_index(topic: Topic, id: MessageIdData) -> None:
-    """Also of an entry that is acked: an index that it never had is a mistake."""
+def _check_index(topic: Topic, id: MessageIdData) -> int:
+    """Also of an entry that is acked: an index that it never had is a mistake.
+
+    Returns how many bytes it takes to keep that this index alone is acked.
+    """
     index = int(id.batch_index)
     if index == -1:
-        return
+        return 0
     size = topic.ledgers.sizes.batch_size(id.ledger_id, id.entry_id)
     if index < -1:
         raise BatchIndexError(id.ledger_id, id.entry_id, _no_index(id))
@@ -347,6 +385,7 @@ def _check_index(topic: Topic, id: MessageIdData) -> None:
         raise BatchIndexError(
             id.ledger_id, id.entry_id, f"a batch of {size} messages, not of {id.batch_size}"
         )
+    return record_bytes(size)
 
 
 def _no_index(id: MessageIdData) -> str:
@@ -366,6 +405,8 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
 
     def settled(error: Exception | None) -> None:
         for move in moves:
+            move.subscription.share.arrived(move.delta.growth)
+        for move in moves:
             if error is None and move.subscription.cursor.epoch != move.delta.epoch:
                 error = _was_reset(move.subscription)
         if error is not None:
@@ -378,9 +419,10 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
 
     def let_go(index: int) -> None:
         subscription, delta = moves[index].subscription, moves[index].delta
-        if recall is not None:
-            recall.take_back(subscription, delta)
-        subscription.have_moved(delta)
+        if subscription.cursor.epoch == delta.epoch:
+            if recall is not None:
+                recall.take_back(subscription, delta)
+            subscription.have_moved(delta)
         if index + 1 < len(moves):
             topic.host.call_soon(lambda: let_go(index + 1))
             return
@@ -399,13 +441,16 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
         for move in moves
         if move.subscription.durable
     ]
+    for move in moves:
+        move.subscription.share.reserve(move.delta.growth)
     if not stored:
         settled(None)
         return promise
     try:
         ticket = topic.store.append_deltas(stored)
     except StorageError as error:
-        return broken(error)
+        settled(error)
+        return promise
     for move in moves:
         move.subscription.wait_for(ticket)
     topic.host.kick()

@@ -18,8 +18,7 @@
 
 from typing import Final, final
 
-from magnetar.ack.delta import position_key
-from magnetar.broker.recall import ANSWERED, EMPTIED, Recall, Withdrawal
+from magnetar.broker.topic.skip.recall import ANSWERED, EMPTIED, Recall, Withdrawal
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["IdResult", "Takers"]
@@ -50,18 +49,33 @@ class Takers:
 
     def __init__(self, recall: Recall) -> None:
         self._recall: Final = recall
-        self._by_key: Final[dict[int, list[Withdrawal]]] = {}
-        for withdrawal in recall.withdrawals:
-            for key in withdrawal.asked:
-                self._by_key.setdefault(key, []).append(withdrawal)
+        # By ledger and entry: who was asked for it, under which key.
+        self._asked: Final[dict[tuple[int, int], list[tuple[Withdrawal, int]]]] = {}
+
+        self._looked: int = 0
+
+    def look(self) -> bool:
+        """Looks at what some were asked for, a piece of it; False if that was all."""
+        if self._looked >= len(self._recall.withdrawals):
+            return False
+        withdrawal = self._recall.withdrawals[self._looked]
+        self._looked += 1
+        ledgers = withdrawal.subscription.topic.ledgers
+        for key in withdrawal.asked:
+            place = ledgers.position(key)
+            where = (int(place.ledger_id), int(place.entry_id))
+            self._asked.setdefault(where, []).append((withdrawal, key))
+        return True
 
     def of(self, result: IdResult) -> dict[str, list[str]]:
         """The lists of the module's table, without those that are empty."""
+        while self.look():
+            pass
         found: dict[str, list[str]] = {}
         id = result.id
         index = int(id.batch_index)
-        for withdrawal in self._by_key.get(position_key(id.ledger_id, id.entry_id), ()):
-            self._put(found, withdrawal, position_key(id.ledger_id, id.entry_id), index)
+        for withdrawal, key in self._asked.get((int(id.ledger_id), int(id.entry_id)), ()):
+            self._put(found, withdrawal, key, index)
         if not result.acked and not result.trimmed:
             for consumer in self._recall.strays.get(result.topic_id, ()):
                 if not consumer.emptied:

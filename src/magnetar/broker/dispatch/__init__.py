@@ -1,1 +1,0 @@
-"""Who gets which message next: one dispatcher for each subscription type."""

@@ -1,0 +1,1 @@
+"""Namespaces and the topics in them: lists, patterns and watchers."""

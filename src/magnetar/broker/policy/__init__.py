@@ -1,0 +1,1 @@
+"""Policies of namespaces and topics, and which of them is in effect."""

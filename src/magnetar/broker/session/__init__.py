@@ -1,0 +1,1 @@
+"""Sessions: the conversation with one client, command by command."""

@@ -1,0 +1,1 @@
+"""Settings: their declarations, where they come from, and Pulsar's broker.conf."""

@@ -1,0 +1,1 @@
+"""Topics and subscriptions: what decides about messages, acks and consumers."""

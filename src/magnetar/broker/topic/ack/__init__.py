@@ -1,0 +1,1 @@
+"""Acks of one subscription: answers, limits, and very long ones."""

@@ -1,0 +1,103 @@
+"""How much memory partly acked batches may take.
+
+A hole of whole entries costs next to nothing, and there is no limit on them. A batch of which
+a part is acked costs a bit for each of its messages, whatever an ACK that makes it so weighs:
+some few kilobytes can name thousands of batches of a million each. So there are limits, far
+above what honest consumers need (batches of 1000 take 270 bytes each):
+
+| what                                | at most                              | beyond it       |
+|-------------------------------------|--------------------------------------|-----------------|
+| parts of batches in one ACK or skip | max_ack_state_bytes_per_request      | AckSizeError    |
+| all of one subscription             | max_ack_state_bytes_per_subscription | TooManyRequests |
+| all that are loaded                 | max_ack_state_bytes                  | TooManyRequests |
+
+What is on its way to the disk counts as if it were there. Acks of whole entries, and of more
+of a batch that is partly acked already, are never refused: they take nothing, or give back.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.errors import BrokerError
+from magnetar.model import ServerError
+
+__all__ = ["AckBudget", "AckShare"]
+
+ADVICE: Final = "acknowledge whole batches, then try again"
+
+
+@final
+class AckBudget:
+    """What all subscriptions take; see the module."""
+
+    def __init__(self, settings: BrokerSettings, warn: Callable[[str], None]) -> None:
+        self._settings: Final = settings
+        self._warn: Final = warn
+        self._warned: bool = False
+        # What cursors have, and what is on its way to them.
+        self.used: i64 = 0
+        self.coming: i64 = 0
+        # Requests that were refused for it.
+        self.refused: int = 0
+
+    def fault(self, title: str, share: "AckShare", growth: i64) -> BrokerError | None:
+        """Why a subscription cannot have so many bytes more; None if it can."""
+        own_max = self._settings.max_ack_state_bytes_per_subscription
+        all_max = self._settings.max_ack_state_bytes
+        if 0 < own_max < share.used + share.coming + growth:
+            return self._refuse(f"partly acked batches of {title} take {own_max} bytes")
+        if 0 < all_max < self.used + self.coming + growth:
+            return self._refuse(f"partly acked batches of this broker take {all_max} bytes")
+        return None
+
+    def _refuse(self, what: str) -> BrokerError:
+        self.refused += 1
+        if not self._warned:
+            self._warned = True
+            self._warn(f"acks are refused: {what}, which is the limit")
+        return BrokerError(ServerError.TooManyRequests, f"{what}, the most that they may: {ADVICE}")
+
+    def changed(self, growth: i64) -> None:
+        """Cursors take so many bytes more than before."""
+        self.used += growth
+        if growth < 0:
+            self._warned = False
+
+
+@final
+class AckShare:
+    """What one subscription takes of the budget."""
+
+    def __init__(self, budget: AckBudget) -> None:
+        self._budget: Final = budget
+        self.used: i64 = 0
+        self.coming: i64 = 0
+        self._ended: bool = False
+
+    def fault(self, title: str, growth: i64) -> BrokerError | None:
+        """Why it cannot have so many bytes more; None if it can."""
+        return self._budget.fault(title, self, growth)
+
+    def reserve(self, growth: i64) -> None:
+        """So many bytes are on their way to the disk."""
+        self.coming += growth
+        self._budget.coming += growth
+
+    def arrived(self, growth: i64) -> None:
+        """They are settled, well or not."""
+        self.coming -= growth
+        self._budget.coming -= growth
+
+    def count(self, used: i64) -> None:
+        """Its cursor takes so many bytes now."""
+        if used != self.used and not self._ended:
+            self._budget.changed(used - self.used)
+            self.used = used
+
+    def end(self) -> None:
+        """The subscription is closed or gone."""
+        self.count(0)
+        self._ended = True

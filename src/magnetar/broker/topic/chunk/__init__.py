@@ -1,0 +1,1 @@
+"""Messages in chunks: which entries belong together, and who holds them."""

@@ -1,0 +1,1 @@
+"""Skip by message id (PIP-423), and taking back what consumers hold."""

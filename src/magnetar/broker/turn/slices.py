@@ -1,0 +1,71 @@
+"""Many things to do for one peer's sake: a few now, and others have their turn in between.
+
+A connection may end with thousands of consumers, and whoever did all that follows at once
+would hold everybody up. `in_slices` does a few of them, and goes on in a later turn, when
+what it did so far is settled: else thousands of callbacks would wait for the same group of
+the journal, and all be called with it.
+
+| state | a slice is done           | its last promise is settled | becomes                      |
+|-------|---------------------------|-----------------------------|------------------------------|
+| busy  | wait for its promises     | the next slice, in a moment | done, when nothing is left   |
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, final
+
+from magnetar.broker.host import Host
+from magnetar.broker.promise import Promise
+
+__all__ = ["SLICE", "Step", "in_slices"]
+
+# So many are done at once. The dearest is a consumer of Key_Shared: up to 2 ms, if there are
+# thousands of them.
+SLICE: Final = 5
+
+# Something to do, and when it is settled.
+Step: TypeAlias = Callable[[], Promise[None]]
+
+
+def in_slices(host: Host, steps: list[Step], done: Callable[[], None], size: int = SLICE) -> None:
+    """Takes these steps in order, the first few at once; then calls back.
+
+    One that raises is told of as a fault, and takes nothing from the others.
+    """
+    _Slices(host, steps, done, size).go_on()
+
+
+@final
+class _Slices:
+    def __init__(self, host: Host, steps: list[Step], done: Callable[[], None], size: int) -> None:
+        self._host: Final = host
+        self._steps: Final = steps
+        self._done: Final = done
+        self._size: Final = size
+        self._next: int = 0
+        # Those of the present slice that are not settled, and one while it is being done.
+        self._open: int = 0
+
+    def go_on(self) -> None:
+        first = self._next
+        self._next = min(first + self._size, len(self._steps))
+        self._open = 1
+        for index in range(first, self._next):
+            self._open += 1
+            self._take(self._steps[index])
+        self._settled()
+
+    def _take(self, step: Step) -> None:
+        try:
+            step().then(lambda done: self._settled(), lambda error: self._settled())
+        except Exception as error:
+            self._host.fault("a step of many failed", error)
+            self._settled()
+
+    def _settled(self) -> None:
+        self._open -= 1
+        if self._open > 0:
+            return
+        if self._next < len(self._steps):
+            self._host.call_soon(self.go_on)
+        else:
+            self._done()
