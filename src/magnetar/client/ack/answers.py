@@ -23,15 +23,15 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_outbox import AckOutbox, AckSettings, Flight
-from magnetar.client.ack_retry import (
+from magnetar.client.ack.entry_acks import Cumulative, EntryAcks, Waiter
+from magnetar.client.ack.outbox import AckOutbox, AckSettings, Flight
+from magnetar.client.ack.retry import (
     BREAKS_FREE,
     CUMULATIVE,
     AckRetries,
     is_kept_already,
     may_be_one_of_many,
 )
-from magnetar.client.entry_acks import Cumulative, EntryAcks, Waiter
 from magnetar.client.errors import error_of
 from magnetar.errors import ConnectError, Interrupted
 from magnetar.protocol.ack import CommandAckResponse
@@ -121,6 +121,7 @@ class AckAnswers(AckOutbox):
         if acks.more:
             # It was acked meanwhile, and goes on from here.
             acks.more = False
+            acks.renew()
             if acks.live and acks.in_flight == 0 and acks.unconfirmed():
                 self._add(acks)
         if acks.left > 0 or acks.through:
@@ -310,26 +311,46 @@ class AckAnswers(AckOutbox):
 
     def _retry(self, flight: Flight, retries: AckRetries, error: Exception) -> None:
         """What failed is tried again later, or by halves, or not at all."""
-        now_ms = self._now_ms()
-        last: list[EntryAcks] = []
-        bits: list[int] = []
-        for at, acks in enumerate(flight.acks):
-            if self._goes_on_without(acks) or self._supersede_one(retries, acks):
-                continue
-            if retries.may_retry(acks.key, error):
-                retries.failed(acks.key, flight.begun_ms, now_ms, error)
-                acks.waiting = True
-                acks.more = False
-            else:
-                last.append(acks)
-                bits.append(self._sent(acks, flight.left(at)))
+        last: list[list[EntryAcks]] = []
+        for together in self._units(flight):
+            left = [acks for acks in together if not self._supersede_one(retries, acks)]
+            if not self._try_later(left, flight, retries, error):
+                last.append(left)
         if len(last) > 1 and may_be_one_of_many(error):
             self._split(last, flight, retries)
         elif last:
-            self._give_up(last, bits, retries, error)
+            self._give_up(last, flight, retries, error)
         if flight.cumulative is not None:
             self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
         self._gather()
+
+    def _units(self, flight: Flight) -> list[list[EntryAcks]]:
+        """What an ACK that failed named and is still to be acked: entries that share a fate, the
+        chunks of one message, are together."""
+        units: list[list[EntryAcks]] = []
+        message: list[EntryAcks] | None = None
+        for acks in flight.acks:
+            if self._goes_on_without(acks):
+                continue
+            if acks.chunks is None or acks.chunks is not message:
+                units.append([])
+                message = acks.chunks
+            units[-1].append(acks)
+        return units
+
+    def _try_later(
+        self, together: list[EntryAcks], flight: Flight, retries: AckRetries, error: Exception
+    ) -> bool:
+        """Lets these wait for their time, unless one of them has no try left."""
+        for acks in together:
+            if not retries.may_retry(acks.key, error):
+                return False
+        now_ms = self._now_ms()
+        for acks in together:
+            retries.failed(acks.key, flight.begun_ms, now_ms, error)
+            acks.waiting = True
+            acks.more = False
+        return True
 
     def _goes_on_without(self, acks: EntryAcks) -> bool:
         """Whether nothing is to be done for an entry whose ACK failed: there is no record of it
@@ -364,15 +385,16 @@ class AckAnswers(AckOutbox):
         self._fail_through(cumulative)
         self._settle(cumulative, error)
 
-    def _split(self, acks: list[EntryAcks], flight: Flight, retries: AckRetries) -> None:
+    def _split(self, units: list[list[EntryAcks]], flight: Flight, retries: AckRetries) -> None:
         """Sends a list that was refused in halves: one of its acks may be to blame for all."""
         commands: list[Command] = []
-        middle = len(acks) // 2
-        for half in (acks[:middle], acks[middle:]):
-            for one in half:
-                one.pending = True
-                retries.lost(one.key, flight.begun_ms)
-            self._send_individual(half, flight.begun_ms, commands)
+        middle = len(units) // 2
+        for half in (units[:middle], units[middle:]):
+            pending = [acks for together in half for acks in together]
+            for acks in pending:
+                acks.pending = True
+                retries.lost(acks.key, flight.begun_ms)
+            self._send_individual(pending, flight.begun_ms, commands)
         self._write(commands)
 
     def _lost(self, flight: Flight, retries: AckRetries) -> None:
@@ -381,25 +403,21 @@ class AckAnswers(AckOutbox):
         self._landed(flight)
         self.counts.failed += len(flight.ids)
         error = ConnectError(LOST)
-        last: list[EntryAcks] = []
-        bits: list[int] = []
-        for at, acks in enumerate(flight.acks):
-            if self._goes_on_without(acks):
-                continue
-            if retries.broke(acks.key, flight.begun_ms):
-                acks.more = False
-                self._add(acks)
-            elif retries.may_retry(acks.key, error):
-                retries.failed(acks.key, flight.begun_ms, self._now_ms(), error)
-                acks.waiting = True
-                acks.more = False
-            else:
-                last.append(acks)
-                bits.append(self._sent(acks, flight.left(at)))
+        last: list[list[EntryAcks]] = []
+        for together in self._units(flight):
+            free = True
+            for acks in together:
+                free = retries.may_break(acks.key) and free
+            for acks in together:
+                if retries.broke(acks.key, flight.begun_ms, free=free):
+                    acks.more = False
+                    self._add(acks)
+            if not free and not self._try_later(together, flight, retries, error):
+                last.append(together)
         if last:
-            self._give_up(last, bits, retries, error)
+            self._give_up(last, flight, retries, error)
         if flight.cumulative is not None:
-            if retries.broke(CUMULATIVE, flight.begun_ms):
+            if retries.broke(CUMULATIVE, flight.begun_ms, free=retries.may_break(CUMULATIVE)):
                 self._cumulative_busy = False
                 self._merge(flight.cumulative)
             else:
@@ -407,15 +425,18 @@ class AckAnswers(AckOutbox):
         self._tell(flight, error)
 
     def _give_up(
-        self, last: list[EntryAcks], bits: list[int], retries: AckRetries, error: Exception
+        self, units: list[list[EntryAcks]], flight: Flight, retries: AckRetries, error: Exception
     ) -> None:
         """What was sent of these is given up; what was acked since has tries of its own."""
         given_up = GivenUp(error)
-        for acks, failed in zip(last, bits, strict=True):
-            retries.given_up(acks.key)
-            self.counts.exhausted += 1
-            given_up.entries.append((acks.key, acks.batch_size, failed & acks.unconfirmed()))
-            self._fail(acks, failed)
+        left = {acks.key: flight.left(at) for at, acks in enumerate(flight.acks)}
+        for together in units:
+            for acks in together:
+                failed = self._sent(acks, left[acks.key])
+                retries.given_up(acks.key)
+                self.counts.exhausted += 1
+                given_up.entries.append((acks.key, acks.batch_size, failed & acks.unconfirmed()))
+                self._fail(acks, failed)
         self._given_up.append(given_up)
 
     def take_given_up(self) -> list[GivenUp]:
@@ -436,7 +457,7 @@ class AckAnswers(AckOutbox):
     def _supersede_one(self, retries: AckRetries, acks: EntryAcks) -> bool:
         """Whether a cumulative ack, pending or in flight, covers all of it, and took it over."""
         cover = self._cover(acks)
-        if cover is None:
+        if cover is None or self._ends_behind(acks):
             return False
         retries.superseded(acks.key)
         if acks.stakes is not None:
@@ -447,6 +468,11 @@ class AckAnswers(AckOutbox):
         acks.more = False
         self._drop(acks)
         return True
+
+    def _ends_behind(self, acks: EntryAcks) -> bool:
+        """Whether it is a chunk of a message that no cumulative ack covers to its end."""
+        chunks = acks.chunks
+        return chunks is not None and chunks[-1].live and self._cover(chunks[-1]) is None
 
     def _cover(self, acks: EntryAcks) -> Cumulative | None:
         newest = self._cumulative

@@ -13,9 +13,13 @@ a cumulative ack through the middle of the entry (`through`). What becomes of an
 |             |            |            |              | back by a negative ack                  |
 | covered     | yes        | yes        | yes          | the same, with the cumulative ack; an   |
 |             |            |            |              | ack of its own makes it unconfirmed     |
-| confirmed   | no         | yes        | no           | -                                       |
+| confirmed   | no         | yes        | no           | unconfirmed by an ack that repeats it   |
 
-and what a negative ack does to one that is unconfirmed, by where the ack of its entry is:
+An ack that repeats another counts for itself: it may be of a message that came again, to another
+consumer, since somebody moved the subscription, and then the first says nothing of it. What is
+repeated while the first is in flight (`again`) is not confirmed by that one's answer.
+
+What a negative ack does to one that is unconfirmed, by where the ack of its entry is:
 
 | state     | a negative ack of an index                                                       |
 |-----------|----------------------------------------------------------------------------------|
@@ -31,6 +35,11 @@ index that is covered is not taken back by a negative ack: there is no cumulativ
 but one. Only the ACK of the cumulative ack names what is covered, so that the others, if they
 are kept and it is not, do not ack it.
 
+The entries of a message in chunks are acked together or not at all (I6). An ACK that names one of
+them names all that are not confirmed, whichever of them it was time for; they fail, wait and are
+given up together. Were they tried one by one, some would be kept and others given up: the
+application would be told that its ack failed, and the message could never come again whole.
+
 A `Cumulative` is an ack of everything through one message. When acks are sent, and sent again,
 the tracker decides.
 """
@@ -40,7 +49,7 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.entry_key import entry_key
+from magnetar.client.ack.entry_key import entry_key
 
 __all__ = ["Cumulative", "Done", "EntryAcks", "Stake", "Waiter"]
 
@@ -112,11 +121,15 @@ class EntryAcks:
         self.waiting: bool = False
         # More of it was acked while it was in flight or waiting.
         self.more: bool = False
+        # What was acked once more while it was in flight.
+        self.again: int = 0
         # A message of it came again and was dropped: if the ack fails it must come once more.
         self.held_back: bool = False
         # Of the last chunk of a message that was acked by an id from elsewhere: where that
         # begins. The chunks between are known to the broker, if to anybody.
         self.first_key: int = -1
+        # The chunks of the message that it is one of: one ACK names all of them, each time.
+        self.chunks: list[EntryAcks] | None = None
         # How often in a row it got no answer, where nobody waits for one.
         self.unanswered: i64 = 0
         self.live: bool = True
@@ -134,6 +147,25 @@ class EntryAcks:
         if byte & bit:
             self._bits[at] = byte ^ bit
             self.left -= 1
+        else:
+            self._repeat(self.bit_of(index))
+
+    def ack_all(self) -> None:
+        """All of it is acked."""
+        if self.left == 0 or self.batch_size > 0:
+            self._repeat(self.bit_of(-1) & ~self.unacked())
+        self.clear_all()
+
+    def _repeat(self, bits: int) -> None:
+        """These were acked before: that they are confirmed, or will be, says nothing of now."""
+        self.known |= bits
+        if self.in_flight > 0:
+            self.again |= bits
+
+    def renew(self) -> None:
+        """An ACK was confirmed: what was acked once more meanwhile is not, by that."""
+        self.known |= self.again
+        self.again = 0
 
     def clear_all(self) -> None:
         self.through = 0

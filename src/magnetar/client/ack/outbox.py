@@ -18,11 +18,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_counts import AckCounts
-from magnetar.client.ack_records import IDLE_MAX, AckRecords
-from magnetar.client.ack_retry import CUMULATIVE, AckRetries
-from magnetar.client.entry_acks import Cumulative, Done, EntryAcks, Stake, Waiter
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.ack.counts import AckCounts
+from magnetar.client.ack.entry_acks import Cumulative, Done, EntryAcks, Stake, Waiter
+from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.ack.records import IDLE_MAX, AckRecords
+from magnetar.client.ack.retry import CUMULATIVE, AckRetries
+from magnetar.client.option.options import PENDING_MAX
 from magnetar.errors import MemoryBufferIsFull
 from magnetar.model.enums import AckType
 from magnetar.model.message_id_data import MessageIdData
@@ -30,16 +31,16 @@ from magnetar.protocol.ack import CommandAck
 from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
 
-__all__ = ["PENDING_MAX", "RECEIPT_TIMEOUT_MS", "AckOutbox", "AckSettings", "Flight"]
+__all__ = ["RECEIPT_TIMEOUT_MS", "AckOutbox", "AckSettings", "Flight"]
 
 # What one ACK may hold: a command must stay well below the frame limit of 5 MiB, and a
 # reader takes 250,000 fields.
 COMMAND_IDS_MAX: Final = 10_000
+# A message of so many chunks, of three fields each, is still acked by one ACK.
+COMMAND_CHUNKS_MAX: Final = 80_000
 COMMAND_BYTES_MAX: Final = 1 << 20
 # As long as a client waits for the answer to any request, unless it is told otherwise.
 RECEIPT_TIMEOUT_MS: Final = 30_000
-# Twice what a broker lets one consumer leave unacked by default.
-PENDING_MAX: Final = 100_000
 # How many times the limit may be exceeded by acks of what was not delivered here.
 CROWD_FACTOR: Final = 10
 
@@ -137,10 +138,10 @@ class AckOutbox(AckRecords):
     def acknowledge(self, acks: EntryAcks, index: i64) -> bool:
         """Acks one message, or with index -1 the entry. Says whether nothing is left of it.
 
-        An ack that repeats another is sent once more: the first may have failed.
+        An ack that repeats another is sent once more, and answered by itself.
         """
         if index < 0 or acks.batch_size == 0:
-            acks.clear_all()
+            acks.ack_all()
         else:
             acks.clear(index)
         if not acks.pending:
@@ -155,10 +156,11 @@ class AckOutbox(AckRecords):
 
     def ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
         """A message in chunks is acked, all of them; if `keys` lacks some, the broker knows."""
-        for key in keys:
-            acks = self.find_id(key, -1, 0)
-            if not all_known and key == keys[-1]:
-                acks.first_key = keys[0]
+        chunks = [self.find_id(key, -1, 0) for key in keys]
+        if not all_known:
+            chunks[-1].first_key = keys[0]
+        for acks in chunks:
+            acks.chunks = chunks if len(keys) <= COMMAND_CHUNKS_MAX else None
             self.acknowledge(acks, -1)
         self.chunks.pop(keys[-1], None)
         if self._receipts:
@@ -371,33 +373,51 @@ class AckOutbox(AckRecords):
         ids: list[MessageIdData] = []
         some: list[EntryAcks] = []
         size: i64 = 0
-        again = self._retries
-        if again is not None and len(again) == 0:
-            again = None
         for acks in pending:
             if not acks.pending:
                 continue
-            if len(ids) == COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX:
+            count: i64 = 1 if acks.chunks is None else len(acks.chunks)
+            if ids and (len(ids) + count > COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX):
                 self._send(AckType.Individual, ids, some, None, begun_ms, commands)
                 ids = []
                 some = []
                 size = 0
-            acks.pending = False
-            ids.append(_id_of(acks))
-            # A word of 64 bits is written in at most eleven bytes.
-            size += 32 if acks.left == 0 else 32 + acks.batch_size // 5
-            if self._receipts:
-                acks.in_flight += 1
-                acks.more = False
-                some.append(acks)
-                if again is not None and again.sent(acks.key):
-                    self.counts.retried += 1
-            elif acks.left > 0:
-                acks.known = acks.unacked()  # what is written counts as received
-            elif acks.live:
-                self._drop(acks)
+            if acks.chunks is None:
+                size += self._name(acks, ids, some)
+                continue
+            for chunk in acks.chunks:
+                if chunk.pending or self._hasten(chunk):
+                    size += self._name(chunk, ids, some)
         if ids:
             self._send(AckType.Individual, ids, some, None, begun_ms, commands)
+
+    def _hasten(self, chunk: EntryAcks) -> bool:
+        """Whether a chunk waited to be sent again; it goes now, with the others."""
+        if not chunk.waiting or self._retries is None:
+            return False
+        self._retries.hasten(chunk.key)
+        chunk.waiting = False
+        return True
+
+    def _name(self, acks: EntryAcks, ids: list[MessageIdData], some: list[EntryAcks]) -> i64:
+        """Puts an entry into an ACK. Returns the most bytes that it may take there."""
+        acks.pending = False
+        ids.append(_id_of(acks))
+        # A word of 64 bits is written in at most eleven bytes.
+        size: i64 = 32 if acks.left == 0 else 32 + acks.batch_size // 5
+        if self._receipts:
+            acks.in_flight += 1
+            acks.more = False
+            acks.again = 0
+            some.append(acks)
+            retries = self._retries
+            if retries is not None and retries.sent(acks.key):
+                self.counts.retried += 1
+        elif acks.left > 0:
+            acks.known = acks.unacked()  # what is written counts as received
+        elif acks.live:
+            self._drop(acks)
+        return size
 
     def _send(
         self,

@@ -9,8 +9,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.client.entry_acks import EntryAcks
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.ack.entry_acks import EntryAcks
+from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
 from magnetar.errors import BatchIndexError
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
 
@@ -112,6 +112,7 @@ class AckRecords:
 
     def _drop(self, acks: EntryAcks) -> None:
         acks.live = False
+        acks.chunks = None
         del self._entries[acks.key]
 
     def _evict(self) -> None:

@@ -29,13 +29,13 @@ An ack of an entry has its key; the cumulative ack, of which there is one, has `
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.backoff import JITTER, MultiplierRedeliveryBackoff
-from magnetar.client.check import MS_MAX
-from magnetar.client.deadlines import Deadlines
+from magnetar.client.ack.deadlines import Deadlines
+from magnetar.client.option.backoff import JITTER, MultiplierRedeliveryBackoff, RetryBackoff
+from magnetar.client.option.check import MS_MAX
 from magnetar.errors import (
     BrokerMetadataError,
     BrokerPersistenceError,
@@ -61,7 +61,6 @@ __all__ = [
     "WAITING",
     "AckRetries",
     "AckRetry",
-    "RetryBackoff",
     "RetryPolicy",
     "default_backoff",
     "is_kept_already",
@@ -69,9 +68,6 @@ __all__ = [
     "may_be_one_of_many",
     "was_closing",
 ]
-
-# Failures so far, 0 for the first, give the wait in ms.
-RetryBackoff: TypeAlias = Callable[[int], object]
 
 CUMULATIVE: Final = -1
 
@@ -289,14 +285,19 @@ class AckRetries:
         if retry is not None:
             retry.failures = 0
 
-    def broke(self, key: int, since_ms: int) -> bool:
-        """Its connection broke. Says whether it goes again for nothing; else that is a failure."""
+    def broke(self, key: int, since_ms: int, *, free: bool) -> bool:
+        """Its connection broke. If that is `free` it goes again for nothing; else it is to be
+        told that it failed. Returns `free`."""
         retry = self._begin(key, since_ms)
         retry.breaks += 1
-        if retry.breaks > BREAKS_FREE:
-            return False
-        _move(retry, LOST)
-        return True
+        if free:
+            _move(retry, LOST)
+        return free
+
+    def may_break(self, key: int) -> bool:
+        """Whether it goes again for nothing if its connection breaks now."""
+        retry = self._retries.get(key)
+        return retry is None or retry.breaks < BREAKS_FREE
 
     def lost(self, key: int, since_ms: int) -> None:
         """It is to be sent by itself: at once, for nothing."""
@@ -340,6 +341,11 @@ class AckRetries:
         for key in keys:
             _move(self._retries[key], DUE)
         return keys
+
+    def hasten(self, key: int) -> None:
+        """Its wait ends before its time: it is pending now."""
+        self._due.remove(key)
+        _move(self._retries[key], DUE)
 
     def lose_all(self) -> list[int]:
         """The connection is lost. Returns those whose wait ends with it: they are pending now."""

@@ -7,7 +7,7 @@ are unacked. Where its ack stands:
 |-----------|----------------------------------------------|---------------------------------|
 | pending   | something of it was not sent yet             | `flush` sends it                |
 | in flight | sent with a request id that has no answer    | the answer, or the end of wait  |
-| waiting   | it failed, and is to be sent again later     | its time, see `ack_retry.py`    |
+| waiting   | it failed, and is to be sent again later     | its time, see `retry.py`    |
 | idle      | neither; kept to know when the batch is done | its last ack, or a redelivery   |
 
 Messages that come again while their ack is pending, in flight or waiting are duplicates and
@@ -27,7 +27,7 @@ With retries every ACK asks for an answer, and
 
 - a retry and newer acks of the same batch are one thing. Likewise cumulative acks: there is
   one on its way, and at most one behind it, the newest;
-- what fails waits for its time (`ack_retry.py`), and `done` waits with it;
+- what fails waits for its time (`retry.py`), and `done` waits with it;
 - a list that is refused, and would be for good, is sent again in halves: if one of its acks
   is to blame, it alone is given up;
 - a cumulative ack takes over the waiting acks that it covers, and those who wait for them;
@@ -40,10 +40,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_answers import LOST, AckAnswers, GivenUp
-from magnetar.client.ack_retry import CUMULATIVE
-from magnetar.client.deadlines import earlier
-from magnetar.client.entry_acks import Cumulative
+from magnetar.client.ack.answers import LOST, AckAnswers, GivenUp
+from magnetar.client.ack.deadlines import earlier
+from magnetar.client.ack.entry_acks import Cumulative
+from magnetar.client.ack.retry import CUMULATIVE
 from magnetar.errors import ConnectError, Interrupted, Timeout
 from magnetar.wire.ack_set import all_unacked
 

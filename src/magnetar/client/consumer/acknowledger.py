@@ -13,17 +13,18 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_answers import GivenUp
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.chunk_assembler import ChunkAssembler
-from magnetar.client.chunk_spans import ChunkSpans, Split
-from magnetar.client.consumer_counts import ConsumerCounts
-from magnetar.client.entry_acks import Cumulative, Done, Waiter
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
-from magnetar.client.message import Message
-from magnetar.client.outstanding import Outstanding
-from magnetar.client.permits import Permits
-from magnetar.client.receive_queue import ReceiveQueue
+from magnetar.client.ack.answers import GivenUp
+from magnetar.client.ack.entry_acks import Cumulative, Done, Waiter
+from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
+from magnetar.client.consumer.chunk.spans import ChunkSpans, Split
+from magnetar.client.consumer.counts import ConsumerCounts
+from magnetar.client.consumer.incoming import Incoming
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.outstanding import Outstanding
+from magnetar.client.consumer.permits import Permits
+from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.errors import Interrupted, InvalidMessageIdError
 from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
 from magnetar.model.message_id_data import MessageIdData
@@ -34,6 +35,11 @@ __all__ = ["AckFailure", "Acknowledger", "check_names_message"]
 UNDONE: Final = (
     "the subscription was reset after the message came: what is before it may have come back, and "
     "is not acked with it. Acknowledge messages that came since, or this one by itself"
+)
+NOT_HERE: Final = (
+    "the message did not come since the consumer began, or since its last seek, and a message in "
+    "chunks reaches over it that is not acked with it: what else is before it is not known here. "
+    "Nothing is acked. Acknowledge it when it has come"
 )
 GONE: Final = (
     "the message came from another cluster, or from a subscription that was made anew since: "
@@ -67,7 +73,9 @@ class Acknowledger:
         queue: ReceiveQueue,
         permits: Permits,
         counts: ConsumerCounts,
+        incoming: Incoming,
     ) -> None:
+        self._incoming: Final = incoming
         self._topic: Final = topic
         self._partition: Final[i64] = partition
         self._acks: Final = acks
@@ -99,7 +107,8 @@ class Acknowledger:
         here = [id for id in ids if isinstance(id, MessageId) or not id.delivery.gone]
         if len(here) < len(ids):
             gone = [id for id in ids if isinstance(id, Message) and id.delivery.gone]
-            done = self._fail_gone(gone, done, bool(here))
+            ids_gone = [message.message_id() for message in gone]
+            done = self._fail(ids_gone, GONE, done, more=bool(here))
         for id in here:
             if isinstance(id, MessageId):
                 self._ack_id(id)
@@ -114,13 +123,18 @@ class Acknowledger:
             return id.message_id()
         return id
 
-    def _fail_gone(
-        self, gone: list[Message], done: Done | None, more: bool, *, cumulative: bool = False
+    def _fail(
+        self,
+        ids: list[MessageId],
+        reason: str,
+        done: Done | None,
+        *,
+        more: bool = False,
+        cumulative: bool = False,
     ) -> Done | None:
         """Acks of these would be of something else. Returns who waits for the others."""
-        error = Interrupted(GONE if gone[0].delivery.gone else UNDONE)
-        self._acks.counts.exhausted += len(gone)
-        ids = [message.message_id() for message in gone]
+        error = Interrupted(reason)
+        self._acks.counts.exhausted += len(ids)
         self._gone.append(AckFailure(ids, error, cumulative))
         if done is None:
             return None
@@ -131,10 +145,14 @@ class Acknowledger:
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         """Acks everything through a message."""
         if isinstance(message, Message) and (message.delivery.gone or message.delivery.undone):
-            self._fail_gone([message], done, False, cumulative=True)
+            reason = GONE if message.delivery.gone else UNDONE
+            self._fail([message.message_id()], reason, done, cumulative=True)
             return
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
+        if self._spans.active and self._is_beyond(id):
+            self._fail([id], NOT_HERE, done, cumulative=True)
+            return
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
         self._counts.messages_acked += 1
         if self._spans.active:
@@ -152,6 +170,12 @@ class Acknowledger:
         through = cumulative.key if cumulative.index < 0 else cumulative.key - 1
         self._outstanding.acked_through(through)
         self._acks.joined(done, cumulative=True)
+
+    def _is_beyond(self, id: MessageId) -> bool:
+        """Whether something in front of a message must be spared, and the rest did not come."""
+        if self._incoming.has_come(id.ledger_id(), id.entry_id()):
+            return False
+        return self._spans.split(entry_key(id.ledger_id(), id.entry_id())) is not None
 
     # ---- One by one ----------------------------------------------------------
 

@@ -9,9 +9,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.message import Message
-from magnetar.client.policy import ConsumerBatchReceivePolicy
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.option.policy import ConsumerBatchReceivePolicy
 
 __all__ = ["BatchReceive"]
 

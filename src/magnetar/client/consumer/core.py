@@ -27,28 +27,28 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_outbox import RECEIPT_TIMEOUT_MS, AckSettings
-from magnetar.client.ack_retry import AckRetries, RetryPolicy, default_backoff
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.acknowledger import AckFailure, Acknowledger, check_names_message
-from magnetar.client.chunk_assembler import ChunkAssembler
-from magnetar.client.chunk_spans import ChunkSpans
-from magnetar.client.consumer_counts import ConsumerCounts
-from magnetar.client.dead_letter import DeadLetters
-from magnetar.client.deadlines import earlier
-from magnetar.client.encryption import Opener
-from magnetar.client.entry_acks import Done
-from magnetar.client.entry_key import entry_key
-from magnetar.client.incoming import Arrival, Incoming
-from magnetar.client.message import Decode, Message
-from magnetar.client.options import ConsumerOptions
-from magnetar.client.origin import ANEW, MOVED, RESET, Origin, same_cursor
-from magnetar.client.outstanding import Outstanding
-from magnetar.client.permits import Permits
-from magnetar.client.receive_queue import ReceiveQueue
-from magnetar.client.redelivery import Redelivery
-from magnetar.client.start_position import StartPosition
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.ack.deadlines import earlier
+from magnetar.client.ack.entry_acks import Done
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.outbox import RECEIPT_TIMEOUT_MS, AckSettings
+from magnetar.client.ack.retry import AckRetries, RetryPolicy, default_backoff
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.acknowledger import AckFailure, Acknowledger, check_names_message
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
+from magnetar.client.consumer.chunk.spans import ChunkSpans
+from magnetar.client.consumer.counts import ConsumerCounts
+from magnetar.client.consumer.dead_letter import DeadLetters
+from magnetar.client.consumer.incoming import Arrival, Incoming
+from magnetar.client.consumer.message import Decode, Message
+from magnetar.client.consumer.origin import ANEW, MOVED, RESET, Origin, same_cursor
+from magnetar.client.consumer.outstanding import Outstanding
+from magnetar.client.consumer.permits import Permits
+from magnetar.client.consumer.receive_queue import ReceiveQueue
+from magnetar.client.consumer.redelivery import Redelivery
+from magnetar.client.consumer.start.start_position import StartPosition
+from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.option.encryption import Opener
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedError, Interrupted
 from magnetar.model.enums import AckType, ConsumerType
 from magnetar.model.message_id import ChunkMessageId, MessageId
@@ -143,6 +143,7 @@ class ConsumerCore:
             queue=self._queue,
             permits=self._permits,
             counts=self.stats,
+            incoming=self._incoming,
         )
         self._redelivery: Final = Redelivery(
             consumer_id,
@@ -156,6 +157,7 @@ class ConsumerCore:
             permits=self._permits,
             start=self._start,
             counts=self.stats,
+            now_ms=now_ms,
             write=write,
         )
 
@@ -251,7 +253,7 @@ class ConsumerCore:
         It gets everything that is not acked, so what is here of messages in chunks is no longer
         waited for, and must not be given up: their other chunks come there.
         """
-        self._assembler.expect_all()
+        self._assembler.went_elsewhere(self._now_ms())
 
     @property
     def ready(self) -> bool:

@@ -14,9 +14,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.entry_key import key_entry, key_ledger
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerDeadLetterPolicy
+from magnetar.client.ack.entry_key import key_entry, key_ledger
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
 
 __all__ = [
     "DELAY_TIME",

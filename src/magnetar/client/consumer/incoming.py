@@ -23,19 +23,20 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.chunk_assembler import REFUSED, WHOLE, ChunkAssembler, Whole
-from magnetar.client.dead_letter import DeadLetters
-from magnetar.client.encryption import Opener
-from magnetar.client.entry_key import entry_key
-from magnetar.client.message import Decode, Delivery, Message
-from magnetar.client.options import ConsumerCryptoFailureAction
-from magnetar.client.origin import Origin
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.chunk.assembler import REFUSED, WHOLE, ChunkAssembler, Whole
+from magnetar.client.consumer.dead_letter import DeadLetters
+from magnetar.client.consumer.message import Decode, Delivery, Message
+from magnetar.client.consumer.origin import Origin
+from magnetar.client.option.encryption import Opener
+from magnetar.client.option.options import ConsumerCryptoFailureAction
 from magnetar.errors import CryptoError, RemoteProtocolError
 from magnetar.model.enums import ValidationError
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SHAPE as BATCH_SHAPE
 from magnetar.protocol.batch import check_batch_end, metadata_end_at, payload_end_at
+from magnetar.protocol.batch_claim import messages_charged, unpacked_size
 from magnetar.protocol.compression import decompress
 from magnetar.protocol.entry import Entry, split_entry
 from magnetar.protocol.message import CommandMessage
@@ -58,6 +59,7 @@ class Arrival:
     def __init__(self, command: CommandMessage) -> None:
         self.command: Final = command
         self.messages: list[Message] = []
+        # How many permits the broker took for the entry.
         self.charged: i64 = 0
         self.refusal: i64 = -1
         # Nothing is left to ack for the application: compaction took it all.
@@ -136,6 +138,9 @@ class Incoming:
         # Where the entry stands that came last; -1 before the first.
         self._last_ledger: i64 = -1
         self._last_entry: i64 = -1
+        # The furthest that came since the subscription was moved, on any connection.
+        self._far_ledger: i64 = -1
+        self._far_entry: i64 = -1
         # Whether it does not stand behind the one before it: messages come again.
         self.went_back: bool = False
         self.epoch: int = 0
@@ -149,16 +154,23 @@ class Incoming:
         """Others moved the subscription: what came before was for what is undone."""
         self.origin.moves += 1
         self.origin.resets += 1
+        self._begin_anew()
 
     def sought(self) -> None:
         """The consumer itself moved the subscription."""
         self.origin.moves += 1
+        self._begin_anew()
 
     def moved(self) -> None:
         """What comes now comes from elsewhere, and has nothing to do with what came before."""
         self.origin.gone = True
         self.origin = Origin()
         self._kept_back.clear()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._far_ledger = -1
+        self._far_entry = -1
 
     def reconnected(self) -> None:
         """What comes now comes from the beginning again."""
@@ -168,6 +180,16 @@ class Incoming:
     def last_key(self) -> int:
         """The entry that came last on this connection, -1 if none did."""
         return -1 if self._last_ledger < 0 else entry_key(self._last_ledger, self._last_entry)
+
+    def has_come(self, ledger_id: i64, entry_id: i64) -> bool:
+        """Whether an entry came since the subscription was moved, or one behind it: then all
+        before it came, too, or are acked."""
+        return not self._is_further(ledger_id, entry_id)
+
+    def _is_further(self, ledger_id: i64, entry_id: i64) -> bool:
+        if ledger_id != self._far_ledger:
+            return ledger_id > self._far_ledger
+        return entry_id > self._far_entry
 
     def in_turn(self, command: CommandMessage) -> bool:
         """Whether it was sent after the last call for the redelivery of everything."""
@@ -183,8 +205,10 @@ class Incoming:
             intact = entry.intact()
         except RemoteProtocolError:
             intact = False
+        arrival.charged = 1 if metadata is None else _charged(command, entry, metadata)
         if metadata is None or not intact:
-            arrival.charged = _charged_if_damaged(command, metadata, permits)
+            # The damage may be in the very number that is asked for.
+            arrival.charged = min(arrival.charged, max(permits, 1))
             arrival.refusal = ValidationError.ChecksumMismatch.value
         elif metadata.encryption_keys is not None:
             self._read_encrypted(arrival, entry, metadata)
@@ -197,6 +221,9 @@ class Incoming:
         )
         self._last_ledger = ledger_id
         self._last_entry = entry_id
+        if not self.went_back and self._is_further(ledger_id, entry_id):
+            self._far_ledger = ledger_id
+            self._far_entry = entry_id
         if self._assembler.active and metadata is not None and not arrival.chunk:
             self._assembler.saw(self.last_key(), metadata.publish_time, self._now_ms())
         return arrival
@@ -213,7 +240,6 @@ class Incoming:
                 arrival.problem = ""
                 self._read_payload(arrival, metadata, payload, 0)
                 return
-        arrival.charged = _charged(arrival.command, metadata)
         if self._discards:
             arrival.refusal = ValidationError.DecryptionError.value
         elif not self._passes_on:
@@ -320,7 +346,6 @@ class Incoming:
         self, arrival: Arrival, metadata: MessageMetadata, data: bytes, first: i64
     ) -> None:
         command = arrival.command
-        arrival.charged = _charged(command, metadata)
         assert metadata.num_messages_in_batch is not None
         size: i64 = metadata.num_messages_in_batch
         if not 1 <= size <= BATCH_SIZE_MAX:
@@ -394,26 +419,14 @@ class Incoming:
         return self._dead_letters.without_dying(key, wanted)
 
 
-def _charged(command: CommandMessage, metadata: MessageMetadata) -> i64:
+def _charged(command: CommandMessage, entry: Entry, metadata: MessageMetadata) -> i64:
     """How many permits the broker took for the entry."""
-    size = metadata.num_messages_in_batch
-    if size is None:
+    claimed = metadata.num_messages_in_batch
+    if claimed is None:
         return 1
-    # A number that no batch can have is the producer's mistake, and costs one.
-    if not 1 <= size <= BATCH_SIZE_MAX:
-        return 1
-    if command.ack_set is None:
-        return size
-    return (command.ack_set & all_unacked(size)).bit_count()
-
-
-def _charged_if_damaged(
-    command: CommandMessage, metadata: MessageMetadata | None, permits: i64
-) -> i64:
-    """A guess that can do no harm: the damage may be in the very number that is asked for."""
-    if metadata is None:
-        return 1
-    return min(_charged(command, metadata), max(permits, 1))
+    size: i64 = len(entry.data) - entry.metadata_end
+    unpacked = unpacked_size(size, metadata.compression, metadata.uncompressed_size)
+    return messages_charged(entry, claimed, command.ack_set, unpacked)
 
 
 def _rest(data: bytes, first: i64) -> bytes:

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.encryption_context import EncryptionContext
-from magnetar.client.entry_acks import EntryAcks
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
-from magnetar.client.origin import Origin
+from magnetar.client.ack.entry_acks import EntryAcks
+from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.consumer.origin import Origin
+from magnetar.client.option.encryption_context import EncryptionContext
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata

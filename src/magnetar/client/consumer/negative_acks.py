@@ -7,8 +7,8 @@ never puts off.
 
 from typing import Final, final
 
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.deadlines import Deadlines
+from magnetar.client.ack.deadlines import Deadlines
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 
 __all__ = ["NegativeAcks"]
 

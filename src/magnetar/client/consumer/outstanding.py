@@ -15,14 +15,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.consumer_counts import ConsumerCounts
-from magnetar.client.dead_letter import DeadLetters
-from magnetar.client.deadlines import earlier
-from magnetar.client.message import Message
-from magnetar.client.negative_acks import NegativeAcks
-from magnetar.client.options import ConsumerOptions
-from magnetar.client.unacked import Unacked
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.ack.deadlines import earlier
+from magnetar.client.consumer.counts import ConsumerCounts
+from magnetar.client.consumer.dead_letter import DeadLetters
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.negative_acks import NegativeAcks
+from magnetar.client.consumer.unacked import Unacked
+from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.option.options import ConsumerOptions
 
 __all__ = ["Due", "Outstanding"]
 

@@ -20,8 +20,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.receive_queue import ReceiveQueue
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandFlow
 

@@ -13,9 +13,9 @@ from typing import final
 
 from mypy_extensions import i64
 
-from magnetar.client.entry_acks import Cumulative
-from magnetar.client.message import Message
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.ack.entry_acks import Cumulative
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.withdrawal import Withdrawal
 
 __all__ = ["ReceiveQueue"]
 

@@ -11,15 +11,15 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.chunk_assembler import ChunkAssembler
-from magnetar.client.consumer_counts import ConsumerCounts
-from magnetar.client.entry_key import key_entry, key_ledger
-from magnetar.client.incoming import Incoming
-from magnetar.client.outstanding import Outstanding
-from magnetar.client.permits import Permits
-from magnetar.client.receive_queue import ReceiveQueue
-from magnetar.client.start_position import StartPosition
+from magnetar.client.ack.entry_key import key_entry, key_ledger
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
+from magnetar.client.consumer.counts import ConsumerCounts
+from magnetar.client.consumer.incoming import Incoming
+from magnetar.client.consumer.outstanding import Outstanding
+from magnetar.client.consumer.permits import Permits
+from magnetar.client.consumer.receive_queue import ReceiveQueue
+from magnetar.client.consumer.start.start_position import StartPosition
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.cold import message_id_to_pb
@@ -49,6 +49,7 @@ class Redelivery:
         permits: Permits,
         start: StartPosition,
         counts: ConsumerCounts,
+        now_ms: Callable[[], int],
         write: Callable[[list[Command]], None],
     ) -> None:
         self._consumer_id: Final[i64] = consumer_id
@@ -62,6 +63,7 @@ class Redelivery:
         self._permits: Final = permits
         self._start: Final = start
         self._counts: Final = counts
+        self._now_ms: Final = now_ms
         self._write: Final = write
 
     def everything(self, online: bool) -> None:
@@ -72,7 +74,7 @@ class Redelivery:
         self._queue.expect_copies()
         self._acks.flush()
         count = self._queue.clear()
-        self._assembler.expect_all()
+        self._assembler.expect_all(self._now_ms())
         self._outstanding.clear()
         self._acks.forget_idle()
         self._start.last_taken = None

@@ -7,7 +7,7 @@ out, or is not here any more.
 
 from typing import Final, final
 
-from magnetar.client.message import Message
+from magnetar.client.consumer.message import Message
 from magnetar.wire.ack_set import all_unacked
 
 __all__ = ["Withdrawal"]

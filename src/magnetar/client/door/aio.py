@@ -14,35 +14,39 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from magnetar.client.arguments import (
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.arguments import (
     make_outgoing,
     message_of,
     messages_of,
     split_topics,
     version_bytes,
 )
-from magnetar.client.avro_schema import AvroSchema
 from magnetar.client.engine.client import Engine
-from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
-from magnetar.client.engine.observer import SendTrace, Tracing
 from magnetar.client.engine.partition_consumer import PartitionConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
-from magnetar.client.engine.stats import ConsumerStats, ProducerStats
-from magnetar.client.engine.totals import ClientStats
 from magnetar.client.errors import Result
-from magnetar.client.message import Message
-from magnetar.client.options import (
+from magnetar.client.network.clock import Clock
+from magnetar.client.option.options import (
     ClientOptions,
     ConsumerBatchReceivePolicy,
     ConsumerOptions,
     ProducerOptions,
     ReaderOptions,
 )
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.schema import BytesSchema, Schema
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
+from magnetar.client.option.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+)
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.avro_schema import AvroSchema
+from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.telemetry.observer import SendTrace, Tracing
+from magnetar.client.telemetry.stats import ConsumerStats, ProducerStats
+from magnetar.client.telemetry.totals import ClientStats
 from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
 from magnetar.model import MessageId, TopicName
 from magnetar.wire.integer import INT64_MAX

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from magnetar.client.message import Message
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.schema import Schema
+from magnetar.client.consumer.message import Message
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import Schema
 from magnetar.errors import InvalidConfiguration, UsageError
 from magnetar.model import MessageId
 

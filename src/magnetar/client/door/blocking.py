@@ -17,16 +17,21 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from magnetar.client import aio
-from magnetar.client.arguments import split_topics, version_bytes
-from magnetar.client.closing import Closing
-from magnetar.client.crypto_key_reader import CryptoKeyReader
+from magnetar.client.consumer.message import Message
+from magnetar.client.door import aio
+from magnetar.client.door.arguments import split_topics, version_bytes
+from magnetar.client.door.closing import Closing
+from magnetar.client.door.table_view import TableView
+from magnetar.client.door.threads.consumer import Consumer, Reader
+from magnetar.client.door.threads.listener import Listeners
+from magnetar.client.door.threads.loop_thread import LoopThread
+from magnetar.client.door.threads.producer import Producer
+from magnetar.client.door.threads.settlement import Callbacks, Settlement
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
-from magnetar.client.engine.totals import ClientStats
-from magnetar.client.message import Message
-from magnetar.client.options import (
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.options import (
     BatchingType,
     ClientOptions,
     ConsumerBatchReceivePolicy,
@@ -38,15 +43,14 @@ from magnetar.client.options import (
     ProducerOptions,
     ReaderOptions,
 )
-from magnetar.client.schema import BytesSchema, Schema
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
-from magnetar.client.table_view import TableView
-from magnetar.client.threads.consumer import Consumer, Reader
-from magnetar.client.threads.listener import Listeners
-from magnetar.client.threads.loop_thread import LoopThread
-from magnetar.client.threads.producer import Producer
-from magnetar.client.threads.settlement import Callbacks, Settlement
+from magnetar.client.option.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+)
+from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.telemetry.totals import ClientStats
 from magnetar.model import (
     CompressionType,
     ConsumerType,

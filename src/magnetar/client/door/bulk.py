@@ -15,13 +15,13 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from magnetar.client import aio
+from magnetar.client.consumer.start.entry_range import At, Gap, RawEntry
+from magnetar.client.door import aio
+from magnetar.client.door.threads.loop_thread import new_event_loop
 from magnetar.client.engine.entries import EngineEntries
-from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
 from magnetar.client.engine.producer import partition_names
-from magnetar.client.entry_range import At, Gap, RawEntry
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.threads.loop_thread import new_event_loop
+from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import AlreadyClosed, TopicNotFound
 from magnetar.model import TopicName
 

@@ -4,15 +4,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client.closing import Closing
-from magnetar.client.crypto_key_reader import CryptoKeyReader
-from magnetar.client.message import Message
-from magnetar.client.schema import Schema
-from magnetar.client.threads.settlement import complain
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.closing import Closing
+from magnetar.client.door.threads.settlement import complain
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.schema.schema import Schema
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
-    from magnetar.client.blocking import Client
+    from magnetar.client.door.blocking import Client
 
 __all__ = ["TableView"]
 

@@ -1,1 +1,1 @@
-"""The engine behind both doors: connections, lookups, producers and consumers on one loop."""
+"""The engine behind both doors: producers, consumers and readers, put onto connections."""

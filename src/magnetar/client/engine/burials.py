@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.client.consumer_core import ConsumerCore
-from magnetar.client.dead_letter import dead_letter_properties
+from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.consumer.dead_letter import dead_letter_properties
+from magnetar.client.consumer.message import Message
 from magnetar.client.engine.letters import Letters
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerOptions
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.errors import MagnetarError
 
 if TYPE_CHECKING:

@@ -10,29 +10,29 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import metadata
 from typing import TypeVar
 
-from magnetar.client.backoff import Backoff
-from magnetar.client.chunks import Part
-from magnetar.client.connection import ClientConnection
-from magnetar.client.engine.client_log import ClientLog
-from magnetar.client.engine.clock import Clock
 from magnetar.client.engine.consumer import EngineConsumer
-from magnetar.client.engine.failover import Failover, can_reach
-from magnetar.client.engine.lookup import Lookup, Requests
-from magnetar.client.engine.observer import Observer, Tracing
-from magnetar.client.engine.pool import ConnectionPool
 from magnetar.client.engine.producer import EngineProducer
-from magnetar.client.engine.reconnect import RETRIABLE
-from magnetar.client.engine.service import Service
-from magnetar.client.engine.stats_log import StatsLog
-from magnetar.client.engine.totals import Totals
-from magnetar.client.options import ClientOptions
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.service_info import (
+from magnetar.client.network.clock import Clock
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.failover import Failover, can_reach
+from magnetar.client.network.lookup import Lookup, Requests
+from magnetar.client.network.pool import ConnectionPool
+from magnetar.client.network.reconnect import RETRIABLE
+from magnetar.client.network.service import Service
+from magnetar.client.option.backoff import Backoff
+from magnetar.client.option.options import ClientOptions
+from magnetar.client.option.service_info import (
     AutoClusterFailover,
     ServiceInfo,
     ServiceInfoProvider,
     first_service_info,
 )
+from magnetar.client.producer.chunks import Part
+from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.telemetry.client_log import ClientLog
+from magnetar.client.telemetry.observer import Observer, Tracing
+from magnetar.client.telemetry.stats_log import StatsLog
+from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import AlreadyClosed, ConnectError, MagnetarError, SettingsError
 
 __all__ = ["Engine"]

@@ -7,30 +7,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from magnetar.client.acknowledger import AckFailure
-from magnetar.client.batch_receive import BatchReceive
-from magnetar.client.dead_letter import (
+from magnetar.client.ack.entry_acks import Done, Waiter
+from magnetar.client.consumer.acknowledger import AckFailure
+from magnetar.client.consumer.batch_receive import BatchReceive
+from magnetar.client.consumer.dead_letter import (
     RECONSUME_TIMES_MAX,
     dead_letter_topic,
     reconsume_times,
     retry_letter_properties,
     retry_letter_topic,
 )
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.engine.letters import Letters
-from magnetar.client.engine.lookup import TopicList
-from magnetar.client.engine.observer import Tracing
 from magnetar.client.engine.partition_consumer import PartitionConsumer
-from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
 from magnetar.client.engine.producer import partition_names, share, start_all
-from magnetar.client.engine.stats import ConsumerStats, consumer_stats
-from magnetar.client.engine.totals import Totals
-from magnetar.client.entry_acks import Done, Waiter
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerOptions
-from magnetar.client.policy import ConsumerBatchReceivePolicy
-from magnetar.client.schema import Schema
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.network.lookup import TopicList
+from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
+from magnetar.client.option.options import ConsumerOptions
+from magnetar.client.option.policy import ConsumerBatchReceivePolicy
+from magnetar.client.schema.schema import Schema
+from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.telemetry.observer import Tracing
+from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats
+from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import (
     AlreadyClosed,
     InvalidConfiguration,

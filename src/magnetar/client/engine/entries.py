@@ -9,9 +9,9 @@ that is slow keeps the broker waiting, and not its own memory full.
 import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.client.connection import ClientConnection
-from magnetar.client.engine.reconnect import Reconnecting
-from magnetar.client.entry_range import At, EntryRange, Gap, RawEntry
+from magnetar.client.consumer.start.entry_range import At, EntryRange, Gap, RawEntry
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.reconnect import Reconnecting
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType
 from magnetar.model.message_id_data import MessageIdData

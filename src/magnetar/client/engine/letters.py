@@ -6,12 +6,12 @@ What came encrypted is encrypted again, for the same readers, with the keys of t
 import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.client.crypto_key_reader import CryptoKeyReader
+from magnetar.client.consumer.message import Message
 from magnetar.client.engine.producer import EngineProducer
-from magnetar.client.message import Message
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.schema import Schema
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import Schema
 from magnetar.errors import AlreadyClosed, CryptoError
 from magnetar.model import MessageId
 

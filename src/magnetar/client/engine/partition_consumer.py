@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message as Pb
 
-from magnetar.client.acknowledger import AckFailure
-from magnetar.client.connection import ClientConnection
-from magnetar.client.consumer_core import ConsumerCore
+from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.consumer.acknowledger import AckFailure
+from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.consumer.origin import Origin
+from magnetar.client.consumer.start.seek_target import seek_target
+from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.engine.burials import Burials
 from magnetar.client.engine.letters import Letters
-from magnetar.client.engine.reconnect import Alarm, Reconnecting
-from magnetar.client.entry_key import entry_key, key_entry, key_ledger
-from magnetar.client.options import ConsumerOptions
-from magnetar.client.origin import Origin
-from magnetar.client.schema import BytesSchema, Schema
-from magnetar.client.schema_wire import schema_to_pb
-from magnetar.client.seek_target import seek_target
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.reconnect import Alarm, Reconnecting
+from magnetar.client.option.options import ConsumerOptions
+from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.schema.schema_wire import schema_to_pb
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
 from magnetar.model.message_id import message_id_of
@@ -33,6 +33,7 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.wire.ack_set import bits_to_words, words_to_bits
+from magnetar.wire.runs import run_numbers, runs_of
 
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
@@ -44,6 +45,8 @@ T = TypeVar("T", bound=Pb)
 # Apache's broker closes a consumer that seeks, and may be reading for it still: who comes back
 # before that read has ended is given everything twice, or nothing. Its own clients wait as long.
 SETTLE_SECONDS = 0.1
+# A broker asks for fewer entries at once.
+WITHDRAWN_MAX = 1_000_000
 
 
 class PartitionConsumer(Reconnecting):
@@ -218,22 +221,14 @@ class PartitionConsumer(Reconnecting):
         self._wake()
 
     def on_withdraw(self, command: pb.CommandWithdraw) -> None:
-        # By hand, and not by `message_id_from_pb`: there may be thousands.
-        withdrawal = Withdrawal(
-            {
-                entry_key(signed(id.ledgerId), signed(id.entryId)): words_to_bits(list(id.ack_set))
-                for id in command.message_ids
-            }
-        )
+        withdrawal = Withdrawal(_withdrawn_entries(command))
         with self._engine.lock:
             self.core.withdraw(withdrawal)
             self._withdrawn(self.topic, withdrawal)
             answer = pb.CommandWithdrawn(
                 consumer_id=command.consumer_id, request_id=command.request_id
             )
-            for key, left in withdrawal.given_back().items():
-                id = answer.given_back.add(ledgerId=key_ledger(key), entryId=key_entry(key))
-                id.ack_set.extend(bits_to_words(left))
+            _put_given_back(answer, withdrawal.given_back())
             self._write([answer])
         self._rearm()
 
@@ -423,3 +418,27 @@ class PartitionConsumer(Reconnecting):
         self.connection = None
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_exception(AlreadyClosed(f"the {self.what} is closed"))
+
+
+def _withdrawn_entries(command: pb.CommandWithdraw) -> dict[int, int]:
+    """By key: what is not taken back of an entry."""
+    runs = list(command.entry_runs)
+    firsts = [
+        (entry_key(signed(runs[i]), signed(runs[i + 1])), signed(runs[i + 2]))
+        for i in range(0, len(runs) - 2, 3)
+    ]
+    kept = dict.fromkeys(run_numbers(firsts, WITHDRAWN_MAX), 0)
+    for id in command.message_ids:
+        key = entry_key(signed(id.ledgerId), signed(id.entryId))
+        kept[key] = words_to_bits(list(id.ack_set))
+    return kept
+
+
+def _put_given_back(answer: pb.CommandWithdrawn, given_back: dict[int, int]) -> None:
+    """By key: what of an entry was not given back."""
+    for first, count in runs_of(sorted([key for key, left in given_back.items() if not left])):
+        answer.entry_runs.extend((key_ledger(first), key_entry(first), count))
+    for key, left in given_back.items():
+        if left:
+            id = answer.given_back.add(ledgerId=key_ledger(key), entryId=key_entry(key))
+            id.ack_set.extend(bits_to_words(left))

@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from magnetar.client.chunks import Part
-from magnetar.client.connection import ClientConnection
-from magnetar.client.encryption import Sealer
-from magnetar.client.engine.observer import Observer, Tracing
-from magnetar.client.engine.reconnect import Alarm, Reconnecting
-from magnetar.client.engine.stats import ProducerStats, producer_stats
-from magnetar.client.engine.totals import Totals
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing, Settle
-from magnetar.client.producer_core import ProducerCore
-from magnetar.client.router import Router, make_router
-from magnetar.client.schema import Schema
-from magnetar.client.schema_wire import schema_to_pb
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.reconnect import Alarm, Reconnecting
+from magnetar.client.option.encryption import Sealer
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.chunks import Part
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Outgoing, Settle
+from magnetar.client.producer.router import Router, make_router
+from magnetar.client.schema.schema import Schema
+from magnetar.client.schema.schema_wire import schema_to_pb
+from magnetar.client.telemetry.observer import Observer, Tracing
+from magnetar.client.telemetry.stats import ProducerStats, producer_stats
+from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import (
     AlreadyClosed,
     MagnetarError,

@@ -18,11 +18,11 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message as Pb
 
-from magnetar.client.chunks import Part
-from magnetar.client.engine.totals import ConnectionCounts
 from magnetar.client.errors import error_of
-from magnetar.client.logger import LOGGER
-from magnetar.client.threads.direct_writer import DirectWriter
+from magnetar.client.network.direct_writer import DirectWriter
+from magnetar.client.option.logger import LOGGER
+from magnetar.client.producer.chunks import Part
+from magnetar.client.telemetry.totals import ConnectionCounts
 from magnetar.errors import ConnectError, MagnetarError, RemoteProtocolError, Timeout
 from magnetar.protocol import (
     MESSAGE_SIZE_MAX,

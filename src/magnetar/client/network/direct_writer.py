@@ -18,7 +18,7 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from magnetar.client.chunks import Part
+from magnetar.client.producer.chunks import Part
 
 __all__ = ["DirectWriter"]
 

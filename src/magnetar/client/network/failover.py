@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from magnetar.client.logger import LOGGER
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo
-from magnetar.client.service_url import parse_service_url
+from magnetar.client.option.logger import LOGGER
+from magnetar.client.option.service_info import AutoClusterFailover, ServiceInfo
+from magnetar.client.option.service_url import parse_service_url
 
 __all__ = ["Failover", "can_reach"]
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from magnetar.client.connection import ClientConnection
-from magnetar.client.engine.observer import Observer
-from magnetar.client.engine.pool import ConnectionPool
-from magnetar.client.engine.service import Service
-from magnetar.client.schema_info import SchemaInfo
-from magnetar.client.schema_wire import schema_from_pb
-from magnetar.client.service_url import ServiceUrl, parse_service_url
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.pool import ConnectionPool
+from magnetar.client.network.service import Service
+from magnetar.client.option.service_url import ServiceUrl, parse_service_url
+from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.schema.schema_wire import schema_from_pb
+from magnetar.client.telemetry.observer import Observer
 from magnetar.errors import (
     AuthenticationError,
     AuthorizationError,

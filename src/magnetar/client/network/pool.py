@@ -3,9 +3,9 @@
 import asyncio
 import logging
 
-from magnetar.client.connection import ClientConnection
-from magnetar.client.engine.service import Service
-from magnetar.client.engine.totals import ConnectionCounts
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.service import Service
+from magnetar.client.telemetry.totals import ConnectionCounts
 from magnetar.errors import AlreadyClosed
 
 __all__ = ["ConnectionPool"]

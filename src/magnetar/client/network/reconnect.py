@@ -16,8 +16,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from magnetar.client.backoff import Backoff
-from magnetar.client.connection import ClientConnection
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.option.backoff import Backoff
 from magnetar.errors import (
     AlreadyClosed,
     ConnectError,

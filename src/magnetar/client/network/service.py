@@ -7,10 +7,10 @@ connection; those that are open are the pool's to end.
 import base64
 import ssl
 
-from magnetar.client.authentication import Authentication
-from magnetar.client.options import ClientOptions
-from magnetar.client.service_info import ServiceInfo
-from magnetar.client.service_url import ServiceUrl, parse_service_url
+from magnetar.client.option.authentication import Authentication
+from magnetar.client.option.options import ClientOptions
+from magnetar.client.option.service_info import ServiceInfo
+from magnetar.client.option.service_url import ServiceUrl, parse_service_url
 from magnetar.errors import ErrorGettingAuthenticationData, MagnetarError, SettingsError
 
 __all__ = ["Service"]

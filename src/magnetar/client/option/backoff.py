@@ -7,12 +7,22 @@ how often they were tried already, and is the same each time it is asked.
 """
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
-from magnetar.client.check import MS_MAX
+from magnetar.client.option.check import MS_MAX
 from magnetar.errors import SettingsError
 
-__all__ = ["INITIAL_MS", "JITTER", "MAX_MS", "Backoff", "MultiplierRedeliveryBackoff"]
+__all__ = [
+    "INITIAL_MS",
+    "JITTER",
+    "MAX_MS",
+    "Backoff",
+    "MultiplierRedeliveryBackoff",
+    "RetryBackoff",
+]
+
+# Failures so far, 0 for the first, give the wait in ms.
+RetryBackoff: TypeAlias = Callable[[int], object]
 
 # Pulsar's clients start at 100 ms and stop growing at 60 s.
 INITIAL_MS: Final = 100

@@ -16,14 +16,17 @@ Not here, because they are the doors' own: topics, schemas, listeners.
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
-from magnetar.client import check
-from magnetar.client.ack_outbox import PENDING_MAX
-from magnetar.client.ack_retry import RetryBackoff
-from magnetar.client.backoff import INITIAL_MS, MAX_MS, MultiplierRedeliveryBackoff
-from magnetar.client.check import INT_MAX, MS_MAX
-from magnetar.client.crypto_key_reader import CryptoKeyReader
-from magnetar.client.logger import ClientLogger, check_logger
-from magnetar.client.policy import (
+from magnetar.client.option import check
+from magnetar.client.option.backoff import (
+    INITIAL_MS,
+    MAX_MS,
+    MultiplierRedeliveryBackoff,
+    RetryBackoff,
+)
+from magnetar.client.option.check import INT_MAX, MS_MAX
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.logger import ClientLogger, check_logger
+from magnetar.client.option.policy import (
     BatchingType,
     ConsumerBatchReceivePolicy,
     ConsumerCryptoFailureAction,
@@ -45,6 +48,7 @@ from magnetar.model.message_id import MessageId
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = [
+    "PENDING_MAX",
     "AcknowledgementFailed",
     "BatchingType",
     "ClientOptions",
@@ -60,6 +64,8 @@ __all__ = [
     "ReaderOptions",
 ]
 
+# Acks that may wait for the broker: twice what it lets one consumer leave unacked by default.
+PENDING_MAX: Final = 100_000
 # Below a second every hiccup of a consumer would have its messages sent again.
 ACK_TIMEOUT_MIN_MS: Final = 1000
 

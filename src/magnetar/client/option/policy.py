@@ -8,8 +8,8 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Final, TypeAlias, final
 
-from magnetar.client import check
-from magnetar.client.check import INT_MAX, MS_MAX
+from magnetar.client.option import check
+from magnetar.client.option.check import INT_MAX, MS_MAX
 from magnetar.errors import SettingsError
 from magnetar.model.enums import KeySharedMode
 from magnetar.wire.integer import INT64_MAX

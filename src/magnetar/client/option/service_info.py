@@ -6,9 +6,9 @@ derive from it to say themselves where the cluster is, so this file is not compi
 
 from collections.abc import Callable
 
-from magnetar.client.authentication import Authentication
-from magnetar.client.options import ClientOptions
-from magnetar.client.service_url import parse_service_url
+from magnetar.client.option.authentication import Authentication
+from magnetar.client.option.options import ClientOptions
+from magnetar.client.option.service_url import parse_service_url
 from magnetar.errors import SettingsError
 
 __all__ = ["AutoClusterFailover", "ServiceInfo", "ServiceInfoProvider", "first_service_info"]

@@ -20,7 +20,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.outgoing import Done, Outgoing
+from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.protocol.batch import BatchWriter
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 

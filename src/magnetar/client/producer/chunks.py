@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.encryption import DataKey
+from magnetar.client.option.encryption import DataKey
 from magnetar.errors import MessageTooLargeError
 from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.command import encode_head
@@ -33,7 +33,7 @@ __all__ = ["COUNT_MAX", "WINDOW_BYTES", "Chunks", "Part", "plan"]
 Part: TypeAlias = bytes | memoryview
 
 # How many chunks one message may have: each costs the broker an entry, and consumers an id.
-COUNT_MAX: Final = 100_000
+COUNT_MAX: Final = 80_000
 # Chunks go out until so many bytes wait for their receipts, so that sockets and brokers do
 # not have to hold a whole message. Three chunks of the usual 5 MiB keep a connection busy.
 WINDOW_BYTES: Final = 12 << 20

@@ -28,20 +28,20 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.batcher import (
+from magnetar.client.errors import error_of
+from magnetar.client.option.encryption import Sealer
+from magnetar.client.option.options import BatchingType, ProducerOptions
+from magnetar.client.producer.batcher import (
     Batcher,
     DefaultBatch,
     KeyedBatches,
     SequenceIds,
     room_for,
 )
-from magnetar.client.chunks import Chunks, Part
-from magnetar.client.encryption import Sealer
-from magnetar.client.errors import error_of
-from magnetar.client.options import BatchingType, ProducerOptions
-from magnetar.client.outgoing import Done, Outgoing, Settle
-from magnetar.client.packer import Packer
-from magnetar.client.send_queue import IGNORED, STORED, Publish, SendQueue
+from magnetar.client.producer.chunks import Chunks, Part
+from magnetar.client.producer.outgoing import Done, Outgoing, Settle
+from magnetar.client.producer.packer import Packer
+from magnetar.client.producer.send_queue import IGNORED, STORED, Publish, SendQueue
 from magnetar.errors import (
     AlreadyClosed,
     ChecksumError,

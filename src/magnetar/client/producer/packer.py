@@ -14,13 +14,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.batcher import Batch, SequenceIds
-from magnetar.client.chunks import Chunks
-from magnetar.client.chunks import plan as plan_chunks
-from magnetar.client.encryption import TAG_SIZE, Sealer
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.send_queue import Publish
+from magnetar.client.option.encryption import TAG_SIZE, Sealer
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.batcher import Batch, SequenceIds
+from magnetar.client.producer.chunks import Chunks
+from magnetar.client.producer.chunks import plan as plan_chunks
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.producer.send_queue import Publish
 from magnetar.errors import MessageTooLargeError
 from magnetar.model.topic_name import TopicName
 from magnetar.protocol.chunk import TOTAL_SIZE_MAX

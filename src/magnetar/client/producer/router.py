@@ -16,13 +16,13 @@ from typing import Final, SupportsIndex, final
 
 from mypy_extensions import i64
 
-from magnetar.client.options import (
+from magnetar.client.option.options import (
     HashingScheme,
     MessageRouter,
     PartitionsRoutingMode,
     ProducerOptions,
 )
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.errors import UsageError
 from magnetar.protocol.key_hash import key_hash
 

@@ -22,8 +22,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.chunks import WINDOW_BYTES, Chunks, Part
-from magnetar.client.outgoing import Done
+from magnetar.client.producer.chunks import WINDOW_BYTES, Chunks, Part
+from magnetar.client.producer.outgoing import Done
 
 __all__ = ["IGNORED", "OUT_OF_STEP", "STORED", "Publish", "SendQueue"]
 

@@ -15,9 +15,9 @@ import json
 from types import ModuleType
 from typing import Any
 
-from magnetar.client.record import Record, plain_fields
-from magnetar.client.schema import Schema, SchemaMessage, schema_of
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.schema.record import Record, plain_fields
+from magnetar.client.schema.schema import Schema, SchemaMessage, schema_of
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import MagnetarError, SchemaDecodeError, SchemaTypeError, UsageError
 from magnetar.model.enums import SchemaType
 

@@ -8,7 +8,7 @@ its file. protobuf is imported with the first schema, not before.
 import base64
 from typing import Any
 
-from magnetar.client.schema import Schema
+from magnetar.client.schema.schema import Schema
 from magnetar.errors import SchemaDecodeError, SchemaTypeError
 from magnetar.model.enums import SchemaType
 

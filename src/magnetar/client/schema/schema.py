@@ -13,8 +13,8 @@ import enum
 import json
 from typing import Any, Protocol
 
-from magnetar.client.record import Record, RecordMeta, plain_fields
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.schema.record import Record, RecordMeta, plain_fields
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import SchemaDecodeError, SchemaTypeError, UsageError
 from magnetar.model.enums import SchemaType
 
@@ -144,7 +144,7 @@ class StringSchema(Schema):
 class JsonSchema(Schema):
     """Records as JSON objects.
 
-    >>> from magnetar.client.record import Integer
+    >>> from magnetar.client.schema.record import Integer
     >>> class Point(Record):
     ...     x = Integer()
     >>> JsonSchema(Point).encode(Point(x=1))

@@ -1,7 +1,7 @@
 """Schemas as the wire has them."""
 
-from magnetar.client.schema import Schema
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.schema.schema import Schema
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.model.enums import SchemaType
 from magnetar.protocol import pulsar_pb2 as pb
 

@@ -14,7 +14,7 @@ two clients stay apart. Once closed they are silent, and the file is closed.
 import logging
 import sys
 
-from magnetar.client.logger import LOGGER, ClientLogger, ConsoleLogger, FileLogger
+from magnetar.client.option.logger import LOGGER, ClientLogger, ConsoleLogger, FileLogger
 from magnetar.errors import SettingsError
 
 __all__ = ["ClientLog"]

@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from magnetar.client.consumer.message import Message
 from magnetar.client.errors import Result
-from magnetar.client.message import Message
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
-    from magnetar.client.engine.totals import Totals
+    from magnetar.client.telemetry.totals import Totals
 
 __all__ = ["Observer", "SendTrace", "Tracing"]
 

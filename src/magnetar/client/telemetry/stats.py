@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from magnetar.client.ack_counts import TIME_BOUNDS_MS as ACK_TIME_BOUNDS_MS
-from magnetar.client.consumer_core import ConsumerCore
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.ack.counts import TIME_BOUNDS_MS as ACK_TIME_BOUNDS_MS
+from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.producer.core import ProducerCore
 
 __all__ = [
     "ACK_TIME_BOUNDS_MS",
@@ -49,7 +49,7 @@ class ConsumerStats:
     queue_length: int
     available_permits: int
     unreturned_permits: int
-    # Acks, as `magnetar.client.ack_counts` counts them: one for each entry in an ACK. Without
+    # Acks, as `magnetar.client.ack.counts` counts them: one for each entry in an ACK. Without
     # receipts or retries only the first is more than 0, and what is pending was not sent yet.
     acks_sent: int
     acks_failed: int

@@ -7,13 +7,13 @@ last one; nothing otherwise. The level is INFO.
 import asyncio
 import logging
 
-from magnetar.client.engine.stats import (
+from magnetar.client.telemetry.stats import (
     ConsumerStats,
     ProducerStats,
     consumer_stats,
     producer_stats,
 )
-from magnetar.client.engine.totals import Totals, taken_from
+from magnetar.client.telemetry.totals import Totals, taken_from
 
 __all__ = ["StatsLog"]
 

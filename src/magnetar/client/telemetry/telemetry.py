@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 from typing import TypeAlias
 
-from magnetar.client.engine.observer import Observer, Tracing
-from magnetar.client.engine.stats import ACK_TIME_BOUNDS_MS
-from magnetar.client.engine.totals import Totals
-from magnetar.client.message import Message
+from magnetar.client.consumer.message import Message
+from magnetar.client.telemetry.observer import Observer, Tracing
+from magnetar.client.telemetry.stats import ACK_TIME_BOUNDS_MS
+from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import InvalidTopicNameError, OperationNotSupported
 from magnetar.model import TopicName
 
@@ -34,7 +34,7 @@ try:
     from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import TracerProvider
 
-    from magnetar.client.tracing import MessageTracing
+    from magnetar.client.telemetry.tracing import MessageTracing
 except ImportError as _missing:
     raise OperationNotSupported(
         f"telemetry needs OpenTelemetry ({_missing}): pip install magnetar[otel]"

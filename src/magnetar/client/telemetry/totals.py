@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.client.engine.stats import (
+from magnetar.client.option.options import ConsumerOptions
+from magnetar.client.telemetry.stats import (
     ConsumerStats,
     ProducerStats,
     consumer_stats,
     producer_stats,
 )
-from magnetar.client.options import ConsumerOptions
 from magnetar.model import TopicName
 
 if TYPE_CHECKING:

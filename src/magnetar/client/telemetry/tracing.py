@@ -32,9 +32,9 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from magnetar.client.engine.observer import SendTrace, Tracing
+from magnetar.client.consumer.message import Message
 from magnetar.client.errors import Result
-from magnetar.client.message import Message
+from magnetar.client.telemetry.observer import SendTrace, Tracing
 from magnetar.model import MessageId, TopicName
 
 __all__ = ["MessageTracing"]

@@ -31,8 +31,11 @@ there twice; one that dies leaves a message without its end.
 The time of a growing context is up when its next chunk has not come for `expire_ms` although
 it could have: the consumer got messages that were published so much later, or nothing new.
 A message that merely waits behind others, or for a consumer that is busy, is not given up.
-Time without a connection does not count. What comes again has the time that it had, and is not
-given up before all that is known of it is here again.
+What comes again has the time that it had: when that has all been here again, it goes on from
+where it was. In between it stands still. There may be no connection, or another consumer has had
+the message, all of it, and holds it for as long as it likes. What comes back from where others
+could have it, or on a new connection, has a share of its time left in any case, or it would be
+given up while its next chunk is under way.
 
 An ack by an id from elsewhere tells where a message begins and ends, not where its other chunks
 are. Those that are here are acked with it, and the context is discarded. Where one consumer gets
@@ -55,7 +58,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.protocol.metadata import MessageMetadata
 
 __all__ = ["KEPT", "REFUSED", "WHOLE", "ChunkAssembler", "Whole"]
@@ -118,6 +121,11 @@ class _Context:
         # all of that is here again.
         self.known: int = -1
         self.came_ms: int = 0
+        # How much of its time was over when it left, by the clock and by what was published, and
+        # what was left until it would have been given up, -1 if that was not to be.
+        self.had_ms: int = 0
+        self.had_published_ms: int = 0
+        self.rest_ms: int = -1
         # Set aside: when it is to be asked for again, and when it is given up.
         self.again_ms: int = -1
         self.due_ms: int = -1
@@ -125,12 +133,38 @@ class _Context:
     def fits(self, count: i64, total: i64) -> bool:
         return self.count == count and self.total == total
 
-    def follow(self, earlier: "_Context") -> None:
+    def follow(self, earlier: "_Context", now_ms: int) -> None:
         """It came before: the same once more has no more time than it had."""
         self.known = earlier.known
-        self.due_ms = earlier.due_ms
-        self.arrived_ms = earlier.arrived_ms
-        self.published_ms = earlier.published_ms
+        self.had_ms = earlier.had_ms
+        self.had_published_ms = earlier.had_published_ms
+        if earlier.rest_ms >= 0:
+            self.due_ms = now_ms + earlier.rest_ms
+
+    def arrive(self, key: int, published_ms: int, now_ms: int) -> None:
+        """A chunk came: its time begins, or goes on."""
+        self.came_ms = now_ms
+        if key > self.known:
+            self.had_ms = 0
+            self.had_published_ms = 0
+        self.arrived_ms = now_ms - self.had_ms
+        self.published_ms = published_ms - self.had_published_ms
+
+    def leave(self, published_ms: int, left_ms: int) -> None:
+        """It is the broker's again: its time stands still."""
+        if self.keys[-1] >= self.known:
+            self.known = self.keys[-1]
+            self.had_ms = left_ms - self.arrived_ms
+            self.had_published_ms = published_ms - self.published_ms
+        if self.due_ms >= 0:
+            self.rest_ms = max(self.due_ms - left_ms, 0)
+
+    def spare(self, expire_ms: int) -> None:
+        """It has a share of its time in any case."""
+        share_ms = expire_ms // TRIES
+        self.had_ms = min(self.had_ms, expire_ms - share_ms)
+        if self.rest_ms >= 0:
+            self.rest_ms = max(self.rest_ms, share_ms)
 
     def note(self, key: int) -> None:
         if not self.keys or key > self.keys[-1]:
@@ -251,14 +285,14 @@ class ChunkAssembler:
             context.redelivery_count = redelivery_count
             # What is expected may be another copy, or the end of this one without its beginning.
             if expected is not None and key in expected.keys:
-                context.follow(expected)
+                context.follow(expected, now_ms)
         elif context is None:
             if self._acked and self._was_acked(key):
                 self._garbage.append(key)
                 return KEPT
             context = _Context(uuid, count, total, before)
             if expected is not None and key <= expected.known:
-                context.follow(expected)
+                context.follow(expected, now_ms)
             self._set_aside(context, BROKEN, now_ms)
             context.note(key)
             return KEPT
@@ -375,10 +409,7 @@ class ChunkAssembler:
         context.keys.append(key)
         context.size += size
         self.size += size + CHUNK_OVERHEAD
-        context.came_ms = now_ms
-        if key > context.known:
-            context.arrived_ms = now_ms
-            context.published_ms = self._published_ms
+        context.arrive(key, self._published_ms, now_ms)
         context.redelivery_count = min(context.redelivery_count, redelivery_count)
         if last:
             self._whole = Whole(
@@ -494,27 +525,30 @@ class ChunkAssembler:
 
     def connected(self, now_ms: int) -> None:
         """Everything comes again, and has the time that it had when the connection broke."""
-        self.expect_all()
-        if self._offline_since_ms < 0:
-            return
-        lost_ms = now_ms - self._offline_since_ms
-        self._offline_since_ms = -1
-        self._quiet_since_ms += lost_ms
-        for context in self._expected.values():
-            context.arrived_ms += lost_ms
-            if context.due_ms >= 0:
-                context.due_ms += lost_ms
+        self.went_elsewhere(now_ms)
+        if self._offline_since_ms >= 0:
+            self._quiet_since_ms += now_ms - self._offline_since_ms
+            self._offline_since_ms = -1
 
-    def expect_all(self) -> None:
+    def went_elsewhere(self, now_ms: int) -> None:
+        """Everything that is not acked comes again, when others that may have it are gone."""
+        self.expect_all(now_ms)
+        for context in self._expected.values():
+            context.spare(self._expire_ms)
+
+    def expect_all(self, now_ms: int) -> None:
         """Everything that is not acked comes again."""
+        left_ms = now_ms if self._offline_since_ms < 0 else self._offline_since_ms
         for context in self._contexts.values():
             if context.state != DISCARDED and context.keys:
-                self._expect(context)
+                self._expect(context, left_ms)
         self._clear_contexts()
 
-    def _expect(self, context: _Context) -> None:
+    def _expect(self, context: _Context, left_ms: int) -> None:
         context.data = None
-        context.known = max(context.known, context.keys[-1])
+        context.leave(self._published_ms, left_ms)
+        if not self._single:
+            context.spare(self._expire_ms)
         self._expected.pop(context.uuid, None)
         self._expected[context.uuid] = context
         if len(self._expected) > SET_ASIDE_MAX:
@@ -633,7 +667,7 @@ class ChunkAssembler:
             self._again.extend(context.keys)
             if not self._single:
                 # They are the broker's now; where there is one consumer, all of them are.
-                self._expect(context)
+                self._expect(context, now_ms)
                 self._forget(context)
                 return
             context.again_ms = now_ms + self._again_ms

@@ -20,7 +20,7 @@ stay unacked, and may be delivered again, but are not lost.
 
 from typing import Final, final
 
-from magnetar.client.chunk_assembler import ChunkAssembler
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 
 __all__ = ["ChunkSpans", "Split"]
 

@@ -14,12 +14,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.chunk_spans import ChunkSpans
-from magnetar.client.entry_key import key_entry, key_ledger
-from magnetar.client.incoming import Incoming, Start
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerOptions
-from magnetar.client.receive_queue import ReceiveQueue
+from magnetar.client.ack.entry_key import key_entry, key_ledger
+from magnetar.client.consumer.chunk.spans import ChunkSpans
+from magnetar.client.consumer.incoming import Incoming, Start
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.receive_queue import ReceiveQueue
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.model.enums import ConsumerType
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData

@@ -8,22 +8,22 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.client import aio
-from magnetar.client.arguments import message_of, messages_of
-from magnetar.client.batch_receive import BatchReceive
-from magnetar.client.closing import Closing
+from magnetar.client.consumer.batch_receive import BatchReceive
+from magnetar.client.consumer.message import Message
+from magnetar.client.door import aio
+from magnetar.client.door.arguments import message_of, messages_of
+from magnetar.client.door.closing import Closing
+from magnetar.client.door.threads.listener import Listener
+from magnetar.client.door.threads.outcome import Outcome
 from magnetar.client.engine.consumer import EngineConsumer
-from magnetar.client.engine.observer import Tracing
-from magnetar.client.engine.stats import ConsumerStats
 from magnetar.client.errors import Result
-from magnetar.client.message import Message
-from magnetar.client.threads.listener import Listener
-from magnetar.client.threads.outcome import Outcome
+from magnetar.client.telemetry.observer import Tracing
+from magnetar.client.telemetry.stats import ConsumerStats
 from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
-    from magnetar.client.blocking import Client
+    from magnetar.client.door.blocking import Client
 
 __all__ = ["Consumer", "Reader"]
 

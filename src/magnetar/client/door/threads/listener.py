@@ -19,8 +19,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
-from magnetar.client.message import Message
-from magnetar.client.threads.settlement import complain
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.threads.settlement import complain
 from magnetar.errors import AlreadyClosed, MagnetarError
 
 __all__ = ["Listener", "Listeners"]

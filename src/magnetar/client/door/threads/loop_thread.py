@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-from magnetar.client.threads.outcome import Outcome
+from magnetar.client.door.threads.outcome import Outcome
 from magnetar.errors import AlreadyClosed, MagnetarError, OperationNotSupported
 
 __all__ = ["LoopThread", "new_event_loop"]

@@ -4,20 +4,20 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client.arguments import make_outgoing
-from magnetar.client.closing import Closing
-from magnetar.client.engine.observer import Tracing
+from magnetar.client.door.arguments import make_outgoing
+from magnetar.client.door.closing import Closing
+from magnetar.client.door.threads.settlement import Sending, Settlement
 from magnetar.client.engine.producer import EngineProducer
-from magnetar.client.engine.stats import ProducerStats
 from magnetar.client.errors import Result, result_of
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.schema import BytesSchema, Schema
-from magnetar.client.threads.settlement import Sending, Settlement
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.telemetry.observer import Tracing
+from magnetar.client.telemetry.stats import ProducerStats
 from magnetar.errors import ProducerQueueIsFull, PulsarException
 from magnetar.model import MessageId
 
 if TYPE_CHECKING:
-    from magnetar.client.blocking import Client
+    from magnetar.client.door.blocking import Client
 
 __all__ = ["Producer"]
 

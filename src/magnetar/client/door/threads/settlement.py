@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from magnetar.client.door.threads.outcome import Outcome
 from magnetar.client.errors import Result, result_of
-from magnetar.client.threads.outcome import Outcome
 from magnetar.model import MessageId
 
 __all__ = ["Callbacks", "Sending", "Settlement", "complain"]

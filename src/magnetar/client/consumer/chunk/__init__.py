@@ -1,0 +1,1 @@
+"""Large messages that arrive in chunks."""

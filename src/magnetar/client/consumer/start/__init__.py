@@ -1,0 +1,1 @@
+"""Where a consumer begins: start positions, seeks and ranges of entries."""

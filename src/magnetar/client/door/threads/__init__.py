@@ -1,0 +1,1 @@
+"""The blocking door's threads: callers, listeners and the thread of the loop."""

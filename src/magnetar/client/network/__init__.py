@@ -1,0 +1,1 @@
+"""Connections to brokers: sockets, the pool, lookups, reconnects and failover."""

@@ -1,0 +1,1 @@
+"""Schemas: what bytes a value becomes, and what the broker is told about it."""
