@@ -7,7 +7,9 @@ wants an id, an error or the broker does not load a network client.
 from typing import TYPE_CHECKING
 
 from magnetar import exceptions, schema
-from magnetar.client.authentication import (
+from magnetar.client.consumer.message import Message
+from magnetar.client.errors import Result
+from magnetar.client.option.authentication import (
     Authentication,
     AuthenticationAthenz,
     AuthenticationBasic,
@@ -15,13 +17,11 @@ from magnetar.client.authentication import (
     AuthenticationTLS,
     AuthenticationToken,
 )
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.crypto_key_reader import CryptoKeyReader
-from magnetar.client.encryption_context import EncryptionContext, EncryptionKey
-from magnetar.client.errors import Result
-from magnetar.client.logger import ConsoleLogger, FileLogger, LoggerLevel
-from magnetar.client.message import Message
-from magnetar.client.options import (
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.encryption_context import EncryptionContext, EncryptionKey
+from magnetar.client.option.logger import ConsoleLogger, FileLogger, LoggerLevel
+from magnetar.client.option.options import (
     BatchingType,
     ConsumerBatchReceivePolicy,
     ConsumerCryptoFailureAction,
@@ -29,9 +29,14 @@ from magnetar.client.options import (
     ConsumerKeySharedPolicy,
     PartitionsRoutingMode,
 )
-from magnetar.client.schema import BytesSchema
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
+from magnetar.client.option.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+)
+from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import (
+    AckSizeError,
     AlreadyClosed,
     AuthenticationError,
     AuthorizationError,
@@ -123,11 +128,12 @@ from magnetar.model import (
 )
 
 if TYPE_CHECKING:
-    from magnetar.client import aio
-    from magnetar.client.blocking import Client, Consumer, Producer, Reader, TableView
+    from magnetar.client.door import aio
+    from magnetar.client.door.blocking import Client, Consumer, Producer, Reader, TableView
 
 __all__ = [
     "COMPILED",
+    "AckSizeError",
     "AlreadyClosed",
     "Authentication",
     "AuthenticationAthenz",
@@ -259,11 +265,11 @@ _LATE = ("Client", "Consumer", "Producer", "Reader", "TableView")
 def __getattr__(name: str) -> object:
     """The parts that are loaded late; see above."""
     if name == "aio":
-        from magnetar.client import aio
+        from magnetar.client.door import aio
 
         return aio
     if name in _LATE:
-        from magnetar.client import blocking
+        from magnetar.client.door import blocking
 
         return getattr(blocking, name)
     raise AttributeError(f"module 'magnetar' has no attribute {name!r}")

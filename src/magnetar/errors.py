@@ -6,6 +6,7 @@
     │   ├── InvalidTopicNameError          also an InvalidTopicName: one that Pulsar would refuse
     │   ├── MessageTooLargeError           also a MessageTooBig: more than one message may have
     │   ├── NoSuchEntryError               a position that was never in its topic
+    │   ├── AckSizeError                   more parts of batches than one ack may name
     │   ├── BatchIndexError                an index that cannot be placed in its batch
     │   ├── SchemaTypeError                also a TypeError: a value that its field cannot take
     │   ├── SettingsError                  also an InvalidConfiguration: a bad option or policy
@@ -58,6 +59,7 @@ mypyc compiles only some exception bases.
 """
 
 __all__ = [
+    "AckSizeError",
     "AlreadyClosed",
     "AuthenticationError",
     "AuthorizationError",
@@ -382,6 +384,20 @@ class NoSuchEntryError(UsageError):
 
     def __str__(self) -> str:
         return f"no entry {self.ledger_id}:{self.entry_id} in this topic: {self.reason}"
+
+
+class AckSizeError(UsageError):
+    """Acks of parts of batches that take more memory, together, than one request may."""
+
+    def __init__(self, size_max: int) -> None:
+        super().__init__(size_max)
+        self.size_max = size_max
+
+    def __str__(self) -> str:
+        return (
+            f"parts of batches that take more than {self.size_max} bytes to keep: name fewer at "
+            "once, or whole batches"
+        )
 
 
 class BatchIndexError(UsageError):

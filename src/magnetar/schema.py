@@ -1,8 +1,8 @@
 """Schemas and records: `from magnetar.schema import *` where it was `pulsar.schema`."""
 
-from magnetar.client.avro_schema import AvroSchema
-from magnetar.client.protobuf_schema import ProtobufNativeSchema
-from magnetar.client.record import (
+from magnetar.client.schema.avro_schema import AvroSchema
+from magnetar.client.schema.protobuf_schema import ProtobufNativeSchema
+from magnetar.client.schema.record import (
     Array,
     Boolean,
     Bytes,
@@ -17,8 +17,8 @@ from magnetar.client.record import (
     Record,
     String,
 )
-from magnetar.client.schema import BytesSchema, JsonSchema, Schema, StringSchema
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.schema.schema import BytesSchema, JsonSchema, Schema, StringSchema
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.model.enums import SchemaType
 
 __all__ = [

@@ -11,24 +11,24 @@ import typer
 from typer.core import TyperGroup
 
 import magnetar
-from magnetar.cli import (
+from magnetar.cli import target
+from magnetar.cli.console import refusals
+from magnetar.cli.data.backup import backup, restore
+from magnetar.cli.data.check import check
+from magnetar.cli.data.dump import dump
+from magnetar.cli.message.consume import consume
+from magnetar.cli.message.produce import produce
+from magnetar.cli.noun import (
     brokers,
     namespaces,
-    pipeline,
     profiles,
     schemas,
     subscriptions,
-    target,
     tenants,
     tokens,
     topics,
 )
-from magnetar.cli.backup import backup, restore
-from magnetar.cli.check import check
-from magnetar.cli.console import refusals
-from magnetar.cli.consume import consume
-from magnetar.cli.dump import dump
-from magnetar.cli.produce import produce
+from magnetar.cli.pipeline import pipeline
 
 __all__ = ["app"]
 

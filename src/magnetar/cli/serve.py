@@ -19,9 +19,9 @@ from magnetar.cli.interrupt import uninterrupted
 from magnetar.errors import MagnetarError, SettingsError
 
 if TYPE_CHECKING:
-    from magnetar.admin.http import HttpServer
-    from magnetar.broker.server import BrokerServer
-    from magnetar.broker.settings import BrokerSettings
+    from magnetar.admin.http.server import HttpServer
+    from magnetar.broker.setting.settings import BrokerSettings
+    from magnetar.broker.shell.server import BrokerServer
 
 __all__ = ["Plan", "plan_of", "run"]
 
@@ -137,7 +137,7 @@ class Plan:
         *,
         accept_loss: bool = False,
     ) -> None:
-        from magnetar.broker.settings_load import load_settings, reserved_values
+        from magnetar.broker.setting.settings_load import load_settings, reserved_values
 
         before = reserved_values(None, os.environ, {})
         config = config or (Path(before["config"]) if "config" in before else None)
@@ -282,9 +282,9 @@ class _Refused(Exception):
 
 
 async def _start_broker(plan: Plan) -> "BrokerServer":
-    from magnetar.broker.server import BrokerServer
+    from magnetar.broker.shell.server import BrokerServer
     from magnetar.storage import Catalog, FileDisk, MemoryDisk
-    from magnetar.storage.catalog_guard import open_catalog
+    from magnetar.storage.catalog.catalog_guard import open_catalog
 
     def catalog() -> Catalog:
         if plan.memory:
@@ -317,7 +317,7 @@ async def _start_broker(plan: Plan) -> "BrokerServer":
 
 async def _start_http(plan: Plan, broker: "BrokerServer") -> "list[HttpServer]":
     """Stops the broker if it cannot be done."""
-    from magnetar.admin.http import HttpServer
+    from magnetar.admin.http.server import HttpServer
 
     started: list[HttpServer] = []
     for port, tls in ((plan.http_port, False), (plan.https_port, True)):

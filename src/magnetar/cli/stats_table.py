@@ -74,9 +74,22 @@ def _print_subscriptions(subscriptions: Mapping[str, object]) -> None:
                 printable(str(consumer.get("address", "-"))),
             )
     print_table(console, table)
+    for name, found in sorted(subscriptions.items()):
+        if isinstance(found, dict):
+            _print_damage(name, found)
     if rows:
         console.print()
         print_table(console, consumers)
+
+
+def _print_damage(name: str, found: Mapping[str, object]) -> None:
+    """Where a damaged entry stands in the way, if one does, and what to do."""
+    if found.get("damagedPosition"):
+        text = (
+            f"{name} is stuck at {found['damagedPosition']}: {found.get('damagedReason')}. "
+            "If no backup has it, skip it: magnetar subscriptions skip-damaged"
+        )
+        output().print(Text(printable(text), style="bold red"))
 
 
 def print_internal_stats(topic: str, found: object, *, as_json: bool) -> None:

@@ -99,7 +99,7 @@ class Target:
         """A client of the broker; close it."""
         with uninterrupted():
             import magnetar
-            from magnetar.client.blocking import Client
+            from magnetar.client.door.blocking import Client
 
         authentication: magnetar.Authentication | None = None
         if token := self.token():

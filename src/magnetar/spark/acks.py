@@ -13,7 +13,7 @@ acked when it has been read.
 
 import asyncio
 
-from magnetar.client import aio
+from magnetar.client.door import aio
 from magnetar.errors import ConsumerBusy
 from magnetar.model import ConsumerType, InitialPosition, MessageId, TopicName
 from magnetar.spark.plan.offsets import Offsets

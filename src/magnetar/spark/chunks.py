@@ -8,8 +8,8 @@ So every message is read once, and no task needs to know of another.
 
 from typing import TypeAlias
 
-from magnetar.client.bulk import BulkClient
-from magnetar.client.entry_range import RawEntry
+from magnetar.client.consumer.start.entry_range import RawEntry
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import InvalidMessage
 from magnetar.model import MessageId, TopicName
 from magnetar.protocol.compression import decompress

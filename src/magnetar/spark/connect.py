@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from magnetar.client.authentication import AuthenticationToken
-from magnetar.client.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient
 from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.option.authentication import AuthenticationToken
 from magnetar.errors import ProducerBusy
 from magnetar.spark.plan.options import ConnectionOptions
 

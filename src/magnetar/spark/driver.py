@@ -6,8 +6,8 @@ Everything here asks the broker. What follows from the answers is decided in `pl
 import logging
 import time
 
-from magnetar.client.bulk import BulkClient
-from magnetar.client.entry_range import At, RawEntry
+from magnetar.client.consumer.start.entry_range import At, RawEntry
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import SettingsError, Timeout, TopicNotFound
 from magnetar.model import MessageId
 from magnetar.spark.chunks import is_chunk

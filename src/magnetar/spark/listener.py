@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from magnetar.client.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import MagnetarError
 from magnetar.spark.acks import ack_offsets
 from magnetar.spark.connect import client_options

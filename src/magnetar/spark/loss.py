@@ -10,8 +10,8 @@ keeps ledgers, so there it counts as read.
 
 import logging
 
-from magnetar.client.bulk import BulkClient
-from magnetar.client.entry_range import Gap
+from magnetar.client.consumer.start.entry_range import Gap
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import MagnetarError
 
 __all__ = ["DataLossError", "Losses"]

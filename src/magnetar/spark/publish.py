@@ -22,14 +22,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from magnetar.client.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient
 from magnetar.client.engine.producer import (
     EngineProducer,
     PartitionProducer,
     partition_names,
 )
-from magnetar.client.options import ProducerOptions
-from magnetar.client.schema import BytesSchema
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import MagnetarError, SettingsError, Timeout
 from magnetar.model import CompressionType, MessageId, TopicName
 from magnetar.protocol import MESSAGE_SIZE_MAX

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from magnetar.client.bulk import BulkClient
-from magnetar.client.entry_range import RawEntry
+from magnetar.client.consumer.start.entry_range import RawEntry
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import InvalidMessage, RemoteProtocolError
 from magnetar.model import TopicName
 from magnetar.protocol.entry_columns import EntryColumns

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Done
-from magnetar.client.producer_core import ProducerCore
-from magnetar.client.router import hash_of_key
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Done
+from magnetar.client.producer.router import hash_of_key
 from magnetar.errors import SettingsError, UsageError
 from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.plan.rows import Row, digest_of_values

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar.client.bulk import BulkClient
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.door.bulk import BulkClient
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import InvalidMessage, SettingsError, TopicNotFound
 from magnetar.model import SchemaType
 from magnetar.protocol.columns import NumberColumn

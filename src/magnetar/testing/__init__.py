@@ -8,22 +8,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.testing.checkers import CHECKERS, Violation, ViolationError, check
+    from magnetar.testing.checker.checkers import CHECKERS, Violation, ViolationError, check
+    from magnetar.testing.checker.history import History, Place
+    from magnetar.testing.checker.recorded import RecordedClient, RecordedConsumer, RecordedProducer
     from magnetar.testing.embedded import EmbeddedBroker
-    from magnetar.testing.history import History, Place
-    from magnetar.testing.recorded import RecordedClient, RecordedConsumer, RecordedProducer
-    from magnetar.testing.sim_broker import SimBroker
-    from magnetar.testing.sim_connection import SimConnection, SimTransport
-    from magnetar.testing.sim_disk import DiskFaults, PowerLost, SimDisk
-    from magnetar.testing.sim_executor import SimExecutor
-    from magnetar.testing.sim_loop import DeadlockError, SimLoop, SimulationError, StepLimitError
-    from magnetar.testing.sim_network import NetworkConditions, SimNetwork, SimServer
-    from magnetar.testing.sim_process import ProcessKilled, SimProcess
-    from magnetar.testing.sim_writer import SimWriter
-    from magnetar.testing.simulation import Program, Simulation
-    from magnetar.testing.trace import Trace, fingerprint
-    from magnetar.testing.trouble import KINDS, Trouble
-    from magnetar.testing.wiretap import Wiretap
+    from magnetar.testing.sim.broker import SimBroker
+    from magnetar.testing.sim.connection import SimConnection, SimTransport
+    from magnetar.testing.sim.disk import DiskFaults, PowerLost, SimDisk
+    from magnetar.testing.sim.executor import SimExecutor
+    from magnetar.testing.sim.loop import DeadlockError, SimLoop, SimulationError, StepLimitError
+    from magnetar.testing.sim.network import NetworkConditions, SimNetwork, SimServer
+    from magnetar.testing.sim.process import ProcessKilled, SimProcess
+    from magnetar.testing.sim.simulation import Program, Simulation
+    from magnetar.testing.sim.trace import Trace, fingerprint
+    from magnetar.testing.sim.trouble import KINDS, Trouble
+    from magnetar.testing.sim.wiretap import Wiretap
+    from magnetar.testing.sim.writer import SimWriter
 
 __all__ = [
     "CHECKERS",
@@ -63,22 +63,22 @@ __all__ = [
 ]
 
 _NAMES = {
-    "checkers": ("CHECKERS", "Violation", "ViolationError", "check"),
+    "checker.checkers": ("CHECKERS", "Violation", "ViolationError", "check"),
     "embedded": ("EmbeddedBroker",),
-    "history": ("History", "Place"),
-    "recorded": ("RecordedClient", "RecordedConsumer", "RecordedProducer"),
-    "sim_broker": ("SimBroker",),
-    "sim_connection": ("SimConnection", "SimTransport"),
-    "sim_disk": ("DiskFaults", "PowerLost", "SimDisk"),
-    "sim_executor": ("SimExecutor",),
-    "sim_loop": ("DeadlockError", "SimLoop", "SimulationError", "StepLimitError"),
-    "sim_network": ("NetworkConditions", "SimNetwork", "SimServer"),
-    "sim_process": ("ProcessKilled", "SimProcess"),
-    "sim_writer": ("SimWriter",),
-    "simulation": ("Program", "Simulation"),
-    "trace": ("Trace", "fingerprint"),
-    "trouble": ("KINDS", "Trouble"),
-    "wiretap": ("Wiretap",),
+    "checker.history": ("History", "Place"),
+    "checker.recorded": ("RecordedClient", "RecordedConsumer", "RecordedProducer"),
+    "sim.broker": ("SimBroker",),
+    "sim.connection": ("SimConnection", "SimTransport"),
+    "sim.disk": ("DiskFaults", "PowerLost", "SimDisk"),
+    "sim.executor": ("SimExecutor",),
+    "sim.loop": ("DeadlockError", "SimLoop", "SimulationError", "StepLimitError"),
+    "sim.network": ("NetworkConditions", "SimNetwork", "SimServer"),
+    "sim.process": ("ProcessKilled", "SimProcess"),
+    "sim.writer": ("SimWriter",),
+    "sim.simulation": ("Program", "Simulation"),
+    "sim.trace": ("Trace", "fingerprint"),
+    "sim.trouble": ("KINDS", "Trouble"),
+    "sim.wiretap": ("Wiretap",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from magnetar.errors import UsageError
 
 if TYPE_CHECKING:
-    from magnetar.admin.http import HttpServer
-    from magnetar.broker.server import BrokerServer
-    from magnetar.broker.settings import BrokerSettings
+    from magnetar.admin.http.server import HttpServer
+    from magnetar.broker.setting.settings import BrokerSettings
+    from magnetar.broker.shell.server import BrokerServer
 
 __all__ = ["EmbeddedBroker"]
 
@@ -138,7 +138,7 @@ class EmbeddedBroker:
 
 
 async def _serve(settings: "BrokerSettings | None", host: str) -> "BrokerServer":
-    from magnetar.broker.server import BrokerServer
+    from magnetar.broker.shell.server import BrokerServer
     from magnetar.storage import Catalog, MemoryDisk
 
     server = BrokerServer(MemoryDisk(), Catalog, settings, host=host)
@@ -147,7 +147,7 @@ async def _serve(settings: "BrokerSettings | None", host: str) -> "BrokerServer"
 
 
 async def _serve_http(server: "BrokerServer", host: str) -> "HttpServer":
-    from magnetar.admin.http import HttpServer
+    from magnetar.admin.http.server import HttpServer
 
     http = HttpServer(server, host, 0)
     await http.start()

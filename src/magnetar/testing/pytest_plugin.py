@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from magnetar.client.blocking import Client
+    from magnetar.client.door.blocking import Client
     from magnetar.testing.embedded import EmbeddedBroker
 
 __all__ = ["magnetar_broker", "magnetar_client"]
@@ -34,7 +34,7 @@ def magnetar_broker() -> "Iterator[EmbeddedBroker]":
 @pytest.fixture
 def magnetar_client(magnetar_broker: "EmbeddedBroker") -> "Iterator[Client]":
     """A blocking client of `magnetar_broker`, closed after the test."""
-    from magnetar.client.blocking import Client
+    from magnetar.client.door.blocking import Client
 
     with Client(magnetar_broker.url) as client:
         yield client

@@ -19,12 +19,11 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.ack import Cursor
-from magnetar.ack.delta import key_position
-from magnetar.admin.answer import BAD_REQUEST, Refusal, json_answer
-from magnetar.admin.call import SUBSCRIPTION, Call, Route, shown, stored, whole_number
-from magnetar.admin.unacked_runs import unacked_runs
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.subscription import Subscription
+from magnetar.admin.backlog.unacked_runs import unacked_runs
+from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
+from magnetar.admin.http.call import SUBSCRIPTION, Call, Route, shown, stored, whole_number
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.subscription import Subscription
 from magnetar.model import Position
 
 __all__ = ["PAGE", "PAGE_MAX", "ROUTES", "holes_and_batches"]
@@ -71,8 +70,9 @@ def _redelivered(subscription: Subscription, limit: int) -> list[dict[str, objec
     dispatcher = subscription.dispatcher
     if not isinstance(dispatcher, SharedDispatcher):
         return []
+    ledgers = subscription.topic.ledgers
     return [
-        {"position": str(key_position(key)), "count": count}
+        {"position": str(ledgers.position(key)), "count": count}
         for key, count in dispatcher.redeliveries.most(limit)
     ]
 

@@ -7,7 +7,7 @@ durable, before consumers have given anything back, so that none is missing.
 import logging
 from typing import Final
 
-from magnetar.admin.call import Call
+from magnetar.admin.http.call import Call
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["audit_skip"]

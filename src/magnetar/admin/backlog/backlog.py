@@ -8,12 +8,12 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.ack import Cursor
-from magnetar.admin.answer import PRECONDITION, Refusal, json_answer
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
-from magnetar.admin.messages import date_text
-from magnetar.admin.subscriptions import read_place
-from magnetar.admin.unacked_runs import unacked_runs
-from magnetar.broker.topic import Topic
+from magnetar.admin.backlog.messages import date_text
+from magnetar.admin.backlog.unacked_runs import unacked_runs
+from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
+from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
+from magnetar.admin.route.subscriptions import read_place
+from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
 
 __all__ = ["ROUTES"]

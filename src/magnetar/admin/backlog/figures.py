@@ -8,18 +8,18 @@ and `partiallyAckedBatches`, the batches of which only a part is acked.
 
 from typing import Final
 
-from magnetar.admin.call import ledgers_of
-from magnetar.admin.messages import date_text
-from magnetar.broker.consumer import Consumer
-from magnetar.broker.dispatch.dispatcher import Dispatcher
-from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.dispatch.selector import StickySelector
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.dispatch.single import SingleDispatcher
-from magnetar.broker.non_persistent import NonPersistentSubscription
-from magnetar.broker.producer import Producer
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
+from magnetar.admin.backlog.messages import date_text
+from magnetar.admin.http.call import ledgers_of
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.selector import StickySelector
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.dispatch.single import SingleDispatcher
+from magnetar.broker.topic.non_persistent import NonPersistentSubscription
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position, ProducerAccessMode
 
 __all__ = ["Figures", "StatsOptions", "internal_figures", "topic_figures"]

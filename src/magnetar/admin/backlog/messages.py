@@ -12,24 +12,24 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.backlog.unacked_runs import unacked_runs
+from magnetar.admin.http.answer import (
     NOT_FOUND,
     PRECONDITION,
     UNPROCESSABLE,
     Refusal,
     json_answer,
 )
-from magnetar.admin.bridge import durable, read_entry
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
-from magnetar.admin.subscriptions import read_place
-from magnetar.admin.topics import id_json
-from magnetar.admin.unacked_runs import unacked_runs
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.admin.http.bridge import durable, read_entry
+from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
+from magnetar.admin.route.subscriptions import read_place
+from magnetar.admin.route.topics import id_json
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.errors import RemoteProtocolError
 from magnetar.model import CompressionType, Position
 from magnetar.protocol import MessageMetadata, decompress, split_entry
-from magnetar.storage.read_plan import StoredEntry
+from magnetar.storage.ledger.read_plan import StoredEntry
 
 __all__ = ["ROUTES", "date_text"]
 

@@ -24,10 +24,12 @@ from typing import Final, TypeAlias
 import msgspec
 from starlette.responses import Response
 
-from magnetar.admin.answer import BAD_REQUEST, NOT_ALLOWED, Refusal
-from magnetar.admin.audit import audit_skip
-from magnetar.admin.bridge import settle
-from magnetar.admin.call import (
+from magnetar.admin.backlog.audit import audit_skip
+from magnetar.admin.backlog.id_list import PIECE_BYTES, cut_list, find_list
+from magnetar.admin.backlog.skip_answer import skip_answer
+from magnetar.admin.http.answer import BAD_REQUEST, NOT_ALLOWED, TOO_LARGE, Refusal
+from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.call import (
     INT32_MAX,
     INT64_MAX,
     SUBSCRIPTION,
@@ -38,10 +40,10 @@ from magnetar.admin.call import (
     stored,
     whole_number,
 )
-from magnetar.admin.skip_answer import skip_answer
-from magnetar.broker.chunk_search import find_chunks
-from magnetar.broker.skip import PIECE_IDS, Skip
-from magnetar.broker.topic import Topic
+from magnetar.broker.setting.text_limits import SKIP_BODY
+from magnetar.broker.topic.chunk.chunk_search import find_chunks
+from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, RemoteProtocolError, UsageError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import SHAPE, MessageIdData, decode_message_id_data
@@ -56,7 +58,10 @@ FIELDS: Final = frozenset(("ledgerId", "entryId", "batchIndex", "partitionIndex"
 RECALL_MS: Final = 5000
 NO_MESSAGES: Final = "the body names no messages: give a list of ids, or one as messageIds"
 
-# Ids are not read yet, only told apart: a long list is read in pieces.
+# A request names so many; 16 MiB could name a million.
+IDS_MAX: Final = 200_000
+
+# Ids are not read yet, only told apart. A list that is long is not even that: see `id_list.py`.
 Ids: TypeAlias = list[msgspec.Raw]
 
 
@@ -72,7 +77,7 @@ async def skip_by_ids(call: Call) -> Response:
     wait_ms = call.broker.settings.skip_recall_ms
     recall = call.flag("recall", wait_ms > 0)
     details = call.flag("details")
-    ids = await read_ids(await call.raw())
+    ids = await read_ids(await call.raw(SKIP_BODY))
     topics = [stored(topic) for topic in call.topics()]
     try:
         plain = await _with_chunks(topics, ids)
@@ -108,23 +113,41 @@ async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[Me
 
 async def read_ids(raw: bytes) -> list[MessageIdData]:
     """The messages that a body names. Raises Refusal."""
-    kind, listed = _told_apart(raw)
+    if len(raw) <= PIECE_BYTES:
+        kind, listed = _told_apart(raw)
+        _check_kind(kind)
+        return _read_piece(b"[%b]" % b",".join(listed), kind == MESSAGE_ID, 0)
+    head, first, end = find_list(raw)
+    kind, _ = _told_apart(head)
+    _check_kind(kind)
+    ids: list[MessageIdData] = []
+    for piece in cut_list(raw, first, end, objects=kind == MESSAGE_ID):
+        ids += _read_piece(piece, kind == MESSAGE_ID, len(ids))
+        if len(ids) > IDS_MAX:
+            raise Refusal(
+                TOO_LARGE, f"the list has more than {IDS_MAX} ids: send it in several requests"
+            )
+        await asyncio.sleep(0)
+    return ids
+
+
+def _check_kind(kind: object) -> None:
     if kind not in (MESSAGE_ID, BYTE_ARRAY):
         raise Refusal(BAD_REQUEST, f"type is {shown(kind)}: give {MESSAGE_ID} or {BYTE_ARRAY}")
-    if not listed:
+
+
+def _read_piece(piece: bytes, objects: bool, first: int) -> list[MessageIdData]:
+    """The ids of a piece of the list; `first` is the number of its first. Raises Refusal."""
+    values = decode_json(piece)
+    if not isinstance(values, list) or not values:
         raise Refusal(BAD_REQUEST, NO_MESSAGES)
-    read = _of_object if kind == MESSAGE_ID else _of_base64
+    read = _of_object if objects else _of_base64
     ids: list[MessageIdData] = []
-    for first in range(0, len(listed), PIECE_IDS):
-        if first:
-            await asyncio.sleep(0)
-        values = decode_json(b"[%b]" % b",".join(listed[first : first + PIECE_IDS]))
-        assert isinstance(values, list)
-        for number, value in enumerate(values, first):
-            try:
-                ids.append(read(value))
-            except (Refusal, RemoteProtocolError, ValueError) as error:
-                raise Refusal(BAD_REQUEST, f"id {number} of the list: {error}") from None
+    for number, value in enumerate(values, first):
+        try:
+            ids.append(read(value))
+        except (Refusal, RemoteProtocolError, ValueError) as error:
+            raise Refusal(BAD_REQUEST, f"id {number} of the list: {error}") from None
     return ids
 
 

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from magnetar.broker.skip import PIECE_IDS, Skip
-from magnetar.broker.skip_result import IdResult, Takers
+from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip
+from magnetar.broker.topic.skip.skip_result import IdResult, Takers
 
 __all__ = ["UNCONFIRMED", "skip_answer"]
 
@@ -31,6 +31,8 @@ async def skip_answer(skip: Skip, *, details: bool) -> Response:
     headers = {UNCONFIRMED: str(unconfirmed)} if unconfirmed else None
     if not details:
         return Response(status_code=204, headers=headers)
+    while takers is not None and takers.look():  # noqa: ASYNC110, others have their turn
+        await asyncio.sleep(0)
     pieces: list[bytes] = []
     for first in range(0, len(skip.results), PIECE_IDS):
         rows = [_row(one, takers) for one in skip.results[first : first + PIECE_IDS]]

@@ -4,10 +4,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import NOT_FOUND, Refusal, json_answer
-from magnetar.admin.call import TOPIC, Call, Route, ledgers_of, stored
-from magnetar.admin.figures import Figures, StatsOptions, internal_figures, topic_figures
-from magnetar.admin.messages import date_text
+from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
+from magnetar.admin.backlog.messages import date_text
+from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
+from magnetar.admin.http.call import TOPIC, Call, Route, ledgers_of, stored
 
 __all__ = ["ROUTES"]
 
@@ -76,7 +76,7 @@ def _added(field: str, before: object, value: object) -> object:
         if field == "topicCreationTimeStamp":
             return min(before, value)
         return max(before, value) if field.endswith(LATEST_OF) else before + value
-    return before
+    return before or value
 
 
 async def get_internal_stats(call: Call) -> Response:

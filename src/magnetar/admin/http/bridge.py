@@ -10,7 +10,7 @@ from typing import TypeVar
 from magnetar.broker.broker import Broker
 from magnetar.broker.promise import Promise
 from magnetar.model import Position
-from magnetar.storage.read_plan import ReadPlan, StoredEntry
+from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 __all__ = ["durable", "read_entry", "read_plan", "settle"]
 

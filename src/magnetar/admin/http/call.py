@@ -12,24 +12,26 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
     NOT_ALLOWED,
     NOT_FOUND,
     PRECONDITION,
     Refusal,
 )
-from magnetar.admin.guard import Bodies, Guard, host_names
+from magnetar.admin.http.guard import Bodies, Guard, host_names
+from magnetar.admin.route.scrape import Scrapes
 from magnetar.broker.auth.roles import Principal
 from magnetar.broker.broker import Broker
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
+from magnetar.broker.setting.text_limits import BODY, PROPERTIES, TextLimit, check_properties
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
-from magnetar.storage.retention import LedgerInfo
+from magnetar.storage.ledger.retention import LedgerInfo
 
 if TYPE_CHECKING:
-    from magnetar.broker.server import BrokerServer
+    from magnetar.broker.shell.server import BrokerServer
 
 __all__ = [
     "INT32_MAX",
@@ -71,6 +73,8 @@ class Admin:
             told.append(server.advertised_host)
         self.guard = Guard(host_names(http_url, told))
         self.bodies = Bodies(time.monotonic)
+        # Made with the first request for metrics.
+        self.scrapes: Scrapes | None = None
 
     @property
     def broker(self) -> Broker:
@@ -195,17 +199,18 @@ class Call:
 
     # ---- The body ------------------------------------------------------------
 
-    async def raw(self) -> bytes:
-        return await self.admin.bodies.read(self.request)
+    async def raw(self, limit: TextLimit = BODY) -> bytes:
+        """The body as bytes. Raises Refusal."""
+        return await self.admin.bodies.read(self.request, limit)
 
-    async def json(self) -> object:
+    async def json(self, limit: TextLimit = BODY) -> object:
         """The body; None if there is none. Raises Refusal."""
-        raw = await self.raw()
+        raw = await self.raw(limit)
         return decode_json(raw) if raw.strip() else None
 
-    async def json_object(self) -> dict[str, object]:
+    async def json_object(self, limit: TextLimit = BODY) -> dict[str, object]:
         """The body, which has fields or is not there. Raises Refusal."""
-        body = await self.json()
+        body = await self.json(limit)
         if body is None:
             return {}
         if not isinstance(body, dict):
@@ -264,14 +269,16 @@ def check_name(noun: str, name: str) -> None:
 
 
 def text_map(name: str, value: object) -> dict[str, str]:
-    """Properties, which are texts by name; none if there are none."""
+    """Properties, which are texts by name; none if there are none. Raises Refusal, BrokerError."""
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
         raise Refusal(
             BAD_REQUEST, f"{name} is {shown(value)}: give an object whose values are texts"
         )
-    return {str(key): str(text) for key, text in value.items()}
+    properties = {str(key): str(text) for key, text in value.items()}
+    check_properties(name, properties, PROPERTIES)
+    return properties
 
 
 def shown(value: object) -> str:

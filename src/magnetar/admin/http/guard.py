@@ -6,13 +6,16 @@ is what is gone by:
 
 | header         | must be                                          | else |
 |----------------|--------------------------------------------------|------|
-| Host           | an address, or a name that this broker goes by   | 403  |
+| Host           | once, and nothing but an address or a name that  | 403  |
+|                | this broker goes by, and a port                  |      |
 | Origin         | absent, or where the request itself goes         | 403  |
 | Sec-Fetch-Site | absent, `none` or `same-origin`                  | 403  |
 | Content-Type   | JSON, if there is a body                         | 415  |
 
 A name in Host is what a page would need to be taken for one of ours (a name that leads to
-this machine is easily had); an address of its own it cannot fake. Names that count are
+this machine is easily had); an address of its own it cannot fake. What is no host and port to
+the letter (`localhost:80@evil.example`) is refused: browsers and proxies may read it as another.
+Names that count are
 `localhost`, that of the machine, what the broker was told to listen on or to advertise, and
 `http_allowed_hosts` of the settings.
 
@@ -22,6 +25,7 @@ Bodies are limited in size and time, each by itself, and together in number of b
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -30,15 +34,14 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 
-from magnetar.admin.answer import FORBIDDEN, TIMEOUT, TOO_LARGE, TOO_MANY, UNSUPPORTED, Refusal
+from magnetar.admin.http.answer import FORBIDDEN, TIMEOUT, TOO_LARGE, TOO_MANY, UNSUPPORTED, Refusal
+from magnetar.broker.setting.text_limits import BODY, SKIP_BODY, TextLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BODY_BYTES_MAX", "Bodies", "Guard", "host_names"]
+__all__ = ["Bodies", "Guard", "host_names"]
 
-# Ids of a hundred thousand messages fit, and so does any schema.
-BODY_BYTES_MAX: Final = 16 << 20
 # All of it must have come by then. Ten times the time that 16 MiB take at 40 Mbit/s.
 BODY_SECONDS: Final = 30.0
 # Of a body that is too large so much is read and thrown away, in that time, so that who sends it
@@ -52,12 +55,18 @@ BYTES_A_SECOND: Final = 16 << 20
 ADDRESSES_MAX: Final = 1024
 
 OWN_SITES: Final = ("none", "same-origin")
+# What Host may be (RFC 9110), and what people call their machines.
+HOST_AND_PORT: Final = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?"
+)
 
 
 def host_names(url: str, told: Iterable[str]) -> frozenset[str]:
     """The names that a broker goes by, in lower case."""
     listens = _host_of(url.partition("://")[2])
-    return frozenset(name.lower() for name in ("localhost", socket.gethostname(), listens, *told))
+    names = ("localhost", socket.gethostname(), listens, *told)
+    # What is no host is empty, and must be no name of ours.
+    return frozenset(name.lower() for name in names if name)
 
 
 class Guard:
@@ -69,7 +78,8 @@ class Guard:
     def check(self, request: Request) -> None:
         """Raises Refusal unless the request may be looked at."""
         headers = request.headers
-        host = headers.get("host", "")
+        hosts = headers.getlist("host")
+        host = hosts[0] if len(hosts) == 1 else ""
         if not self._is_ours(_host_of(host)):
             raise Refusal(
                 FORBIDDEN,
@@ -104,10 +114,13 @@ class Guard:
 
 
 def _host_of(netloc: str) -> str:
-    """The host without its port, and an IPv6 address without brackets."""
-    if netloc.startswith("["):
-        return netloc[1:].partition("]")[0]
-    return netloc.partition(":")[0]
+    """The host without its port, and an IPv6 address without brackets; empty if it is neither.
+
+    >>> _host_of("localhost:8080"), _host_of("[::1]:8080"), _host_of("localhost:80@evil.example")
+    ('localhost', '::1', '')
+    """
+    found = HOST_AND_PORT.fullmatch(netloc)
+    return "" if found is None else found["address"] or found["name"]
 
 
 def _is_json(content_type: str) -> bool:
@@ -142,15 +155,15 @@ class Bodies:
         # By address: bytes left, and when that was so.
         self._buckets: Final[OrderedDict[str, tuple[float, float]]] = OrderedDict()
 
-    async def read(self, request: Request) -> bytes:
-        """The whole body. Raises Refusal."""
+    async def read(self, request: Request, limit: TextLimit = BODY) -> bytes:
+        """The whole body, if it is within the limit. Raises Refusal."""
         declared = request.headers.get("content-length", "")
         stream = request.stream()
         try:
             async with asyncio.timeout(self.seconds):
-                if declared.isdecimal() and int(declared) > BODY_BYTES_MAX:
-                    raise _too_large()
-                return await self._gather(request, stream)
+                if declared.isdecimal() and int(declared) > limit.bytes_max:
+                    raise _too_large(int(declared), limit)
+                return await self._gather(request, stream, limit)
         except TimeoutError:
             raise Refusal(
                 TIMEOUT, f"the body had not come after {self.seconds:.0f} seconds"
@@ -160,10 +173,12 @@ class Bodies:
                 await self._drain(stream)
             raise
 
-    async def _gather(self, request: Request, stream: AsyncIterator[bytes]) -> bytes:
+    async def _gather(
+        self, request: Request, stream: AsyncIterator[bytes], limit: TextLimit
+    ) -> bytes:
         address = request.client.host if request.client is not None else ""
         pieces: list[bytes] = []
-        with self._holding() as hold:
+        with self._holding(limit) as hold:
             async for piece in stream:
                 hold(len(piece))
                 self._spend(address, len(piece))
@@ -181,15 +196,15 @@ class Bodies:
                         return
 
     @contextmanager
-    def _holding(self) -> "Iterator[Callable[[int], None]]":
+    def _holding(self, limit: TextLimit) -> "Iterator[Callable[[int], None]]":
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
             held += size
             self.in_flight += size
-            if held > BODY_BYTES_MAX:
-                raise _too_large()
+            if held > limit.bytes_max:
+                raise _too_large(held, limit)
             if self.in_flight > self._in_flight_max:
                 raise Refusal(TOO_MANY, "too many bodies are being read: try again in a moment")
 
@@ -212,7 +227,9 @@ class Bodies:
             )
 
 
-def _too_large() -> Refusal:
+def _too_large(size: int, limit: TextLimit) -> Refusal:
+    more = "send it in several requests" if limit is SKIP_BODY else "send less"
     return Refusal(
-        TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes: send it in several requests"
+        TOO_LARGE,
+        f"{limit.noun} has {size} bytes or more, and {limit.bytes_max} are allowed: {more}",
     )

@@ -1,7 +1,8 @@
 """What each route asks of whoever calls it.
 
     PUBLIC      nothing: probes of machines that have no token
-    METRICS     nothing, unless the setting `authenticate_metrics` asks for more
+    METRICS     nothing, unless the setting `authenticate_metrics` asks who it is; without
+                authentication it is for loopback alone then
     ANYONE      to be known
     SUPERUSER   to be a superuser; so does every route that is not named here
     ADMIN       to be an admin of the tenant in the path
@@ -16,15 +17,15 @@ concerns all of them is the tenant's admins'.
 
 from typing import Final
 
-from magnetar.admin.brokers import BROKERS
-from magnetar.admin.call import SUBSCRIPTION, TOPIC, Call
-from magnetar.admin.clusters import CLUSTERS
-from magnetar.admin.lookup import LOOKUP
-from magnetar.admin.namespaces import BUNDLE, NAMESPACE
-from magnetar.admin.permissions import PERMISSIONS
-from magnetar.admin.schemas import SCHEMAS
-from magnetar.admin.tenants import TENANTS
-from magnetar.admin.topics import LIST
+from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call
+from magnetar.admin.route.brokers import BROKERS
+from magnetar.admin.route.clusters import CLUSTERS
+from magnetar.admin.route.lookup import LOOKUP
+from magnetar.admin.route.namespaces import BUNDLE, NAMESPACE
+from magnetar.admin.route.permissions import PERMISSIONS
+from magnetar.admin.route.schemas import SCHEMAS
+from magnetar.admin.route.tenants import TENANTS
+from magnetar.admin.route.topics import LIST
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, PRODUCE, SKIP
 
 __all__ = ["METRICS", "NEEDS", "PUBLIC", "SUPERUSER", "Need", "check_need"]
@@ -73,6 +74,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("GET", f"{BROKERS}/{{cluster}}"): SUPERUSER,
     ("GET", f"{BROKERS}/health"): ANYONE,
     ("GET", f"{BROKERS}/ready"): PUBLIC,
+    ("GET", f"{BROKERS}/live"): PUBLIC,
     ("GET", f"{BROKERS}/version"): ANYONE,
     ("GET", f"{BROKERS}/leaderBroker"): SUPERUSER,
     ("GET", f"{BROKERS}/configuration"): SUPERUSER,
@@ -82,6 +84,7 @@ NEEDS: Final[dict[tuple[str, str], Need]] = {
     ("DELETE", f"{BROKERS}/configuration/{{name}}"): SUPERUSER,
     ("GET", f"{BROKERS}/internal-configuration"): SUPERUSER,
     ("GET", "/status.html"): PUBLIC,
+    ("GET", "/healthz"): PUBLIC,
     ("GET", "/metrics"): METRICS,
     ("GET", "/openapi.json"): PUBLIC,
     ("GET", CLUSTERS): ANYONE,

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 from starlette.responses import Response
 
 import magnetar
-from magnetar.admin.ack_state import PAGE, PAGE_MAX
-from magnetar.admin.answer import json_answer
-from magnetar.admin.call import INT32_MAX, INT64_MAX, Call, Handler, Route
-from magnetar.broker.policy import POLICY_NAMES
+from magnetar.admin.backlog.ack_state import PAGE, PAGE_MAX
+from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.call import INT32_MAX, INT64_MAX, Call, Handler, Route
+from magnetar.broker.policy.policy import POLICY_NAMES
 
 __all__ = ["describe", "open_api"]
 

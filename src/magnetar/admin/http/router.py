@@ -6,6 +6,7 @@ Where a fixed piece and a name both fit, the fixed one is tried first, and a pat
 no such method there goes on to the next: a topic may be called `partitioned`.
 """
 
+import ipaddress
 import logging
 from collections.abc import Iterator
 from typing import Final
@@ -15,8 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
+    FORBIDDEN,
     INTERNAL,
     NOT_ALLOWED,
     NOT_FOUND,
@@ -24,11 +26,12 @@ from magnetar.admin.answer import (
     TOO_LARGE,
     TOO_MANY,
     UNAUTHORIZED,
+    Refusal,
     reason_answer,
     status_of,
 )
-from magnetar.admin.call import Admin, Call, Handler, Route
-from magnetar.admin.needs import METRICS, NEEDS, PUBLIC, SUPERUSER, Need, check_need
+from magnetar.admin.http.call import Admin, Call, Handler, Route
+from magnetar.admin.http.needs import METRICS, NEEDS, PUBLIC, SUPERUSER, Need, check_need
 from magnetar.broker.auth.roles import Principal
 from magnetar.errors import BrokerError, MagnetarError
 
@@ -73,6 +76,16 @@ class _Node:
             yield from node.find(pieces, index + 1, {**path, name: pieces[index]})
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
 class AdminApp:
     """The ASGI application."""
 
@@ -109,6 +122,7 @@ class AdminApp:
             # What is left of a body that is not read is not waited for.
             headers = {"Connection": "close"} if status in CUT_OFF else None
             if status == UNAUTHORIZED:
+                self._tell_refused(request, reason)
                 headers = {"WWW-Authenticate": "Bearer"}
             return reason_answer(status, reason, headers)
         except ClientDisconnect:
@@ -117,11 +131,29 @@ class AdminApp:
             log.exception("%s %s failed", request.method, request.url.path)
             return reason_answer(INTERNAL, "an unexpected error: the broker's log has it")
 
+    def _tell_refused(self, request: Request, reason: str) -> None:
+        client = request.client
+        address = "?" if client is None else f"{client.host}:{client.port}"
+        self._admin.broker.refused_log_ins.warn(
+            f"refusing the log-in of {address} for HTTP: {reason}"
+        )
+
     def _is_open(self, need: Need) -> bool:
         """Whether nobody asks who is there."""
         if need is METRICS:
             return not self._admin.broker.settings.authenticate_metrics
         return need is PUBLIC
+
+    def _require_near(self, need: Need, request: Request) -> None:
+        """Raises Refusal for metrics that are closed, where nobody can prove who he is."""
+        if need is not METRICS or self._admin.broker.authentication is not None:
+            return
+        if request.client is None or not _is_loopback(request.client.host):
+            raise Refusal(
+                FORBIDDEN,
+                "authenticate_metrics is set and authentication is not: /metrics is for this "
+                "machine alone",
+            )
 
     def _principal(self, request: Request) -> Principal | None:
         """Who asks; None if everybody may. Raises BrokerError."""
@@ -151,6 +183,7 @@ class AdminApp:
                 call = Call(self._admin, request, path)
                 need = node.needs[request.method]
                 if not self._is_open(need):
+                    self._require_near(need, request)
                     call.principal = self._principal(request)
                     check_need(need, call)
                 return await handler(call)

@@ -2,30 +2,26 @@
 
 from typing import TYPE_CHECKING, Final
 
-from magnetar.admin import (
-    ack_state,
-    backlog,
+from magnetar.admin.backlog import ack_state, backlog, messages, skip, stats
+from magnetar.admin.http.call import Admin, Route
+from magnetar.admin.http.openapi import open_api
+from magnetar.admin.http.router import AdminApp
+from magnetar.admin.route import (
     brokers,
     clusters,
     lookup,
-    messages,
     metrics,
     namespaces,
     permissions,
     policies,
     schemas,
-    skip,
-    stats,
     subscriptions,
     tenants,
     topics,
 )
-from magnetar.admin.call import Admin, Route
-from magnetar.admin.openapi import open_api
-from magnetar.admin.router import AdminApp
 
 if TYPE_CHECKING:
-    from magnetar.broker.server import BrokerServer
+    from magnetar.broker.shell.server import BrokerServer
 
 __all__ = ["ROUTES", "create_app"]
 

@@ -3,23 +3,18 @@
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import uvicorn
 
-from magnetar.admin.timed_protocol import TimedProtocol
-from magnetar.broker.tls import certificate_role
+from magnetar.admin.http.spare import SpareConnections
+from magnetar.admin.http.timed_protocol import TimedProtocol
+from magnetar.broker.shell.tls import certificate_role
 
 if TYPE_CHECKING:
-    from magnetar.broker.server import BrokerServer
+    from magnetar.broker.shell.server import BrokerServer
 
 __all__ = ["HttpServer"]
-
-# What a connection is told that is one too many.
-TOO_MANY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s"
-)
 
 
 class _Server(uvicorn.Server):
@@ -42,6 +37,7 @@ class _Protocol(TimedProtocol):
     """Tells requests whose certificate the connection was made with; turns away too many."""
 
     doors: "BrokerServer"
+    spare: SpareConnections
     _address: str = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -50,22 +46,25 @@ class _Protocol(TimedProtocol):
         super().connection_made(transport)
         if reason:
             self.doors.tell_refused(f"{peer[0]}:{peer[1]} for HTTP", reason)
-            text = reason.encode()
-            transport.write(TOO_MANY % (len(text), text))
-            transport.close()
+            self.spare.take(transport, reason)
             return
         self._address = str(peer[0])
+        self.doors.certified.add(transport)
         role = certificate_role(transport.get_extra_info("ssl_object"))
         self.app_state = {**self.app_state, "certificate_role": role}
 
     def data_received(self, data: bytes) -> None:
         if self._address:
             super().data_received(data)
+        else:
+            self.spare.hear(self.transport, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._address:
             self.doors.http_limits.leave(self._address)
+            self.doors.certified.remove(self.transport)
             self._address = ""
+        self.spare.lost(self.transport)
         super().connection_lost(exc)
 
 
@@ -82,7 +81,7 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listens. Raises OSError."""
-        from magnetar.admin.routes import create_app
+        from magnetar.admin.http.routes import create_app
 
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         # Named, for asyncio switches Nagle's delays off only where it can see that this is TCP.
@@ -110,7 +109,11 @@ class HttpServer:
             lifespan="off",
             ws="none",
             loop="none",
-            http=type("_Protocol", (_Protocol,), {"doors": self._broker}),
+            http=type(
+                "_Protocol",
+                (_Protocol,),
+                {"doors": self._broker, "spare": SpareConnections(self._unready)},
+            ),
             backlog=self._broker.backlog,
         )
         config.load()
@@ -125,6 +128,10 @@ class HttpServer:
             listening.cancel()
             self._socket.close()
             raise OSError(f"the HTTP server ended at its start: {self._task.exception()}")
+
+    def _unready(self) -> str:
+        """Why the broker does not serve; empty if it does."""
+        return self._broker.store.read_only_reason
 
     async def stop(self) -> None:
         self._server.should_exit = True

@@ -7,9 +7,12 @@
 | sends a body that a handler reads          | what `Bodies` gives it                        |
 | has its answer, and sends on with its body | `head_seconds`                                |
 | has its answer, and is silent              | uvicorn's keep-alive time                     |
+| does not read its answer                   | `unread_seconds` until it reads some of it    |
+| reads its answer slowly                    | `answer_seconds` since it was first held up   |
 
 Else the connection is closed. Without this a few thousand that send a byte a minute would
-take all the connections that there are.
+take all the connections that there are, and those that do not read would keep their answers
+in memory.
 """
 
 import asyncio
@@ -25,8 +28,12 @@ class TimedProtocol(H11Protocol):
     """See the module."""
 
     head_seconds: ClassVar[float] = 10.0
+    unread_seconds: ClassVar[float] = 10.0
+    answer_seconds: ClassVar[float] = 60.0
 
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _answering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -38,7 +45,50 @@ class TimedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_watch()
+        self._stop_unread()
+        self._stop_answering()
         super().connection_lost(exc)
+
+    # ---- Answers -------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_unread()
+        self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
+        if self._answering is None:
+            self._answering = self.loop.call_later(self.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread()
+
+    def on_response_complete(self) -> None:
+        self._stop_answering()
+        super().on_response_complete()
+        waiting = self.transport.get_write_buffer_size()
+        if waiting and self._unread is None:
+            self._unread = self.loop.call_later(self.unread_seconds, self._check_unread, waiting)
+
+    def _check_unread(self, before: int) -> None:
+        """The end of an answer was not taken at once; by now some of it must have been."""
+        self._unread = None
+        waiting = self.transport.get_write_buffer_size()
+        if waiting >= before:
+            self.transport.abort()
+        elif waiting:
+            self._unread = self.loop.call_later(self.unread_seconds, self._check_unread, waiting)
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _stop_answering(self) -> None:
+        if self._answering is not None:
+            self._answering.cancel()
+            self._answering = None
+
+    # ---- Requests ------------------------------------------------------------
 
     def _watch(self) -> None:
         head = self.conn.their_state is h11.IDLE

@@ -6,17 +6,17 @@ from typing import Final
 from starlette.responses import Response
 
 import magnetar
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     NOT_ALLOWED,
     UNAVAILABLE,
     Refusal,
     json_answer,
     text_answer,
 )
-from magnetar.admin.bridge import durable
-from magnetar.admin.call import Call, Route
-from magnetar.broker.broker_conf_keys import HONOURED
-from magnetar.broker.settings import SETTINGS, Value
+from magnetar.admin.http.bridge import durable
+from magnetar.admin.http.call import Call, Route
+from magnetar.broker.setting.broker_conf_keys import HONOURED
+from magnetar.broker.setting.settings import SETTINGS, Value
 from magnetar.errors import StorageError, StorageReadOnlyError
 from magnetar.storage.store import Store
 
@@ -53,6 +53,11 @@ async def health(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """Whether it serves. What passes by itself is no reason to send clients away."""
     _require_writable(call.broker.store)
+    return text_answer("ok")
+
+
+async def live(call: Call) -> Response:
+    """Whether the process works at all: that it answers is the answer."""
     return text_answer("ok")
 
 
@@ -122,6 +127,7 @@ ROUTES: Final[list[Route]] = [
     ("GET", f"{BROKERS}/{{cluster}}", list_brokers),
     ("GET", f"{BROKERS}/health", health),
     ("GET", f"{BROKERS}/ready", ready),
+    ("GET", f"{BROKERS}/live", live),
     ("GET", f"{BROKERS}/version", version),
     ("GET", f"{BROKERS}/leaderBroker", leader),
     ("GET", f"{BROKERS}/configuration", dynamic_names),
@@ -131,4 +137,5 @@ ROUTES: Final[list[Route]] = [
     ("DELETE", f"{BROKERS}/configuration/{{name}}", change_configuration),
     ("GET", f"{BROKERS}/internal-configuration", internal_configuration),
     ("GET", "/status.html", ready),
+    ("GET", "/healthz", live),
 ]

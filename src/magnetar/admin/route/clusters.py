@@ -4,8 +4,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import CONFLICT, NOT_ALLOWED, Refusal, json_answer
-from magnetar.admin.call import Call, Route
+from magnetar.admin.http.answer import CONFLICT, NOT_ALLOWED, Refusal, json_answer
+from magnetar.admin.http.call import Call, Route
 
 __all__ = ["CLUSTERS", "ROUTES"]
 

@@ -4,9 +4,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import json_answer, text_answer
-from magnetar.admin.call import Call, Route
-from magnetar.admin.namespaces import BUNDLE
+from magnetar.admin.http.answer import json_answer, text_answer
+from magnetar.admin.http.call import Call, Route
+from magnetar.admin.route.namespaces import BUNDLE
 
 __all__ = ["LOOKUP", "ROUTES"]
 

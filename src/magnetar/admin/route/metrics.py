@@ -1,30 +1,34 @@
 """`/metrics`: the main counters in Prometheus's text format, under Pulsar's names.
 
 Nothing is counted for this: a scrape reads what the broker knows at that moment. The
-numbers are taken on the broker's thread, a few topics at a time, and made a text on
-another, which is sent metric by metric: ten thousand topics are thirty megabytes of text.
-That is also why it is written here, line by line; the library that clients use for their
-own few metrics makes several objects for each line.
+numbers are taken a few topics at a time, and made a text of a few rows at a time, which is
+shared (`scrape.py`): ten thousand topics are thirty megabytes of text. It is sent in small
+pieces, for each that a client does not read waits in memory. That is also why it is written
+here, line by line; the library that clients use for their own few metrics makes several
+objects for each line.
 
 Topics that nobody has used since the start are not loaded and have no numbers of their own,
 but are in `pulsar_topics_count`.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
-from magnetar.admin.call import Admin, Call, Route
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
-from magnetar.model import TopicName
+from magnetar.admin.http.call import Admin, Call, Route
+from magnetar.admin.route.scrape import Scrape, Scrapes
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
 
 __all__ = ["METRICS", "ROUTES"]
 
 # So many topics are looked at before others have their turn.
-TOPICS_AT_ONCE: Final = 200
+TOPICS_AT_ONCE: Final = 20
+# So many lines are a piece of the text.
+PIECE_ROWS: Final = 100
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 COUNTER: Final = "counter"
@@ -39,6 +43,10 @@ BROKER: Final = (
     ("pulsar_storage_retrying", GAUGE, "Kinds of work of the store that fail at present."),
     ("pulsar_storage_retries_total", COUNTER, "Work of the store that failed, to be done again."),
     ("pulsar_connections_refused_total", COUNTER, "Connections of clients beyond the limits."),
+    ("pulsar_authentication_failures_total", COUNTER, "Log-ins that were refused, on both ports."),
+    ("pulsar_batches_refused_total", COUNTER, "Publishes that lied about their batch."),
+    ("pulsar_ack_state_bytes", GAUGE, "Memory that partly acked batches take."),
+    ("pulsar_ack_state_refused_total", COUNTER, "Acks and skips beyond the limits on that."),
 )
 NAMESPACE: Final = (("pulsar_topics_count", GAUGE, "Topics, loaded or not."),)
 TOPIC: Final = (
@@ -64,12 +72,14 @@ SUBSCRIPTION: Final = (
     ("pulsar_subscription_in_replay", GAUGE, "Entries to be delivered again."),
     ("pulsar_subscription_acked_ranges", GAUGE, "Runs of acked entries above mark-delete."),
     ("pulsar_subscription_partially_acked_batches", GAUGE, "Batches of which a part is acked."),
+    ("pulsar_subscription_partially_acked_bytes", GAUGE, "Memory that these take."),
     ("pulsar_subscription_consumers_count", GAUGE, "Consumers."),
     ("pulsar_subscription_out_messages_total", COUNTER, "Messages sent to consumers."),
     ("pulsar_subscription_total_msg_expired", GAUGE, "Entries that expired."),
     ("pulsar_subscription_skipped_messages_total", COUNTER, "Messages skipped by id."),
     ("pulsar_subscription_taken_back_messages_total", COUNTER, "Of these, by consumers."),
     ("pulsar_subscription_damaged", GAUGE, "1 while a damaged entry stands in the way."),
+    ("pulsar_subscription_damaged_skipped_total", COUNTER, "Damaged entries that were skipped."),
 )
 LEVELS: Final = (BROKER, NAMESPACE, TOPIC, SUBSCRIPTION)
 METRICS: Final = [name for level in LEVELS for name, _, _ in level]
@@ -84,32 +94,52 @@ class _Sheet:
         self.rows: dict[tuple[tuple[str, str, str], ...], list[tuple[str, Values]]] = {
             level: [] for level in LEVELS
         }
+        # By namespace: topics that are not persistent.
+        self.not_stored: dict[str, int] = {}
 
-    def text(self, level: tuple[tuple[str, str, str], ...], column: int) -> bytes:
-        """All lines of one metric."""
+    def text(self, level: tuple[tuple[str, str, str], ...], column: int, first: int) -> bytes:
+        """Some lines of one metric, from a row on."""
         name, kind, help = level[column]
-        lines = [f"# HELP {name} {help}\n# TYPE {name} {kind}\n"]
-        for labels, values in self.rows[level]:
+        lines = [f"# HELP {name} {help}\n# TYPE {name} {kind}\n"] if first == 0 else []
+        for labels, values in self.rows[level][first : first + PIECE_ROWS]:
             lines.append(f"{name}{{{labels}}} {values[column]}\n")
         return "".join(lines).encode()
 
 
 async def get_metrics(call: Call) -> Response:
+    scrape = await scrapes_of(call.admin).get()
+    return StreamingResponse(_each(scrape), media_type=CONTENT_TYPE)
+
+
+def scrapes_of(admin: Admin) -> Scrapes:
+    """What all requests to a broker share."""
+    if admin.scrapes is None:
+        admin.scrapes = Scrapes(lambda: make_scrape(admin), time.monotonic)
+    return admin.scrapes
+
+
+async def _each(scrape: Scrape) -> AsyncIterator[bytes]:
+    for piece in scrape.pieces:
+        yield piece
+
+
+async def make_scrape(admin: Admin) -> Scrape:
+    """All metrics as they are now, made in many turns."""
     sheet = _Sheet()
-    _put_broker(sheet, call.admin)
-    topics = list(call.broker.topics.values())
+    topics = list(admin.broker.topics.values())
     for first in range(0, len(topics), TOPICS_AT_ONCE):
         for topic in topics[first : first + TOPICS_AT_ONCE]:
             if not topic.closed:
-                _put_topic(sheet, call.admin.cluster, topic)
+                _put_topic(sheet, admin.cluster, topic)
         await asyncio.sleep(0)
-    return StreamingResponse(_pieces(sheet), media_type=CONTENT_TYPE)
-
-
-async def _pieces(sheet: _Sheet) -> AsyncIterator[bytes]:
+    _put_broker(sheet, admin)
+    pieces: list[bytes] = []
     for level in LEVELS:
         for column in range(len(level)):
-            yield await asyncio.to_thread(sheet.text, level, column)
+            for first in range(0, max(len(sheet.rows[level]), 1), PIECE_ROWS):
+                pieces.append(sheet.text(level, column, first))
+                await asyncio.sleep(0)
+    return Scrape(pieces, sum([len(rows) for rows in sheet.rows.values()]))
 
 
 def _labels(cluster: str, **more: str) -> str:
@@ -132,20 +162,22 @@ def _put_broker(sheet: _Sheet, admin: Admin) -> None:
         len(broker.store.setbacks.present),
         broker.store.setbacks.total,
         broker.refused_connections,
+        broker.refused_log_ins.count,
+        broker.batches_refused,
+        int(broker.ack_budget.used),
+        broker.ack_budget.refused,
     )
     sheet.rows[BROKER].append((_labels(admin.cluster), values))
-    others: dict[str, int] = {}
-    for name in broker.topics:
-        parsed = TopicName.parse(name)
-        if not parsed.persistent:
-            others[parsed.namespace] = others.get(parsed.namespace, 0) + 1
     for namespace in sorted(broker.directory.namespaces):
-        count = len(broker.names(namespace)) + others.get(namespace, 0)
+        count = broker.count_names(namespace) + sheet.not_stored.get(namespace, 0)
         sheet.rows[NAMESPACE].append((_labels(admin.cluster, namespace=namespace), (count,)))
 
 
 def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
-    labels = _labels(cluster, namespace=topic.name.namespace, topic=str(topic.name))
+    namespace = topic.name.namespace
+    if not topic.name.persistent:
+        sheet.not_stored[namespace] = sheet.not_stored.get(namespace, 0) + 1
+    labels = _labels(cluster, namespace=namespace, topic=str(topic.name))
     subscriptions = list(topic.subscriptions.values())
     consumers = [c for s in subscriptions for c in s.consumers]
     messages_out, bytes_out = topic.out_totals()
@@ -182,12 +214,14 @@ def _subscription_values(subscription: Subscription) -> Values:
         0 if dispatcher is None else dispatcher.replay_count(),
         cursor.acked_run_count(),
         cursor.partial_entries(),
+        cursor.record_bytes(),
         len(subscription.consumers),
         messages_out,
         int(subscription.expired.messages),
         subscription.skipped,
         subscription.taken_back,
         0 if subscription.damage.position is None else 1,
+        subscription.damage.skipped,
     )
 
 

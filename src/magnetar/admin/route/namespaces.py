@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     CONFLICT,
     NOT_FOUND,
     PRECONDITION,
@@ -12,10 +12,10 @@ from magnetar.admin.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.bridge import settle
-from magnetar.admin.call import Call, Route, check_name, shown
+from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.call import Call, Route, check_name, shown
 from magnetar.broker.broker import Broker
-from magnetar.broker.policy import Policies
+from magnetar.broker.policy.policy import Policies
 from magnetar.model import TopicName
 
 __all__ = [
@@ -52,6 +52,7 @@ WHOLE: Final[dict[str, str]] = {
     "max_unacked_messages_per_subscription": "maxUnackedMessagesPerSubscription",
     "schema_compatibility_strategy": "schemaCompatibilityStrategy",
     "schema_validation_enforced": "schemaValidationEnforced",
+    "autoSkipNonRecoverableData": "autoSkipNonRecoverableData",
     "subscription_types_enabled": "subscriptionTypesEnabled",
 }
 # Java writes these whether they were told or not; such a value tells nothing.
@@ -98,6 +99,7 @@ async def create_namespace(call: Call) -> Response:
     body = await call.json_object()
     tenant = call.path["tenant"]
     check_name("namespace", call.path["namespace"])
+    call.broker.require_short("namespace", call.namespace)
     if tenant not in call.broker.directory.tenants:
         raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}: create it first")
     if call.namespace in call.broker.directory.namespaces:

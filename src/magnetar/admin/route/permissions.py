@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
-from magnetar.admin.call import TOPIC, Call, Route, shown
-from magnetar.admin.namespaces import NAMESPACE, namespace_policies
+from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
+from magnetar.admin.http.call import TOPIC, Call, Route, shown
+from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
 from magnetar.broker.auth.permissions import Permissions, read_actions
 from magnetar.errors import SettingsError
 
@@ -33,6 +33,7 @@ def _keep(call: Call, permissions: Permissions) -> Response:
 
 async def _actions(call: Call) -> tuple[str, ...]:
     body = await call.json()
+    call.broker.require_short("role", call.path["role"])
     try:
         return read_actions(body)
     except SettingsError as error:
@@ -43,6 +44,8 @@ async def _roles(call: Call) -> tuple[str, ...]:
     body = await call.json()
     if not isinstance(body, list) or not all(isinstance(role, str) and role for role in body):
         raise Refusal(BAD_REQUEST, f"the body is {shown(body)}: give a list of roles")
+    for role in body:
+        call.broker.require_short("role", role)
     return tuple(sorted(set(body)))
 
 

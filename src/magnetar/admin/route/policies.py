@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
     NOT_FOUND,
     Refusal,
@@ -19,12 +19,12 @@ from magnetar.admin.answer import (
     no_content,
     optional_answer,
 )
-from magnetar.admin.call import TOPIC, Call, Route, whole_number
-from magnetar.admin.namespaces import NAMESPACE, namespace_policies
+from magnetar.admin.http.call import TOPIC, Call, Route, whole_number
+from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
 from magnetar.broker.broker import Broker
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.policy import NO_EFFECT, POLICY_NAMES, Policies
-from magnetar.broker.policy_value import (
+from magnetar.broker.policy.effective_policies import EffectivePolicies
+from magnetar.broker.policy.policy import NO_EFFECT, POLICY_NAMES, Policies
+from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
     AutoTopicCreation,
@@ -33,7 +33,7 @@ from magnetar.broker.policy_value import (
     InactiveTopics,
     RetentionTime,
 )
-from magnetar.broker.settings import MIB
+from magnetar.broker.setting.settings import MIB
 from magnetar.model import TopicName
 
 __all__ = ["ROUTES"]
@@ -193,6 +193,7 @@ def applied(e: EffectivePolicies) -> Policies:
     whole.flags = {
         "deduplicationEnabled": e.deduplication,
         "schemaValidationEnforced": e.schema_validation_enforced,
+        "autoSkipNonRecoverableData": e.skip_damaged,
     }
     whole.numbers = {
         "messageTTL": e.ttl_ms // 1000,

@@ -7,18 +7,20 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
     NOT_FOUND,
     UNPROCESSABLE,
     Refusal,
     json_answer,
 )
-from magnetar.admin.call import Call, Route, shown, text_map
-from magnetar.broker.schema import SchemaInfo, StoredSchema, schema_topic
-from magnetar.broker.schema_compatibility import TYPE_NAMES, TYPES, split_pair, validate
+from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.call import Call, Route, shown, text_map
+from magnetar.broker.schema.schema import SchemaInfo, StoredSchema, schema_topic
+from magnetar.broker.schema.schema_compatibility import TYPE_NAMES, TYPES, split_pair
+from magnetar.broker.setting.text_limits import SCHEMA, SCHEMA_BODY, check_text
 from magnetar.errors import BrokerError
-from magnetar.model import SchemaType, TopicName
+from magnetar.model import SchemaType, ServerError, TopicName
 
 __all__ = ["ROUTES", "SCHEMAS"]
 
@@ -55,8 +57,10 @@ async def get_all(call: Call) -> Response:
 
 async def add(call: Call) -> Response:
     name, topic = _topic(call)
-    schema = _valid(await _schema(call))
-    stored = call.broker.schemas.put(topic, schema, call.broker.schema_policy(name).strategy)
+    schema = await _valid(call, await _schema(call))
+    strategy = call.broker.schema_policy(name).strategy
+    work = call.broker.schemas.put_steps(topic, schema, strategy)
+    stored = await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
     return json_answer({"version": {"version": stored.version}})
 
 
@@ -77,11 +81,14 @@ async def delete(call: Call) -> Response:
 
 async def check_compatibility(call: Call) -> Response:
     name, topic = _topic(call)
-    schema = _valid(await _schema(call))
+    schema = await _valid(call, await _schema(call))
     strategy = call.broker.schema_policy(name).strategy
     try:
-        call.broker.schemas.check(topic, schema, strategy)
-    except BrokerError:
+        work = call.broker.schemas.check_steps(topic, schema, strategy)
+        await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
+    except BrokerError as error:
+        if error.code != ServerError.IncompatibleSchema:
+            raise
         fits = False
     else:
         fits = True
@@ -90,8 +97,9 @@ async def check_compatibility(call: Call) -> Response:
 
 async def find_version(call: Call) -> Response:
     _, topic = _topic(call)
-    schema = _valid(await _schema(call))
-    version = call.broker.schemas.find(topic, schema)
+    schema = await _valid(call, await _schema(call))
+    work = call.broker.schemas.find_steps(topic, schema)
+    version = await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
     if version is None:
         raise Refusal(NOT_FOUND, f"Schema not found: {topic} has no version that defines this")
     return json_answer({"version": version})
@@ -111,7 +119,7 @@ def _schema_json(stored: StoredSchema) -> dict[str, object]:
 
 
 async def _schema(call: Call) -> SchemaInfo:
-    body = await call.json_object()
+    body = await call.json_object(SCHEMA_BODY)
     name = body.get("type")
     if not isinstance(name, str) or name.upper() not in TYPES:
         raise Refusal(UNPROCESSABLE, f"type is {shown(name)}: give one of {', '.join(TYPES)}")
@@ -120,14 +128,20 @@ async def _schema(call: Call) -> SchemaInfo:
         raise Refusal(BAD_REQUEST, f"schema is {shown(text)}: give the definition as a text")
     type = TYPES[name.upper()]
     properties = text_map("properties", body.get("properties"))
-    return SchemaInfo(type, _data_bytes(type, text), properties)
+    data = _data_bytes(type, text)
+    limit = call.broker.settings.schema_size_max
+    check_text("the definition of the schema", len(data), limit, SCHEMA.setting)
+    return SchemaInfo(type, data, properties)
 
 
-def _valid(schema: SchemaInfo) -> SchemaInfo:
+async def _valid(call: Call, schema: SchemaInfo) -> SchemaInfo:
     """A definition that is none is another error than one that does not fit."""
+    work = call.broker.schemas.validate_steps(schema)
     try:
-        validate(schema)
+        await settle(call.broker.schema_work.run("", work, len(schema.data)))
     except BrokerError as error:
+        if error.code != ServerError.IncompatibleSchema:
+            raise
         raise Refusal(UNPROCESSABLE, error.reason) from error
     return schema
 

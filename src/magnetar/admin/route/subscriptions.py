@@ -8,7 +8,7 @@ from typing import Final, final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
     CONFLICT,
     NOT_ALLOWED,
@@ -17,8 +17,8 @@ from magnetar.admin.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.bridge import durable, settle
-from magnetar.admin.call import (
+from magnetar.admin.http.bridge import durable, settle
+from magnetar.admin.http.call import (
     INT32_MAX,
     INT64_MAX,
     SUBSCRIPTION,
@@ -29,9 +29,9 @@ from magnetar.admin.call import (
     text_map,
     whole_number,
 )
-from magnetar.broker.spanning import find_spanning
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.broker.topic.chunk.spanning import find_spanning
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.errors import BatchIndexError, StorageError
 from magnetar.model import Position
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
@@ -13,8 +13,8 @@ from magnetar.admin.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.call import Call, Route, check_name, shown
-from magnetar.admin.namespaces import delete_namespace
+from magnetar.admin.http.call import Call, Route, check_name, shown
+from magnetar.admin.route.namespaces import delete_namespace
 
 __all__ = ["ROUTES", "TENANTS"]
 
@@ -30,6 +30,7 @@ async def get_tenant(call: Call) -> Response:
 async def create_tenant(call: Call) -> Response:
     name = call.path["tenant"]
     check_name("tenant", name)
+    call.broker.require_short("tenant", name)
     info = await _info(call)
     if name in call.broker.directory.tenants:
         raise Refusal(CONFLICT, f"there is a tenant {name!r} already")
@@ -71,6 +72,8 @@ def _tenant(call: Call) -> dict[str, object]:
 async def _info(call: Call) -> dict[str, object]:
     body = await call.json_object()
     roles = _names("adminRoles", body.get("adminRoles"))
+    for role in roles:
+        call.broker.require_short("role", role)
     clusters = _names("allowedClusters", body.get("allowedClusters")) or [call.admin.cluster]
     unknown = [cluster for cluster in clusters if cluster != call.admin.cluster]
     if unknown:

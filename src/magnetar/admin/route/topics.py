@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from magnetar.admin.answer import (
+from magnetar.admin.http.answer import (
     CONFLICT,
     NOT_ACCEPTABLE,
     NOT_ALLOWED,
@@ -17,8 +17,8 @@ from magnetar.admin.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.bridge import durable, settle
-from magnetar.admin.call import (
+from magnetar.admin.http.bridge import durable, settle
+from magnetar.admin.http.call import (
     INT32_MAX,
     TOPIC,
     Call,
@@ -27,11 +27,11 @@ from magnetar.admin.call import (
     text_map,
     whole_number,
 )
-from magnetar.admin.namespaces import partitioned_names
-from magnetar.broker.schema import schema_topic
-from magnetar.broker.topic import BEGINNING, Topic
+from magnetar.admin.route.namespaces import partitioned_names
+from magnetar.broker.schema.schema import schema_topic
+from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.model import Position, TopicName
-from magnetar.storage.retention import Retention
+from magnetar.storage.ledger.retention import Retention
 
 __all__ = ["LIST", "ROUTES", "id_json"]
 

@@ -33,24 +33,32 @@ def backup(
         Path,
         typer.Argument(metavar="BACKUP", help="A new or empty directory.", show_default=False),
     ],
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out what is damaged, and list it.")
+    ] = False,
 ) -> None:
     """Copy a data directory, also while a broker uses it.
 
     The copy holds everything that was confirmed before the command began. It is verified, and
-    is a data directory itself.
+    is a data directory itself. Damage is refused; with --skip-damaged, damaged entries and acks
+    are left out and listed, and the exit code is 1 then.
     """
-    from magnetar.cli.check import summary_of
-    from magnetar.cli.log_copy import LogCopy
+    from magnetar.cli.data.check import summary_of
+    from magnetar.cli.data.log_copy import LogCopy
 
     with _filling(target, directory):
-        copy = LogCopy(directory, target)
+        copy = LogCopy(directory, target, skip_damaged=skip_damaged)
         with progress_bytes(f"copying {printable(str(directory))}") as advance:
             recovered = copy.run(advance)
     if copy.links:
         links = ", ".join(copy.links)
         typer.echo(printable(f"magnetar: left out, since they are links: {links}"), err=True)
+    for loss in copy.losses:
+        typer.echo(printable(f"magnetar: left out, since it is damaged: {loss}"), err=True)
     in_use = ", which is in use" if copy.live else ""
     typer.echo(printable(f"{directory}{in_use}: copied to {target}, {summary_of(recovered.state)}"))
+    if copy.losses:
+        raise typer.Exit(FOUND_WRONG)
 
 
 def restore(
@@ -66,7 +74,7 @@ def restore(
 
     The backup is verified first and stays as it is.
     """
-    from magnetar.cli.check import verify
+    from magnetar.cli.data.check import verify
 
     with status(f"checking {printable(str(source))}"):
         violations, summary = verify(source)
@@ -81,13 +89,13 @@ def restore(
 
 
 def _restore(source: Path, directory: Path, advance: Callable[[int, int], None]) -> None:
-    from magnetar.cli.directory import open_disk
-    from magnetar.cli.log_copy import copy_file, copy_others, storing, sync_folder
+    from magnetar.cli.data.directory import open_disk
+    from magnetar.cli.data.log_copy import copy_file, copy_others, storing, sync_folder
     from magnetar.storage import FileDisk
-    from magnetar.storage.catalog import FILE as CATALOG
+    from magnetar.storage.catalog.catalog import FILE as CATALOG
     from magnetar.storage.data_format import write_format
+    from magnetar.storage.disk.open_files import DIRECTORY_MODE
     from magnetar.storage.ids import IDS, encode_ids, read_ids
-    from magnetar.storage.open_files import DIRECTORY_MODE
 
     with open_disk(source) as (disk, salt):
         names = [
@@ -119,7 +127,7 @@ def _restore(source: Path, directory: Path, advance: Callable[[int, int], None])
 @contextmanager
 def _filling(target: Path, other: Path) -> Iterator[None]:
     """A directory that is new or empty, and is so again if it cannot be filled."""
-    from magnetar.storage.open_files import DIRECTORY_MODE
+    from magnetar.storage.disk.open_files import DIRECTORY_MODE
 
     made = not target.exists()
     if target.resolve().is_relative_to(other.resolve()):

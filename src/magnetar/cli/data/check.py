@@ -19,7 +19,7 @@ from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.errors import CatalogLossError, CorruptAckError, CorruptionError, DiskError
 
 if TYPE_CHECKING:
-    from magnetar.cli.directory import DataDirectory
+    from magnetar.cli.data.directory import DataDirectory
     from magnetar.storage import CatalogMark, Violation
     from magnetar.storage.state import LogState
 
@@ -48,7 +48,7 @@ def check(
 def verify(directory: Path) -> "tuple[list[Violation], str]":
     """All violations, and what was looked at; raises if that cannot be done."""
     from magnetar import storage
-    from magnetar.cli.directory import DataDirectory, open_disk
+    from magnetar.cli.data.directory import DataDirectory, open_disk
     from magnetar.storage.recovery import recover
 
     with open_disk(directory) as (disk, salt):
@@ -60,7 +60,14 @@ def verify(directory: Path) -> "tuple[list[Violation], str]":
             return violations, ""  # what is wrong has been said
         violations.extend(_catalog_violations(directory, found.state.catalog))
         violations.extend(_cursor_violations(found))
-        return violations, summary_of(found.state)
+        return violations, "; ".join((summary_of(found.state), *_notes(found)))
+
+
+def _notes(directory: "DataDirectory") -> list[str]:
+    """What a start will log: a crash leaves such traces, and so does the loss of an end."""
+    recovered = directory.recovered
+    cuts = [f"a start will cut it: {cut}" for cut in recovered.cuts]
+    return cuts + [f"its end may be missing: {doubt}" for doubt in recovered.doubts]
 
 
 def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
@@ -79,7 +86,7 @@ def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
 def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[Violation]":
     """`known` is what the journal says of the catalog."""
     from magnetar.storage import Catalog, Violation
-    from magnetar.storage.catalog import FILE
+    from magnetar.storage.catalog.catalog import FILE
 
     if not (directory / FILE).exists():
         return (
@@ -104,11 +111,13 @@ def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[V
 def summary_of(state: "LogState") -> str:
     """How much there is, in one line."""
     entries = sum(ledger.index.count() for ledger in state.ledgers.values())
-    return ", ".join(
-        (
-            counted(len(state.topics), "topic"),
-            counted(len(state.ledgers), "ledger"),
-            counted(entries, "entry"),
-            counted(len(state.cursors), "cursor"),
-        )
-    )
+    lost = sum(1 for ledger_id, _ in state.lost if ledger_id in state.ledgers)
+    parts = [
+        counted(len(state.topics), "topic"),
+        counted(len(state.ledgers), "ledger"),
+        counted(entries, "entry"),
+        counted(len(state.cursors), "cursor"),
+    ]
+    if lost:
+        parts.insert(3, f"{lost} of them left out by a backup, since they were damaged")
+    return ", ".join(parts)

@@ -24,12 +24,12 @@ from magnetar.errors import (
     DiskError,
 )
 from magnetar.storage import FileDisk
-from magnetar.storage.cursor_load import StoredBatchSizes
+from magnetar.storage.cursor.cursor_load import StoredBatchSizes
 from magnetar.storage.data_format import FORMAT, PREFIX, read_salt
-from magnetar.storage.disk import LOCK
-from magnetar.storage.record import HEAD_BYTES, offset_of, record_intact, segment_of
+from magnetar.storage.disk.disk import LOCK
+from magnetar.storage.log.record import HEAD_BYTES, offset_of, record_intact, segment_of
+from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover
-from magnetar.storage.segment import segment_path
 from magnetar.storage.state import CursorState, LogState, Places, TopicState
 
 __all__ = ["DataDirectory", "NoDataDirectoryError", "ReadOnlyDisk", "open_directory", "open_disk"]

@@ -18,7 +18,7 @@ from magnetar.model import CompressionType, TopicName
 
 if TYPE_CHECKING:
     from magnetar.ack.cursor_info import CursorInfo
-    from magnetar.cli.directory import DataDirectory
+    from magnetar.cli.data.directory import DataDirectory
     from magnetar.storage.state import TopicState
 
 __all__ = ["Compression", "Format", "dump"]
@@ -107,9 +107,9 @@ def dump(
 
 
 def _show_directory(path: Path, topic: str | None, format: Format) -> None:
-    from magnetar.cli.directory import open_directory
-    from magnetar.cli.table import print_directory
-    from magnetar.cli.view import view_directory
+    from magnetar.cli.data.directory import open_directory
+    from magnetar.cli.data.table import print_directory
+    from magnetar.cli.data.view import view_directory
 
     with status("reading"), open_directory(path) as directory:
         view = view_directory(directory, _topics(directory, topic))
@@ -150,9 +150,9 @@ def _write_files(
 ) -> None:
     from magnetar.ack.cursor_info import cursor_to_info
     from magnetar.ack.cursor_info_codec import encode_position_info
-    from magnetar.cli.cursor_file import encode_compressed, file_name
-    from magnetar.cli.directory import open_directory
-    from magnetar.cli.table import print_files
+    from magnetar.cli.data.cursor_file import encode_compressed, file_name
+    from magnetar.cli.data.directory import open_directory
+    from magnetar.cli.data.table import print_files
 
     rows: list[tuple[str, str, str, int]] = []
     with open_directory(path) as directory:
@@ -190,10 +190,10 @@ def _require_elsewhere(path: Path, target: Path) -> None:
 
 def _show_file(path: Path, file: Path, topic_name: str | None, format: Format) -> None:
     from magnetar.ack.cursor_info import info_to_cursor
-    from magnetar.cli.cursor_file import decode_cursor_file
-    from magnetar.cli.directory import open_directory
-    from magnetar.cli.table import print_cursor
-    from magnetar.cli.view import view_cursor
+    from magnetar.cli.data.cursor_file import decode_cursor_file
+    from magnetar.cli.data.directory import open_directory
+    from magnetar.cli.data.table import print_cursor
+    from magnetar.cli.data.view import view_cursor
 
     try:
         data = file.read_bytes()

@@ -16,7 +16,8 @@ and recovery knows what to make of it. What is copied is such a beginning, in th
 
 A group that was being written while the last segment was read is not whole and is left out;
 what follows it in the file, being younger still, is too. A group that is not whole when it is
-looked at again, and others behind it are, is damage, and refused.
+looked at again, and others behind it are, is damage, and refused; or its entries are left out
+and told of, if the operator says so (see `storage/mend.py`).
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from magnetar.cli.directory import NoDataDirectoryError, ReadOnlyDisk
+from magnetar.cli.data.directory import NoDataDirectoryError, ReadOnlyDisk
 from magnetar.errors import (
     CorruptionError,
     DirectoryInUseError,
@@ -35,15 +36,17 @@ from magnetar.errors import (
     DiskFullError,
 )
 from magnetar.storage import Catalog, FileDisk
-from magnetar.storage.catalog import FILE as CATALOG
+from magnetar.storage.catalog.catalog import FILE as CATALOG
 from magnetar.storage.data_format import FORMAT, PREFIX, read_salt, write_format
-from magnetar.storage.disk import LOCK
+from magnetar.storage.disk.disk import LOCK
+from magnetar.storage.disk.open_files import DIRECTORY_MODE, FILE_MODE
 from magnetar.storage.ids import IDS, read_ids
-from magnetar.storage.open_files import DIRECTORY_MODE, FILE_MODE
-from magnetar.storage.record import address_of
+from magnetar.storage.log.record import LOST_DELTA, Record, address_of
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import heads_path, segment_id_of, segment_path
+from magnetar.storage.mend import mend
 from magnetar.storage.recovery import Recovered, recover
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import segment_id_of, segment_path
+from magnetar.storage.state import LogState
 
 __all__ = ["LogCopy", "copy_file", "copy_others", "storing", "sync_folder"]
 
@@ -55,9 +58,13 @@ ATTEMPTS_MAX: Final = 50
 class LogCopy:
     """Copies the directory `source`, which may be in use, to `target`, which is empty."""
 
-    def __init__(self, source: Path, target: Path) -> None:
+    def __init__(self, source: Path, target: Path, *, skip_damaged: bool = False) -> None:
         self.source = source
         self.target = target
+        self.skip_damaged = skip_damaged
+        # The records that were damaged and left out, and what that means, once it has run.
+        self.lost: list[Record] = []
+        self.losses: list[str] = []
         self.salt = 0
         # Whether a broker has the source open.
         self.live = False
@@ -82,7 +89,7 @@ class LogCopy:
                 self.bytes_total = sum(os.fstat(segments[id]).st_size for id in older)
                 done = 0
                 for id in older:
-                    for size in _copy(segments[id], self.target / segment_path(id)):
+                    for size in self._copy_segment(segments[id], id):
                         done += size
                         advance(done, self.bytes_total)
                 sync_folder(self.target / "journal")
@@ -150,26 +157,62 @@ class LogCopy:
     def _read_last(self, segments: dict[int, int]) -> tuple[int, bytes]:
         """The last segment that has something, up to its last whole group."""
         for id in sorted(segments, reverse=True):
-            end = self._end(segments[id], id)
-            if end:
-                return id, _read(segments[id], end)
+            scan = self._whole_groups(segments[id], id)
+            if scan.end:
+                return id, scan.data[: scan.end]
         raise CorruptionError("journal", 0, "there is no segment with a header")
 
-    def _end(self, descriptor: int, id: int) -> int:
-        scan = self._scanned(descriptor, id)
-        if scan.tail().evidence > address_of(id, scan.end):
-            # It was being written just now, or it is damaged: then it still is.
-            again = self._scanned(descriptor, id)
-            if again.end <= scan.end:
-                reason = "a group that was durable once is damaged or missing"
-                raise CorruptionError(segment_path(id), scan.end, reason)
-        return scan.end
+    def _whole_groups(self, descriptor: int, id: int) -> Scan:
+        """A scan that has come to the last whole group of a segment."""
+        if self.skip_damaged and self._heads(id):  # nobody writes to it any more
+            return self._scanned(self._mended(_read_all(descriptor), id), id)
+        scan = self._scanned(_read_all(descriptor), id)
+        if scan.tail().evidence <= address_of(id, scan.end):
+            return scan
+        # It was being written just now, or it is damaged: then it still is.
+        again = self._scanned(_read_all(descriptor), id)
+        if again.end > scan.end:
+            return scan
+        if self.skip_damaged:
+            again = self._scanned(self._mended(again.data, id), id)
+        if again.tail().evidence > address_of(id, again.end):
+            reason = "a group that was durable once is damaged or missing"
+            raise CorruptionError(segment_path(id), again.end, reason)
+        return again
 
-    def _scanned(self, descriptor: int, id: int) -> Scan:
-        scan = Scan(_read(descriptor, os.fstat(descriptor).st_size), id, self.salt)
+    def _scanned(self, data: bytes, id: int) -> Scan:
+        scan = Scan(data, id, self.salt)
         while scan.next_group() is not None:
             pass
         return scan
+
+    # ---- The others ----------------------------------------------------------
+
+    def _copy_segment(self, descriptor: int, id: int) -> Iterator[int]:
+        """Copies a segment that nobody writes to any more; says piece by piece how much."""
+        target = self.target / segment_path(id)
+        if not self.skip_damaged:
+            yield from _copy(descriptor, target)
+            return
+        data = _read_all(descriptor)
+        _write(target, self._mended(data, id, durable=address_of(id + 1, 0)))
+        yield len(data)
+
+    def _mended(self, data: bytes, id: int, *, durable: int = 0) -> bytes:
+        mended = mend(data, self._heads(id), id, self.salt, durable=durable)
+        self.lost += mended.lost
+        return mended.data()
+
+    def _heads(self, id: int) -> bytes:
+        """What the file of a segment's heads has; nothing if there is none."""
+        try:
+            descriptor = _open(self.source / heads_path(id))
+        except OSError:
+            return b""
+        try:
+            return _read_all(descriptor)
+        finally:
+            os.close(descriptor)
 
     # ---- The end -------------------------------------------------------------
 
@@ -179,6 +222,7 @@ class LogCopy:
         try:
             recovered = recover(disk, self.salt)
             read_ids(disk, self.salt, recovered.state.id_highest)
+            self.losses = [text for one in self.lost if (text := _loss(recovered.state, one))]
             recovered.repair(disk, self.salt)
             write_format(disk, self.salt)
         finally:
@@ -233,6 +277,20 @@ class _CatalogCopy:
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
+
+
+def _loss(state: LogState, record: Record) -> str:
+    """What is missing without a damaged record; empty if nobody misses it."""
+    if record.kind == LOST_DELTA:
+        cursor = state.cursors.get(record.id)
+        if cursor is None:
+            return ""
+        topic = state.topics[cursor.topic_id].name
+        return f"acks of {cursor.name} of {topic}: messages will be delivered again"
+    ledger = state.ledgers.get(record.id)
+    if ledger is None or ledger.index.address(record.sub_id) != record.address:
+        return ""
+    return f"entry {record.id}:{record.sub_id} of {state.topics[ledger.topic_id].name}"
 
 
 def copy_others(source: Path, target: Path) -> list[str]:
@@ -290,6 +348,10 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _read_all(descriptor: int) -> bytes:
+    return _read(descriptor, os.fstat(descriptor).st_size)
 
 
 def _read(descriptor: int, size: int) -> bytes:

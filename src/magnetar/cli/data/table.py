@@ -14,14 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from magnetar.cli.console import print_table, printable
-from magnetar.cli.show import grid, runs
-from magnetar.cli.view import (
+from magnetar.cli.data.view import (
     CursorView,
     DirectoryView,
     LedgerView,
     RangeView,
     TopicView,
 )
+from magnetar.cli.show import grid, runs
 
 __all__ = ["print_cursor", "print_directory", "print_files"]
 

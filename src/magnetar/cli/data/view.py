@@ -8,7 +8,7 @@ are left of a batch. Times are in milliseconds since 1970.
 from typing import TypedDict
 
 from magnetar.ack import Cursor
-from magnetar.cli.directory import DataDirectory
+from magnetar.cli.data.directory import DataDirectory
 from magnetar.storage.state import LedgerState, TopicState
 
 __all__ = [

@@ -14,8 +14,8 @@ import typer
 from magnetar.cli.console import refuse, status
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.interrupt import TURN_S, Check, uninterrupted
+from magnetar.cli.message.pace import paced
 from magnetar.cli.option import Json, TopicArgument
-from magnetar.cli.pace import paced
 from magnetar.cli.target import current
 from magnetar.errors import Timeout
 
@@ -97,7 +97,7 @@ def consume(
     target = current()
     with target.client() as client:
         with uninterrupted():
-            from magnetar.cli.messages import message_of, print_message
+            from magnetar.cli.message.messages import message_of, print_message
             from magnetar.model import ConsumerType, InitialPosition, MessageId
         start = MessageId.earliest if earliest else MessageId.latest
         with status(f"connecting to {target.url}"):

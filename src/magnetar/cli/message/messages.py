@@ -16,14 +16,14 @@ import typer
 from magnetar.cli.admin_client import AdminClient, Answer
 from magnetar.cli.console import printable
 from magnetar.cli.exit_code import AdminError
-from magnetar.cli.message_ids import id_text
+from magnetar.cli.message.message_ids import id_text
 from magnetar.cli.path import topic_path
 from magnetar.errors import RemoteProtocolError, SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.protocol.batch import decode_batch
 
 if TYPE_CHECKING:
-    from magnetar.client.message import Message
+    from magnetar.client.consumer.message import Message
 
 __all__ = ["Entry", "Shown", "message_of", "print_message", "read_entry", "time_ms"]
 

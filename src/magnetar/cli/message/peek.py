@@ -10,9 +10,9 @@ import typer
 
 from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.exit_code import AdminError
-from magnetar.cli.ledger_map import partition_topics
-from magnetar.cli.messages import Entry, Shown, print_message, read_entry
+from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
 from magnetar.cli.path import subscription_path, topic_path
+from magnetar.cli.skip.ledger_map import partition_topics
 from magnetar.cli.target import current
 from magnetar.model import TopicName
 

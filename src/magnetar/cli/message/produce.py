@@ -12,9 +12,9 @@ import typer
 from magnetar import errors
 from magnetar.cli.console import counted, status, track
 from magnetar.cli.interrupt import uninterrupted
-from magnetar.cli.message_ids import id_text
+from magnetar.cli.message.message_ids import id_text
+from magnetar.cli.message.pace import paced
 from magnetar.cli.option import Json, TopicArgument, pairs
-from magnetar.cli.pace import paced
 from magnetar.cli.target import current
 from magnetar.errors import PulsarException, SettingsError
 

@@ -4,9 +4,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName, words
 from magnetar.cli.path import namespace_path, path_of
-from magnetar.cli.policies import add_policies
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 

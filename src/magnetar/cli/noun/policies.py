@@ -189,6 +189,13 @@ POLICIES: Final = (
         "schemaValidationEnforced",
         "schemaValidationEnforced",
     ),
+    Policy(
+        "auto-skip-non-recoverable-data",
+        "whether subscriptions pass over damaged entries, or stop there",
+        FLAG,
+        "autoSkipNonRecoverableData",
+        "autoSkipNonRecoverableData",
+    ),
 )
 
 Enable: TypeAlias = Annotated[bool, typer.Option("-e", "--enable", help="Switch it on.")]

@@ -42,7 +42,7 @@ def create(
     ] = None,
 ) -> None:
     """Create a subscription."""
-    from magnetar.cli.message_ids import place_json
+    from magnetar.cli.message.message_ids import place_json
 
     body: dict[str, Any] = dict(place_json("-m", message_id))
     if properties:
@@ -100,6 +100,17 @@ def skip(
     typer.echo(f"skipped {count} entries on {subscription} of {topic}")
 
 
+def skip_damaged(topic: TopicArgument, subscription: SubscriptionName) -> None:
+    """Skip the damaged entry that a subscription is stuck at, and go on behind it.
+
+    The stats of the topic say where it is (damagedPosition). If there are more, the subscription
+    stops at the next. Apache Pulsar has autoSkipNonRecoverableData alone.
+    """
+    with current().admin() as admin:
+        admin.post(subscription_path(topic, subscription, "skipDamaged"))
+    typer.echo(f"skipped the damaged entry on {subscription} of {topic}")
+
+
 def clear_backlog(topic: TopicArgument, subscription: SubscriptionName) -> None:
     """Ack everything on a subscription."""
     with current().admin() as admin:
@@ -122,7 +133,7 @@ def expire_messages(
     ] = False,
 ) -> None:
     """Ack what is older than a time, or up to a message."""
-    from magnetar.cli.message_ids import place_json
+    from magnetar.cli.message.message_ids import place_json
 
     if (expire_time is None) == (position is None):
         raise SettingsError("-t", "give either --expireTime or --position")
@@ -165,7 +176,7 @@ def reset_cursor(
     ] = False,
 ) -> None:
     """Move a subscription back or forth, to a time or a message."""
-    from magnetar.cli.message_ids import place_json
+    from magnetar.cli.message.message_ids import place_json
 
     if (ago is None) == (message_id is None):
         raise SettingsError("-t", "give either --time or --messageId")
@@ -214,7 +225,7 @@ def skip_messages(
     as_json: Json = False,
 ) -> None:
     """Skip messages by their ids: all of them or, if one is bad, none."""
-    from magnetar.cli.skip import run_skip
+    from magnetar.cli.skip.skip import run_skip
 
     run_skip(
         topic,
@@ -245,7 +256,7 @@ def peek(
 
     Of a partitioned topic, so many of each partition.
     """
-    from magnetar.cli.peek import run_peek
+    from magnetar.cli.message.peek import run_peek
 
     run_peek(topic, subscription, count, as_json=as_json, hex=hex, hide_content=hide_content)
 
@@ -261,7 +272,7 @@ def examine_messages(
     as_json: Json = False,
 ) -> None:
     """Show the n-th entry of a topic, from either end."""
-    from magnetar.cli.peek import run_examine
+    from magnetar.cli.message.peek import run_examine
 
     run_examine(topic, initial_position, message_position, as_json=as_json)
 
@@ -273,7 +284,7 @@ def get_message_by_id(
     as_json: Json = False,
 ) -> None:
     """Show the messages of an entry."""
-    from magnetar.cli.peek import run_get
+    from magnetar.cli.message.peek import run_get
 
     run_get(topic, ledger_id, entry_id, as_json=as_json)
 
@@ -313,6 +324,7 @@ def add_subscription_commands(target: typer.Typer, *, as_topics: bool) -> None:
         ("peek", "peek-messages", peek),
         ("skip", "skip", skip),
         ("skip-messages", "skip-messages", skip_messages),
+        ("skip-damaged", "skip-damaged", skip_damaged),
         ("clear-backlog", "clear-backlog", clear_backlog),
         ("expire-messages", "expire-messages", expire_messages),
         ("reset-cursor", "reset-cursor", reset_cursor),

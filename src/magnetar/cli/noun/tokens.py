@@ -124,7 +124,7 @@ def _make(
     path: Path, role: str, expires_s: int | None, audience: str = "", algorithm: str = ""
 ) -> str:
     from magnetar.broker.auth.token import make_token, signing_key
-    from magnetar.broker.key_source import read_key
+    from magnetar.broker.shell.key_source import read_key
 
     if not role:
         raise SettingsError("role", "it is empty: name one")
@@ -168,7 +168,7 @@ def validate(token: TokenText, key: KeyFile = DEFAULT_KEY) -> None:
         verify_token,
         verifying_key,
     )
-    from magnetar.broker.key_source import read_key
+    from magnetar.broker.shell.key_source import read_key
 
     given = _given(token)
     by = verifying_key("--key", read_key("--key", str(key)))

@@ -8,11 +8,11 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.noun.policies import add_policies
+from magnetar.cli.noun.subscriptions import add_subscription_commands
 from magnetar.cli.option import Force, Json, NamespaceName, TopicArgument, pairs, words
 from magnetar.cli.path import lookup_path, topic_path, topics_path
-from magnetar.cli.policies import add_policies
 from magnetar.cli.show import show_json, show_names, show_value
-from magnetar.cli.subscriptions import add_subscription_commands
 from magnetar.cli.target import current
 
 __all__ = ["app"]
@@ -211,7 +211,7 @@ def get_message_id(
     as_json: Json = False,
 ) -> None:
     """Show the id of the first message that was published at a time or later."""
-    from magnetar.cli.messages import time_ms
+    from magnetar.cli.message.messages import time_ms
 
     with current().admin() as admin:
         found = admin.get(topic_path(topic, "messageid", str(time_ms("-d", datetime))))
@@ -227,7 +227,7 @@ def get_backlog_size(
     as_json: Json = False,
 ) -> None:
     """Show how many bytes a topic has from a message on."""
-    from magnetar.cli.message_ids import place_json
+    from magnetar.cli.message.message_ids import place_json
 
     with current().admin() as admin:
         found = admin.put(topic_path(topic, "backlogSize"), place_json("-m", message_id))

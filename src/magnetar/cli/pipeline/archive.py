@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from magnetar.cli.option import pairs
-from magnetar.cli.pipeline_option import (
+from magnetar.cli.pipeline.option import (
     Conf,
     Master,
     ReportFile,

@@ -4,7 +4,7 @@ from typing import Any
 
 from magnetar.cli.console import output, printable
 from magnetar.cli.option import Json, SubscriptionName
-from magnetar.cli.pipeline_option import (
+from magnetar.cli.pipeline.option import (
     Conf,
     Master,
     ReportFile,
@@ -14,7 +14,7 @@ from magnetar.cli.pipeline_option import (
     running,
     tell,
 )
-from magnetar.cli.pipeline_rows import print_rows
+from magnetar.cli.pipeline.rows import print_rows
 
 __all__ = ["audit"]
 

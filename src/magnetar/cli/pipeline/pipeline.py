@@ -2,10 +2,10 @@
 
 import typer
 
-from magnetar.cli.pipeline_archive import archive
-from magnetar.cli.pipeline_audit import audit
-from magnetar.cli.pipeline_purge import purge
-from magnetar.cli.pipeline_redrive import redrive
+from magnetar.cli.pipeline.archive import archive
+from magnetar.cli.pipeline.audit import audit
+from magnetar.cli.pipeline.purge import purge
+from magnetar.cli.pipeline.redrive import redrive
 
 __all__ = ["app"]
 

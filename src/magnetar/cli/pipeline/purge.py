@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from magnetar.cli.option import Json, SubscriptionName
-from magnetar.cli.pipeline_option import (
+from magnetar.cli.pipeline.option import (
     Conf,
     Master,
     ReportFile,
@@ -15,7 +15,7 @@ from magnetar.cli.pipeline_option import (
     running,
     tell,
 )
-from magnetar.cli.pipeline_rows import print_rows
+from magnetar.cli.pipeline.rows import print_rows
 
 __all__ = ["purge"]
 

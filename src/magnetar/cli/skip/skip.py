@@ -13,12 +13,12 @@ import typer
 from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import counted, output, print_table, printable, warn
 from magnetar.cli.exit_code import FOUND_WRONG, AdminError
-from magnetar.cli.ledger_map import LedgerMap
-from magnetar.cli.message_ids import id_text, parse_base64, parse_triplet, read_ids
-from magnetar.cli.messages import Entry, Shown, print_message, read_entry
-from magnetar.cli.peek import require_subscription
+from magnetar.cli.message.message_ids import id_text, parse_base64, parse_triplet, read_ids
+from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
+from magnetar.cli.message.peek import require_subscription
 from magnetar.cli.show import grid, show_json
-from magnetar.cli.skip_request import Skipped, send_skips
+from magnetar.cli.skip.ledger_map import LedgerMap
+from magnetar.cli.skip.skip_request import Skipped, send_skips
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId, TopicName
@@ -64,7 +64,7 @@ def run_skip(
             # If all that was named is there, it is the request that is not.
             require_subscription(admin, name, subscription)
         if skipped is None:
-            from magnetar.cli.skip_fallback import skip_by_acks
+            from magnetar.cli.skip.skip_fallback import skip_by_acks
 
             gone = skip_by_acks(admin, name, subscription, ids)
             if gone:

@@ -10,8 +10,8 @@ from typing import Final
 
 from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import counted, status, warn
-from magnetar.cli.ledger_map import LedgerMap
 from magnetar.cli.path import subscription_path
+from magnetar.cli.skip.ledger_map import LedgerMap
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
 

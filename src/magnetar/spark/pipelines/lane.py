@@ -19,12 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from magnetar.client.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient
 from magnetar.client.engine.producer import EngineProducer
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.schema import BytesSchema, Schema
-from magnetar.client.schema_info import SchemaInfo
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId
 from magnetar.protocol import MESSAGE_SIZE_MAX

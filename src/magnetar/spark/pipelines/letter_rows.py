@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client.dead_letter import REAL_SUBSCRIPTION, REAL_TOPIC
+from magnetar.client.consumer.dead_letter import REAL_SUBSCRIPTION, REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError
 from magnetar.spark.pipelines.backlog import view
 from magnetar.spark.pipelines.letters import key_text, lane_of, origin_of, restored

@@ -18,7 +18,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
-from magnetar.client.dead_letter import (
+from magnetar.client.consumer.dead_letter import (
     DELAY_TIME,
     ORIGIN_MESSAGE_ID,
     ORIGIN_MESSAGE_ID_LEGACY,
@@ -26,8 +26,8 @@ from magnetar.client.dead_letter import (
     REAL_TOPIC,
     RECONSUME_TIMES,
 )
-from magnetar.client.options import ProducerOptions
-from magnetar.client.router import hash_of_key
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.router import hash_of_key
 from magnetar.model import TopicName
 
 __all__ = ["REDRIVE_COUNT", "key_text", "lane_of", "origin_of", "restored", "target_of"]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magnetar.client.dead_letter import REAL_TOPIC
+from magnetar.client.consumer.dead_letter import REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError, SettingsError, TopicNotFound
 from magnetar.model import TopicName
 from magnetar.spark.pipelines.ack_figures import AckFigures

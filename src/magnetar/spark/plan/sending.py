@@ -9,8 +9,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.client.outgoing import Done, Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.spark.plan.rows import Row
 
 __all__ = ["send_rows", "send_values"]

@@ -8,8 +8,8 @@ not. What is acked after it stays acked like anything else.
 from collections.abc import Iterable
 from typing import Final
 
-from magnetar.testing.chunk_facts import ChunkFacts
-from magnetar.testing.history import (
+from magnetar.testing.checker.chunk_facts import ChunkFacts
+from magnetar.testing.checker.history import (
     AckAnswered,
     AckAsked,
     AckCame,
@@ -26,8 +26,8 @@ from magnetar.testing.history import (
     Skipped,
     Sought,
 )
-from magnetar.testing.seeks import NOWHERE, Seats, Seek, Seeks, Where
-from magnetar.testing.violation import Violation
+from magnetar.testing.checker.seeks import NOWHERE, Seats, Seek, Seeks, Where
+from magnetar.testing.checker.violation import Violation
 
 __all__ = [
     "Acked",
@@ -180,6 +180,9 @@ class _SeenAgain:
         # Programs in the middle of a seek of their own, which decides what becomes of acks.
         self._seeking: Final[dict[str, None]] = {}
         self._epochs: Final[dict[Where, int]] = {}
+        # The epoch in which a program was handed a message last: an ack of one from before a
+        # reset is given up, and the program hears of that in a moment.
+        self._handed: Final[dict[tuple[str, Place], int]] = {}
         self._asked: Final[dict[tuple[str, int], list[tuple[Place, str, int]]]] = {}
         self._cumulative: Final[dict[tuple[str, int], None]] = {}
         self._acked: Final[dict[tuple[str, str], Acked]] = {}
@@ -208,6 +211,8 @@ class _SeenAgain:
                     self._seeking.pop(fact.consumer, None)
             elif isinstance(fact, Received):
                 self._topics[fact.place.ledger] = fact.topic
+                epoch = self._epochs.get((fact.topic, fact.subscription), 0)
+                self._handed[fact.consumer, fact.place] = epoch
                 acked = self._acked.get((fact.consumer, fact.topic))
                 if acked is not None and acked.has(fact.place):
                     yield Violation(
@@ -240,7 +245,8 @@ class _SeenAgain:
 
     def _dated(self, fact: AckAsked, place: Place) -> tuple[Place, str, int]:
         topic = self._topics.get(place.ledger, fact.topic)
-        return place, topic, self._epochs.get((topic, fact.subscription), 0)
+        now = self._epochs.get((topic, fact.subscription), 0)
+        return place, topic, self._handed.get((fact.consumer, place), now)
 
     def _keep(self, consumer: str, number: int) -> None:
         for place, topic, epoch in self._asked.get((consumer, number), []):
@@ -293,6 +299,8 @@ class _TakenBack:
         self._waiting: Final[dict[tuple[int, int, int], AckCame]] = {}
         # What the broker has, by subscription: whoever knows that may say it again.
         self._confirmed: Final[dict[str, Acked]] = {}
+        # The last seek, which acks what it passes.
+        self._sought: Final[dict[Where, Seek]] = {}
 
     def judge(self) -> Iterable[Violation]:
         for at, fact in enumerate(self._history.facts):
@@ -300,6 +308,8 @@ class _TakenBack:
             if at in self._seeks.came:
                 self._taken.clear()
                 self._confirmed.clear()
+                seek = self._seeks.came[at]
+                self._sought[seek.where] = seek
             if isinstance(fact, AckAsked):
                 self._ask(fact)
             elif isinstance(fact, AckFailed) and fact.error in REFUSALS:
@@ -313,6 +323,8 @@ class _TakenBack:
                 yield from self._came(fact)
             elif isinstance(fact, AckAnswered):
                 self._answered(fact)
+            elif isinstance(fact, Dispatched):
+                self._show(fact)
             elif isinstance(fact, Skipped):
                 self._of(fact.subscription).ack(bits_of(fact.places), cumulative=False)
 
@@ -339,19 +351,25 @@ class _TakenBack:
 
     def _came(self, fact: AckCame) -> Iterable[Violation]:
         line = (fact.line, fact.consumer)
-        subscription = self._seats.topic.get(line, NOWHERE)[1]
+        where = self._seats.topic.get(line, NOWHERE)
+        subscription, seek = where[1], self._sought.get(where)
         name = self._seats.name.get(line, "")
         acked = Acked()
         acked.ack(fact.entries, cumulative=False)
         for program, place in self._taken:
             if fact.cumulative or program != name or self._of(subscription).has(place):
                 continue
-            if acked.has(place):
+            if acked.has(place) and (seek is None or not seek.passes(place)):
                 yield Violation("I1", f"{fact} acks {place}, which {name} took back")
         if fact.request < 0:
             self._of(subscription).ack(fact.entries, cumulative=fact.cumulative)
         else:
             self._waiting[fact.line, fact.consumer, fact.request] = fact
+
+    def _show(self, fact: Dispatched) -> None:
+        """What the broker leaves out of an entry is acked, and its consumer knows that."""
+        where = self._seats.topic.get((fact.line, fact.consumer), NOWHERE)
+        self._of(where[1]).ack([(fact.ledger, fact.entry, fact.unacked)], cumulative=False)
 
     def _answered(self, fact: AckAnswered) -> None:
         ack = self._waiting.pop((fact.line, fact.consumer, fact.request), None)

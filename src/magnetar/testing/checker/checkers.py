@@ -21,6 +21,8 @@
 | published_order | I4        | receipts of one producer are in the order of its sends            |
 | counted         | I7        | counters equal those of a plain set                               |
 | one_name        | I9        | a place names one message                                         |
+| bounded         | I10       | no event of a peer costs more, and no more waits for a peer, than |
+|                 |           | the limits say                                                    |
 | whole           | I6        | what is received was sent so; a part of a message is none         |
 | stored_once     |           | with deduplication a message is stored once                       |
 
@@ -31,7 +33,7 @@ the program saw. Those of acks are in `ack_checkers.py`; what a seek changes is 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from magnetar.testing.ack_checkers import (
+from magnetar.testing.checker.ack_checkers import (
     Acked,
     Bits,
     ack_taken_back,
@@ -42,8 +44,8 @@ from magnetar.testing.ack_checkers import (
     sought,
     stays_acked,
 )
-from magnetar.testing.chunk_facts import ChunkFacts
-from magnetar.testing.history import (
+from magnetar.testing.checker.chunk_facts import ChunkFacts
+from magnetar.testing.checker.history import (
     AckAnswered,
     AckAsked,
     AckCame,
@@ -66,10 +68,11 @@ from magnetar.testing.history import (
     Sought,
     Stored,
     Subscribed,
+    Turn,
 )
-from magnetar.testing.recall_checker import taken_back
-from magnetar.testing.seeks import NOWHERE, Line, Seats, Seek, Seeks, Where
-from magnetar.testing.violation import Violation, ViolationError
+from magnetar.testing.checker.recall_checker import taken_back
+from magnetar.testing.checker.seeks import NOWHERE, Line, Seats, Seek, Seeks, Where
+from magnetar.testing.checker.violation import Violation, ViolationError
 
 __all__ = [
     "CHECKERS",
@@ -79,6 +82,7 @@ __all__ = [
     "ack_taken_back",
     "acked_once",
     "answered",
+    "bounded",
     "check",
     "counted",
     "delivered",
@@ -103,6 +107,8 @@ SINGLE: Final = ("Exclusive", "Failover")
 KEY_SHARED: Final = "KeyShared"
 # Behind all there are.
 UNKNOWN_LEDGER: Final = 1 << 62
+# Before all there are.
+NO_PLACE: Final = Place(-1, -1)
 
 Checker = Callable[[History], Iterable[Violation]]
 
@@ -228,6 +234,9 @@ class _Spared:
         topic, subscription = seek.where
         before = {name: Acked() for name in subscriptions}
         for one in seeks.came.values():
+            # A reader's own subscription holds nothing up.
+            if one.where[1] not in before:
+                continue
             if one.where[0] == topic and one is not seek and one.came < seek.ended:
                 before[one.where[1]].begin(one.target or Place(UNKNOWN_LEDGER, 0))
         seats = Seats()
@@ -270,6 +279,8 @@ def unreturned(history: History) -> Iterable[Nacked]:
     waiting: dict[tuple[str, Place], Nacked] = {}
     topics: dict[Place, str] = {}
     acked: set[tuple[str, Place]] = set()
+    # By subscription and topic: how far somebody acked.
+    through: dict[tuple[str, str], Place] = {}
     current: set[tuple[str, Place]] = set()
     for fact in history.facts:
         if isinstance(fact, Nacked):
@@ -281,10 +292,8 @@ def unreturned(history: History) -> Iterable[Nacked]:
             current.add((fact.subscription, fact.place))
             waiting.pop((fact.subscription, fact.place), None)
         elif isinstance(fact, AckAsked) and fact.cumulative:
-            for name, place in list(waiting):
-                covered = place <= fact.places[0] and topics.get(place) == fact.topic
-                if name == fact.subscription and covered:
-                    del waiting[name, place]
+            where = (fact.subscription, fact.topic)
+            through[where] = max(through.get(where, NO_PLACE), fact.places[0])
         elif isinstance(fact, (AckAsked, SkipAsked, Skipped)):
             for place in fact.places:
                 acked.add((fact.subscription, place))
@@ -292,7 +301,9 @@ def unreturned(history: History) -> Iterable[Nacked]:
         elif isinstance(fact, (Sought, ResetCame)):
             waiting = {key: nack for key, nack in waiting.items() if key[0] != fact.subscription}
             current = {key for key in current if key[0] != fact.subscription}
-    return waiting.values()
+    for (name, place), nack in waiting.items():
+        if place > through.get((name, topics[place]), NO_PLACE):
+            yield nack
 
 
 # ---- I3: permits and answers -------------------------------------------------
@@ -341,10 +352,17 @@ def in_order(history: History) -> Iterable[Violation]:
     last: dict[tuple[str, str, bytes], Entry] = {}
     # What came while a seek was under way, perhaps already from where it leads to.
     during: dict[Where, dict[Entry, None]] = {}
+    # Seeks of which nobody knows whether they were done. What comes next may tell.
+    perhaps: dict[Where, Seek] = {}
     for at, fact in enumerate(history.facts):
         seats.take(fact)
-        if at in seeks.came and seeks.came[at].done:
-            during[seeks.came[at].where] = {}
+        if at in seeks.came:
+            seek = seeks.came[at]
+            perhaps.pop(seek.where, None)
+            if seek.done:
+                during[seek.where] = {}
+            else:
+                perhaps[seek.where] = seek
         for seek in seeks.ended.get(at, []):
             if seek.done:
                 seen[seek.where] = during.pop(seek.where, {})
@@ -365,9 +383,14 @@ def in_order(history: History) -> Iterable[Violation]:
         seen[where][entry] = None
         key = (*where, b"" if type in SINGLE else fact.key)
         before = last.get(key, (-1, -1))
-        if entry < before:
+        if entry < before and where in perhaps and not perhaps[where].passes(Place(*entry)):
+            del perhaps[where]
+            seen[where] = {entry: None}
+            for old in [old for old in last if old[:2] == where]:
+                del last[old]
+        elif entry < before:
             yield Violation("I4", f"{fact} came to {where} for the first time after {before}")
-        last[key] = max(before, entry)
+        last[key] = max(last.get(key, entry), entry)
 
 
 def one_holder(history: History) -> Iterable[Violation]:
@@ -489,6 +512,18 @@ def counted(history: History) -> Iterable[Violation]:
             )
 
 
+# ---- I10: limits -------------------------------------------------------------
+
+
+def bounded(history: History) -> Iterable[Violation]:
+    """I10: no event of a peer costs more than a turn may, and no outbox grows beyond its limit."""
+    for fact in history.of(Turn):
+        if fact.cost > fact.cost_max:
+            yield Violation("I10", f"{fact.peer} had a turn of {fact.cost} units")
+        if fact.waiting > fact.waiting_max:
+            yield Violation("I10", f"{fact.waiting} bytes wait for {fact.peer}")
+
+
 # For every history; `stored_once` only where the broker deduplicates.
 CHECKERS: Final[tuple[Checker, ...]] = (
     one_name,
@@ -507,4 +542,5 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     one_holder,
     published_order,
     counted,
+    bounded,
 )

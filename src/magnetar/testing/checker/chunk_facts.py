@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from magnetar.testing.history import AckCame, Dispatched, History, Place
-from magnetar.testing.seeks import Seats
+from magnetar.testing.checker.history import AckCame, Dispatched, History, Place
+from magnetar.testing.checker.seeks import Seats
 
 __all__ = ["ChunkFacts"]
 

@@ -13,6 +13,7 @@ they became known, and each adds a line with its time to the trace of the loop.
 |                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded                  |
 | whoever looks on         | SkipAsked, Skipped, Recalled, ResetCame, ResetEnded, Counted,      |
 |                          | Quiet                                                              |
+| the broker, if asked to  | Turn                                                               |
 
 A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. Ledgers are
 numbered for the whole broker, so a place needs no topic.
@@ -23,10 +24,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from magnetar.model import MessageId
-from magnetar.testing.trace import fingerprint
+from magnetar.testing.sim.trace import fingerprint
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim.loop import SimLoop
 
 __all__ = [
     "AckAnswered",
@@ -61,6 +62,7 @@ __all__ = [
     "Sought",
     "Stored",
     "Subscribed",
+    "Turn",
     "place_of",
 ]
 
@@ -390,6 +392,20 @@ class Counted(Fact):
 @dataclass(frozen=True, slots=True)
 class Quiet(Fact):
     """Nothing has been under way for a while: what is not answered now never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Fact):
+    """What one event of a peer cost the broker, in units, and how many bytes wait for it then.
+
+    Only those are told of that cost more, or let more wait, than any before.
+    """
+
+    peer: str
+    cost: int
+    waiting: int
+    cost_max: int
+    waiting_max: int
 
 
 F = TypeVar("F", bound=Fact)

@@ -8,7 +8,7 @@ reset, brings back what was skipped before it.
 from collections.abc import Iterable
 from typing import Final
 
-from magnetar.testing.history import (
+from magnetar.testing.checker.history import (
     History,
     LineEnded,
     Place,
@@ -19,8 +19,8 @@ from magnetar.testing.history import (
     SkipAsked,
     Subscribed,
 )
-from magnetar.testing.seeks import NOWHERE, Seats, Where
-from magnetar.testing.violation import Violation
+from magnetar.testing.checker.seeks import NOWHERE, Seats, Where
+from magnetar.testing.checker.violation import Violation
 
 __all__ = ["taken_back"]
 

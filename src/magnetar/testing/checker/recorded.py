@@ -15,17 +15,17 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from magnetar.client.ack_retry import default_backoff
-from magnetar.client.aio import Client, Consumer, Producer
-from magnetar.client.arguments import messages_of
-from magnetar.client.backoff import JITTER
-from magnetar.client.engine.clock import Clock
-from magnetar.client.entry_key import entry_key
-from magnetar.client.message import Message
-from magnetar.client.schema import Schema
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.retry import default_backoff
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.aio import Client, Consumer, Producer
+from magnetar.client.door.arguments import messages_of
+from magnetar.client.network.clock import Clock
+from magnetar.client.option.backoff import JITTER
+from magnetar.client.schema.schema import Schema
 from magnetar.errors import MagnetarError
 from magnetar.model import ChunkMessageId, MessageId
-from magnetar.testing.history import (
+from magnetar.testing.checker.history import (
     AckAsked,
     AckFailed,
     AckGivenUp,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from magnetar.testing.history import (
+from magnetar.testing.checker.history import (
     Fact,
     History,
     LineEnded,

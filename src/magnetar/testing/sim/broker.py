@@ -15,26 +15,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from magnetar.broker.chunk_search import find_chunks
 from magnetar.broker.promise import Promise, broken, kept
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import BrokerSettings
-from magnetar.broker.skip import Skip
-from magnetar.broker.skip_result import Takers
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
+from magnetar.broker.topic.chunk.chunk_search import find_chunks
+from magnetar.broker.topic.skip.skip import Skip
+from magnetar.broker.topic.skip.skip_result import Takers
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.turns import TurnWatcher
 from magnetar.errors import BrokerError, ConnectError, UsageError
 from magnetar.model import ChunkMessageId, Position, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Catalog, check
-from magnetar.testing.history import Place
-from magnetar.testing.sim_disk import DiskFaults, SimDisk
-from magnetar.testing.sim_executor import SimExecutor
-from magnetar.testing.sim_writer import SimWriter
+from magnetar.testing.checker.history import Place
+from magnetar.testing.sim.disk import DiskFaults, SimDisk
+from magnetar.testing.sim.executor import SimExecutor
+from magnetar.testing.sim.writer import SimWriter
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_loop import SimLoop
-    from magnetar.testing.sim_process import SimProcess
+    from magnetar.testing.sim.loop import SimLoop
+    from magnetar.testing.sim.process import SimProcess
 
 __all__ = ["SimBroker"]
 
@@ -69,6 +70,8 @@ class SimBroker:
         self.lives: int = 0
         self._random: Final = loop.random_for("broker")
         self._catalog: Catalog = _LastingCatalog()
+        # Is told of every turn of a session: whose it was, its cost, and what waits for it.
+        self.turn_watcher: TurnWatcher | None = None
         self._asked: Final[dict[asyncio.Future[Any], None]] = {}
 
     @property
@@ -93,6 +96,7 @@ class SimBroker:
         self.disk.faults = DiskFaults()
         self.disk.on_power_lost = self._power_went
         await process.start(server.start(), name="broker start")
+        server.broker.turns.watcher = self.turn_watcher
         self.lives += 1
         self.process, self._server = process, server
         self.disk.faults = self.faults
@@ -247,11 +251,13 @@ class SimBroker:
 
     def is_loaded(self, topic: str) -> bool:
         """Whether the broker runs, and somebody has come to the topic since it began."""
-        return self._server is not None and topic in self._server.broker.topics
+        return any(str(loaded.name) == topic for loaded in self.loaded())
 
     def loaded(self) -> list[Topic]:
         """The topics that somebody has come to since it began; none if it is down."""
-        return [] if self._server is None else list(self._server.broker.topics.values())
+        if self._server is None or not self.up:
+            return []
+        return list(self._server.broker.topics.values())
 
     def subscription(self, topic: str, name: str) -> Subscription:
         """A subscription as the broker has it now, for its counters."""

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
-from magnetar.testing.sim_process import process_of
-from magnetar.testing.trace import fingerprint
+from magnetar.testing.sim.process import process_of
+from magnetar.testing.sim.trace import fingerprint
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_network import SimNetwork, SimServer
+    from magnetar.testing.sim.network import SimNetwork, SimServer
 
 __all__ = ["SimConnection", "SimTransport"]
 
@@ -216,6 +216,7 @@ class _Pipe:
         self.buffer.clear()
         lose = self._network.random.random() < 0.5
         self.target.outgoing.end(RESET, lose=lose)
+        self.target.cannot_flush()
 
     def _delay_ns(self) -> int:
         return int(self._latency_ns * (0.5 + self._network.random.random()))
@@ -286,6 +287,10 @@ class SimTransport(asyncio.Transport):
         self._reset_waits = unnoticed
         if not unnoticed:
             self._lose(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+
+    def cannot_flush(self) -> None:
+        """The peer got a reset: what was to be written before the close never will be."""
+        self._lose(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def _notice(self) -> None:
         if self._reset_waits:

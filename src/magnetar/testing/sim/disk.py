@@ -13,7 +13,11 @@ asked for by name:
     stall        `stall_s`: a job takes very long; it is for `SimWriter` to ask and to wait
     ENOSPC       `fill`: for some operations nothing that takes space succeeds, and a write
                  has begun before it fails; `capacity` is the lasting kind
-    EMFILE       `shorten`: some operations do nothing for want of descriptors, and say so
+    EMFILE,      `shorten`: some operations do nothing for want of descriptors or memory, and
+    ENFILE,      say so
+    ENOMEM
+    bit rot      `flip`: a byte that was durable is another one; a store must not survive it in
+                 silence, that is all that can be asked
     EIO on sync  `fail_sync`: what the sync should have made durable can still be read by this
                  process, and is gone for the next one, whatever is synced later, as on Linux
     power loss   `lose_power_after`: in the middle of the n-th operation from now
@@ -31,13 +35,19 @@ from random import Random
 from typing import Final
 
 from magnetar.errors import DiskError, DiskFullError, DiskShortageError
-from magnetar.storage.memory_disk import MemoryDisk
-from magnetar.testing.sim_process import ProcessKilled
+from magnetar.storage.disk.memory_disk import MemoryDisk
+from magnetar.testing.sim.process import ProcessKilled
 
 __all__ = ["DiskFaults", "PowerLost", "SimDisk", "put", "put_torn"]
 
 SECTOR: Final = 512
 CAPACITY: Final = 1 << 40
+# EMFILE, ENFILE, ENOMEM.
+SHORTAGES: Final = (
+    "Too many open files",
+    "Too many open files in system",
+    "Cannot allocate memory",
+)
 
 
 class PowerLost(ProcessKilled):
@@ -52,6 +62,8 @@ class DiskFaults:
     stall_s_max: float = 20.0
     full_share: float = 0.0
     full_operations_max: int = 20
+    short_share: float = 0.0
+    short_operations_max: int = 20
     sync_error_share: float = 0.0
 
 
@@ -134,7 +146,7 @@ class SimDisk(MemoryDisk):
         self._full_until = self.operations + operations
 
     def shorten(self, operations: int) -> None:
-        """For so many operations there are no descriptors."""
+        """For so many operations there are no descriptors, or there is no memory."""
         self._short_until = self.operations + operations
 
     def fail_sync(self) -> None:
@@ -295,9 +307,16 @@ class SimDisk(MemoryDisk):
         self.operations += 1
         self._tell(what)
         lost = self.operations == self._power_until
-        if not lost and self.operations <= self._short_until:
-            raise DiskShortageError(operation, path, "Too many open files")
+        if not lost and self._is_short():
+            reason = SHORTAGES[self.operations % len(SHORTAGES)]
+            raise DiskShortageError(operation, path, reason)
         return lost
+
+    def _is_short(self) -> bool:
+        faults = self.faults
+        if faults.short_share and self._random.random() < faults.short_share:
+            self.shorten(1 + int(self._random.random() * faults.short_operations_max))
+        return self.operations <= self._short_until
 
     def _finish(self, lost: bool) -> None:
         if lost:

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim.loop import SimLoop
 
 __all__ = ["SimExecutor"]
 

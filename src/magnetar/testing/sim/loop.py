@@ -4,7 +4,7 @@ Time is virtual: it moves a little with every callback, and jumps to the next ev
 nothing is ready. Sockets, files' threads and other machines are simulated by the siblings
 of this file, in the same thread. One seed gives the same run, to the byte.
 
-`sim_schedule.py` says which orders of callbacks there are.
+`schedule.py` says which orders of callbacks there are.
 
 **What fails a run.** An exception that leaves a callback, one that a task ended with and
 nobody looked at, a deadlock (nothing is ready or due, and what is waited for is not done),
@@ -31,12 +31,12 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
-from magnetar.testing.sim_executor import SimExecutor
-from magnetar.testing.sim_network import NetworkConditions, SimNetwork
-from magnetar.testing.sim_process import ProcessKilled, SimProcess, process_of
-from magnetar.testing.sim_schedule import AnyHandle, SimSchedule
-from magnetar.testing.sim_task import SimFuture, SimHandle, SimTask, SimTasks, SimTimerHandle
-from magnetar.testing.trace import Trace
+from magnetar.testing.sim.executor import SimExecutor
+from magnetar.testing.sim.network import NetworkConditions, SimNetwork
+from magnetar.testing.sim.process import ProcessKilled, SimProcess, process_of
+from magnetar.testing.sim.schedule import AnyHandle, SimSchedule
+from magnetar.testing.sim.task import SimFuture, SimHandle, SimTask, SimTasks, SimTimerHandle
+from magnetar.testing.sim.trace import Trace
 
 if TYPE_CHECKING:
     # Declares every method; those that are not here raise NotImplementedError.

@@ -1,6 +1,6 @@
 """Connections between the processes of one loop, with everything that TCP leaves open.
 
-A process listens, another one connects; `sim_connection.py` has what lies between them. How
+A process listens, another one connects; `connection.py` has what lies between them. How
 long bytes take, how they are cut and which writes arrive together is drawn from the seed.
 
 What can happen to a connection, besides what its ends do:
@@ -22,11 +22,11 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from magnetar.testing.sim_connection import SimConnection, SimTransport
-from magnetar.testing.sim_process import SimProcess, process_of
+from magnetar.testing.sim.connection import SimConnection, SimTransport
+from magnetar.testing.sim.process import SimProcess, process_of
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim.loop import SimLoop
 
 __all__ = ["NetworkConditions", "SimNetwork", "SimServer", "Tap"]
 

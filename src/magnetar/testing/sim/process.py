@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     import asyncio
 
-    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim.loop import SimLoop
 
 __all__ = ["ProcessKilled", "SimProcess"]
 

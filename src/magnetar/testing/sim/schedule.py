@@ -26,7 +26,7 @@ from collections import deque
 from random import Random
 from typing import Final
 
-from magnetar.testing.sim_task import SimHandle, SimTimerHandle
+from magnetar.testing.sim.task import SimHandle, SimTimerHandle
 
 __all__ = ["AnyHandle", "SimSchedule"]
 

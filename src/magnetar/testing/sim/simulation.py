@@ -21,21 +21,25 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client.engine.clock import Clock
-from magnetar.testing.history import History
-from magnetar.testing.recorded import RecordedClient
-from magnetar.testing.sim_broker import SimBroker
-from magnetar.testing.sim_disk import SimDisk
-from magnetar.testing.sim_loop import SimLoop
-from magnetar.testing.sim_network import NetworkConditions
-from magnetar.testing.sim_process import SimProcess, process_of
-from magnetar.testing.trace import Trace
-from magnetar.testing.wiretap import Wiretap
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.turn.turns import COMMAND_COST_MAX, LOOK_COST, TURN_COST
+from magnetar.client.network.clock import Clock
+from magnetar.testing.checker.history import History, Turn
+from magnetar.testing.checker.recorded import RecordedClient
+from magnetar.testing.sim.broker import SimBroker
+from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.loop import SimLoop
+from magnetar.testing.sim.network import NetworkConditions
+from magnetar.testing.sim.process import SimProcess, process_of
+from magnetar.testing.sim.trace import Trace
+from magnetar.testing.sim.wiretap import Wiretap
 
 __all__ = ["Program", "Simulation"]
 
 T = TypeVar("T")
+
+# One answer or entry is put on top of an outbox that is nearly full; here they are small.
+WAITING_SLACK: Final = 24 * 1024
 
 Main = Callable[[], Coroutine[Any, Any, object]]
 
@@ -85,6 +89,28 @@ class Simulation:
         self.broker: Final[SimBroker] = SimBroker(self.loop, settings, disk_class=disk_class)
         self.programs: Final[dict[str, Program]] = {}
         self.loop.network.tap = Wiretap(self.history)
+        self.broker.turn_watcher = self._note_turn
+        self._turn_cost: int = 0
+        self._turn_waiting: int = 0
+
+    def _note_turn(self, peer: str, cost: int, waiting: int) -> None:
+        """Writes down what is more than any turn before had."""
+        if cost <= self._turn_cost and waiting <= self._turn_waiting:
+            return
+        self._turn_cost = max(cost, self._turn_cost)
+        self._turn_waiting = max(waiting, self._turn_waiting)
+        settings = self.broker.settings
+        own_max = settings.max_outbound_bytes_per_connection
+        self.history.add(
+            Turn(
+                peer,
+                cost,
+                waiting,
+                cost_max=TURN_COST + LOOK_COST + COMMAND_COST_MAX,
+                # What sockets have not taken, an outbox, and what was put on top of it.
+                waiting_max=2 * own_max + WAITING_SLACK,
+            )
+        )
 
     def client(self, **options: Any) -> RecordedClient:
         """A client of the broker, with the simulation's time and chance."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from magnetar.testing.sim_process import ProcessKilled, process_of
+from magnetar.testing.sim.process import ProcessKilled, process_of
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_loop import SimLoop
+    from magnetar.testing.sim.loop import SimLoop
 
 __all__ = ["SimFuture", "SimHandle", "SimTask", "SimTasks", "SimTimerHandle"]
 

@@ -24,11 +24,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from magnetar.errors import MagnetarError
-from magnetar.testing.sim_disk import DiskFaults
+from magnetar.testing.sim.disk import DiskFaults
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_connection import SimConnection
-    from magnetar.testing.simulation import Program, Simulation
+    from magnetar.testing.sim.connection import SimConnection
+    from magnetar.testing.sim.simulation import Program, Simulation
 
 __all__ = ["KINDS", "Trouble"]
 

@@ -25,7 +25,7 @@ from magnetar.protocol import (
     split_entry,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.testing.history import (
+from magnetar.testing.checker.history import (
     AckAnswered,
     AckCame,
     Dismissed,
@@ -42,7 +42,7 @@ from magnetar.testing.history import (
 from magnetar.wire.integer import INT64_MAX
 
 if TYPE_CHECKING:
-    from magnetar.testing.sim_connection import SimConnection
+    from magnetar.testing.sim.connection import SimConnection
 
 __all__ = ["Wiretap"]
 

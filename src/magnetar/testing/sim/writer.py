@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Final
 
 from magnetar.errors import StorageError
-from magnetar.storage.disk import Disk
-from magnetar.storage.job import Job
-from magnetar.storage.journal import Outcome
+from magnetar.storage.disk.disk import Disk
+from magnetar.storage.log.job import Job
+from magnetar.storage.log.journal import Outcome
+from magnetar.storage.log.writer import Done, Lane, Post, StoreWriter
 from magnetar.storage.store import Store
-from magnetar.storage.writer import Done, Lane, Post, StoreWriter
-from magnetar.testing.sim_disk import SimDisk
-from magnetar.testing.sim_loop import SimLoop
+from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.loop import SimLoop
 
 __all__ = ["SimWriter"]
 

@@ -1,0 +1,1 @@
+"""What a subscription has left: stats, ack state, messages, and skipping them by id."""

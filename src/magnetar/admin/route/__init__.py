@@ -1,0 +1,1 @@
+"""The routes of Pulsar's admin REST, one noun per file."""

@@ -1,0 +1,1 @@
+"""Commands that move messages: produce, consume and peek."""

@@ -1,0 +1,1 @@
+"""`magnetar pipeline`: Spark pipelines from the command line."""

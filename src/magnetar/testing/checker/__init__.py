@@ -1,0 +1,1 @@
+"""Histories and the checkers that judge them by the invariants."""

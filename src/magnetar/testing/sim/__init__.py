@@ -1,0 +1,1 @@
+"""The simulation: loop, network, disk and processes under one seed."""
