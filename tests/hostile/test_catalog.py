@@ -9,7 +9,7 @@ import pytest
 from support.broker_process import BrokerProcess
 
 import magnetar
-from magnetar.cli.check import verify
+from magnetar.cli.data.check import verify
 
 GUEST = "admin/v2/namespaces/public/default/permissions/guest"
 

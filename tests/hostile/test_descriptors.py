@@ -47,7 +47,7 @@ def metric(broker: BrokerProcess, name: str) -> float:
 def test_more_connections_than_descriptors_leave_nothing_behind(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), *SETTINGS)
     with (
-        BrokerProcess(tmp_path / "data", options=options, command=limited(LIMIT)) as broker,
+        BrokerProcess(tmp_path / "data", options=options, command=limited(files=LIMIT)) as broker,
         magnetar.Client(broker.url) as client,
     ):
         consumer = client.subscribe(TOPIC, "probe")

@@ -37,7 +37,7 @@ def fill(directory: Path) -> None:
 def test_a_broker_with_more_ledgers_than_descriptors_starts_again(tmp_path: Path) -> None:
     fill(tmp_path)
     assert len(FileDisk(tmp_path).names("index")) >= LEDGERS - 1
-    with BrokerProcess(tmp_path, command=limited(256)) as broker:
+    with BrokerProcess(tmp_path, command=limited(files=256)) as broker:
         open_files = list(Path(f"/proc/{broker.pid}/fd").iterdir())
         assert len(open_files) < 100
         with magnetar.Client(broker.url) as client:

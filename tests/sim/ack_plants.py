@@ -56,58 +56,94 @@ def _closes_nobody(original: Callable[..., Any]) -> Callable[..., Any]:
     return have_reset
 
 
+def _time_goes_on(original: Callable[..., Any]) -> Callable[..., Any]:
+    def follow(self: Any, earlier: Any, now_ms: int) -> None:
+        original(self, earlier, now_ms)
+        self.had_ms = now_ms - earlier.arrived_ms
+
+    return follow
+
+
+def _one_by_one(original: Callable[..., Any]) -> Callable[..., Any]:
+    def ack_chunks(self: Any, keys: list[int], *, all_known: bool = True) -> None:
+        original(self, keys, all_known=all_known)
+        for key in keys:
+            if key in self._entries:
+                self._entries[key].chunks = None
+
+    return ack_chunks
+
+
 ACK_PLANTS = [
     Plant(
+        "chunks of a message are acked one by one",
+        f"{CLIENT}.ack.outbox:AckOutbox.ack_chunks",
+        _one_by_one,
+        5002082,
+    ),
+    Plant(
+        "the time of a message in chunks goes on while another consumer has it",
+        f"{CLIENT}.consumer.chunk.assembler:_Context.follow",
+        _time_goes_on,
+        5006339,
+    ),
+    Plant(
         "a reset leaves consumers, and acks from before it, where they are",
-        f"{BROKER}.subscription:Subscription._have_reset",
+        f"{BROKER}.topic.subscription:Subscription._have_reset",
         _closes_nobody,
         93,
     ),
     Plant(
         "the backoff of a refused ack is forgotten with the connection",
-        f"{CLIENT}.ack_retry:AckRetries.lose_all",
+        f"{CLIENT}.ack.retry:AckRetries.lose_all",
         _all_waits_end,
-        156,
+        428,
     ),
     Plant(
         "an ack that was taken back is sent",
-        f"{CLIENT}.ack_tracker:AckTracker.take_back",
+        f"{CLIENT}.ack.tracker:AckTracker.take_back",
         nothing,
         9,
     ),
     Plant(
         "an ack that failed goes with the next of its batch",
-        f"{CLIENT}.ack_answers:AckAnswers._refused",
+        f"{CLIENT}.ack.answers:AckAnswers._refused",
         _keeps_bits,
         79,
     ),
     Plant(
         "what was acked while an ack was under way is not sent",
-        f"{CLIENT}.ack_answers:AckAnswers._confirm",
+        f"{CLIENT}.ack.answers:AckAnswers._confirm",
         _forgets_more,
         5,
     ),
     Plant(
+        "an ack that repeats a kept one is told that it is kept, whatever became of it",
+        f"{CLIENT}.ack.entry_acks:EntryAcks._repeat",
+        nothing,
+        8100061,
+    ),
+    Plant(
         "who waits is told of the ACK, and not of his message",
-        f"{CLIENT}.ack_answers:AckAnswers._settle_stakes",
+        f"{CLIENT}.ack.answers:AckAnswers._settle_stakes",
         _tells_all,
         13,
     ),
     Plant(
         "acks that are given up are not reported",
-        f"{CLIENT}.ack_answers:AckAnswers.take_given_up",
+        f"{CLIENT}.ack.answers:AckAnswers.take_given_up",
         returns([]),
         69,
     ),
     Plant(
         "acks are sent into another life of the subscription",
-        f"{CLIENT}.consumer_core:ConsumerCore._join",
+        f"{CLIENT}.consumer.core:ConsumerCore._join",
         nothing,
         25,
     ),
     Plant(
         "acks that a reset makes pointless are dropped in silence",
-        f"{CLIENT}.ack_tracker:AckTracker.give_up_all",
+        f"{CLIENT}.ack.tracker:AckTracker.give_up_all",
         _in_silence,
         0,
     ),

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.model import AckType, ConsumerType, InitialPosition
 from magnetar.protocol import (
     PROTOCOL_VERSION,

@@ -23,18 +23,18 @@ from random import Random
 
 from sim.workload import CLIENT
 
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client.engine.clock import Clock
-from magnetar.client.message import Message
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.client.consumer.message import Message
+from magnetar.client.network.clock import Clock
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition
 from magnetar.storage.ids import LANES
-from magnetar.testing.checkers import check, one_name
-from magnetar.testing.history import Fact
-from magnetar.testing.recorded import RecordedClient, RecordedConsumer
-from magnetar.testing.sim_broker import SimBroker
-from magnetar.testing.sim_disk import SimDisk
-from magnetar.testing.simulation import Simulation
+from magnetar.testing.checker.checkers import check, one_name
+from magnetar.testing.checker.history import Fact
+from magnetar.testing.checker.recorded import RecordedClient, RecordedConsumer
+from magnetar.testing.sim.broker import SimBroker
+from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.simulation import Simulation
 
 TOPIC = "persistent://public/default/t"
 MOVES = ("restart", "power", "wipe", "copy", "restore")

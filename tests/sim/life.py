@@ -11,9 +11,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 from sim.readers import desert, read_to_the_end, seek_about
-from sim.scenario import TOPIC, Scenario, SubscriptionPlan, draw, draw_edges, sharpen, vary
+from sim.rush import rush, rush_in_peace
+from sim.scenario import (
+    TOPIC,
+    Scenario,
+    SubscriptionPlan,
+    draw,
+    draw_edges,
+    draw_rush,
+    sharpen,
+    vary,
+)
 from sim.workload import (
     CLIENT,
     HOLDING,
@@ -28,19 +39,23 @@ from sim.workload import (
     vandalise,
 )
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.model import ConsumerType, InitialPosition
-from magnetar.testing.checkers import CHECKERS, check, stored_once, undelivered, unreturned
-from magnetar.testing.history import Counted, Fact, Quiet
-from magnetar.testing.sim_disk import SimDisk
-from magnetar.testing.simulation import Simulation
-from magnetar.testing.trouble import Trouble
+from magnetar.testing.checker.checkers import CHECKERS, check, stored_once, undelivered, unreturned
+from magnetar.testing.checker.history import Counted, Fact, Quiet
+from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.simulation import Simulation
+from magnetar.testing.sim.trouble import Trouble
 
 # What the time of peace has for each thing that must happen, in virtual seconds.
 PATIENCE_S = 400
 # How long nothing must have changed before it is counted.
 QUIET_S = 3
+# How many are in a rush at the same time, and what may wait for them and for all then.
+RUSHES = 3
+RUSH_BYTES = 8 * 1024
+RUSH_BYTES_ALL = 64 * 1024
 
 
 class Stuck(AssertionError):
@@ -60,6 +75,8 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     await trouble.end()
     book.publishing = False
     await _until(simulation, lambda: _publishers_ended(simulation), "publishers to end")
+    if scenario.rush:
+        await rush_in_peace(simulation)
     if scenario.deserter:
         await desert(simulation, scenario)
     if scenario.reader:
@@ -179,6 +196,10 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
         simulation.program("resetter", lambda: reset_some(simulation, book, scenario))
     if scenario.vandal:
         simulation.program("vandal", lambda: vandalise(simulation, book))
+    if scenario.rush:
+        for number in range(RUSHES):
+            name = f"rush{number}"
+            simulation.program(name, partial(rush, simulation, book, name))
     return victims
 
 
@@ -302,6 +323,13 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
         # Where programs seek, their seeks are the edge.
         if not any(plan.seek_share for plan in scenario.subscriptions):
             scenario = replace(scenario, edges=edges)
+        scenario = replace(scenario, rush=draw_rush(probe.loop.random_for("rush")))
+    limits: dict[str, Any] = {}
+    if scenario.rush:
+        limits = {
+            "max_outbound_bytes_per_connection": RUSH_BYTES,
+            "max_outbound_bytes": RUSH_BYTES_ALL,
+        }
     settings = BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,
@@ -309,6 +337,7 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
         deduplication=scenario.deduplication,
         keep_alive_ms=5000,
         delayed_delivery_tick_ms=100,
+        **limits,
     )
     with Simulation(seed, settings=settings, disk_class=disk_class) as simulation:
         simulation.loop.note("scenario", repr(scenario))

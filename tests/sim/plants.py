@@ -77,8 +77,17 @@ def _unsynced(original: Callable[..., Any]) -> Callable[..., Any]:
     return write
 
 
+def _forgets_files(original: Callable[..., Any]) -> Callable[..., Any]:
+    def abandon(self: Any) -> None:
+        original(self)
+        self._late.clear()
+        self._named.clear()
+
+    return abandon
+
+
 def _answers_first(original: Callable[..., Any]) -> Callable[..., Any]:
-    from magnetar.broker.subscription import answer_ack
+    from magnetar.broker.topic.subscription import answer_ack
 
     def ack(self: Any, consumer: Any, command: Any) -> None:
         request_id, command.request_id = command.request_id, None
@@ -206,7 +215,7 @@ def _overtakes(original: Callable[..., Any]) -> Callable[..., Any]:
         owner = self._owner(slot)
         if owner < 0 or self._drains(slot, owner):
             return None
-        consumer = self._by_key[owner]
+        consumer = self.by_key[owner]
         return consumer if consumer.available else None
 
     return taker
@@ -328,10 +337,10 @@ BROKER = "magnetar.broker"
 CLIENT = "magnetar.client"
 
 PLANTS = [
-    Plant("data are not synced", "magnetar.testing.sim_disk:SimDisk.write", _unsynced, 1),
+    Plant("data are not synced", "magnetar.testing.sim.disk:SimDisk.write", _unsynced, 1),
     Plant(
         "an ack is answered before it is durable",
-        f"{BROKER}.subscription:Subscription.ack",
+        f"{BROKER}.topic.subscription:Subscription.ack",
         _answers_first,
         0,
     ),
@@ -372,42 +381,48 @@ PLANTS = [
     ),
     Plant(
         "redelivery loses the order of a key",
-        f"{BROKER}.dispatch.replay:KeyReplay.first_of",
+        f"{BROKER}.topic.dispatch.replay:KeyReplay.first_of",
         _last_first,
         6,
     ),
     Plant(
         "a key is with two consumers at once",
-        f"{BROKER}.dispatch.draining:HeldSlots.blocked",
+        f"{BROKER}.topic.dispatch.draining:HeldSlots.blocked",
         returns(False),
-        74,
+        86,
     ),
-    Plant("a refused ack gets no answer", f"{BROKER}.subscription:refuse_ack", nothing, 4),
+    Plant("a refused ack gets no answer", f"{BROKER}.topic.subscription:refuse_ack", nothing, 4),
     Plant(
         "what is sent again is stored again, in spite of deduplication",
-        f"{BROKER}.deduplication:Deduplication.judge",
+        f"{BROKER}.topic.deduplication:Deduplication.judge",
         returns(0),
         19,
-        (f"{BROKER}.deduplication:Deduplication.highest", returns(-1)),
+        (f"{BROKER}.topic.deduplication:Deduplication.highest", returns(-1)),
     ),
     Plant("a skip is not written", "magnetar.storage.store:Store.append_deltas", _not_written, 12),
-    Plant("a topic is trimmed too far", f"{BROKER}.topic:Topic.slowest", _fastest, 51),
+    Plant(
+        "a segment goes that an index file on its way to the disk names",
+        "magnetar.storage.reclaim:Reclaimer.abandon",
+        _forgets_files,
+        8100316,
+    ),
+    Plant("a topic is trimmed too far", f"{BROKER}.topic.topic:Topic.slowest", _fastest, 51),
     Plant(
         "a redelivery costs permits twice",
-        f"{BROKER}.consumer:Consumer.deliver",
+        f"{BROKER}.topic.consumer:Consumer.deliver",
         _charges_twice,
         14,
     ),
     Plant(
         "partial acks do not lower unackedMessages",
-        f"{BROKER}.consumer:Consumer.settle",
+        f"{BROKER}.topic.consumer:Consumer.settle",
         _whole_entries,
         23,
     ),
     Plant("a seek leaves some acks as they were", "magnetar.ack.acks:Acks.clear", nothing, 0),
     Plant(
         "a seek is not written",
-        f"{BROKER}.subscription:Subscription._write_then",
+        f"{BROKER}.topic.subscription:Subscription._write_then",
         _only_in_memory,
         13,
     ),
@@ -419,147 +434,170 @@ PLANTS = [
     ),
     Plant(
         "chunks bind their key when they are let go of",
-        f"{BROKER}.chunk_owners:ChunkOwners.let_go",
+        f"{BROKER}.topic.chunk.chunk_owners:ChunkOwners.let_go",
         returns(-1),
         4,
     ),
     Plant(
         "nobody keeps the chunks of a message together",
-        f"{BROKER}.chunk_owners:ChunkOwners.slot_owner",
+        f"{BROKER}.topic.chunk.chunk_owners:ChunkOwners.slot_owner",
         returns(-1),
         102,
     ),
     Plant(
         "a key that is let go of is not looked at again",
-        f"{BROKER}.dispatch.key_shared:KeySharedDispatcher._let_go",
+        f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._let_go",
         _does_not_look,
         6,
     ),
     Plant(
         "a key stays with the consumer that gave its messages back",
-        f"{BROKER}.dispatch.shared:SharedDispatcher._give_back",
+        f"{BROKER}.topic.dispatch.shared:SharedDispatcher._give_back",
         _keeps_slots,
         3,
     ),
     Plant(
         "a new message overtakes one of its key that waits",
-        f"{BROKER}.dispatch.key_shared:KeySharedDispatcher._taker",
+        f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._taker",
         _overtakes,
         68,
     ),
     Plant(
         "what is skipped stays with who has it",
-        f"{BROKER}.subscription:Subscription.have_moved",
+        f"{BROKER}.topic.subscription:Subscription.have_moved",
         _keeps_what_is_skipped,
         4,
     ),
     Plant(
+        "all that was read is handled in one turn",
+        f"{BROKER}.session.session:Session._may_go_on",
+        returns(True),
+        1,
+    ),
+    Plant(
+        "a peer that does not read is answered without end",
+        f"{BROKER}.session.session:Session._is_full",
+        returns(False),
+        1,
+    ),
+    Plant(
+        "what is left of a turn is forgotten",
+        f"{BROKER}.turn.turns:Turns.queue",
+        nothing,
+        1,
+    ),
+    Plant(
         "permits wake nobody",
-        f"{BROKER}.dispatch.dispatcher:Dispatcher.flow",
+        f"{BROKER}.topic.dispatch.dispatcher:Dispatcher.flow",
         _tells_nobody,
         0,
     ),
     Plant(
         "a skip is answered, and consumers were not asked for it",
-        f"{BROKER}.recall:Recall.take_back",
+        f"{BROKER}.topic.skip.recall:Recall.take_back",
         nothing,
         3,
     ),
     Plant(
         "what a consumer held that was closed for a skip comes to nobody",
-        f"{BROKER}.session_consumers:SessionConsumers._have_emptied",
+        f"{BROKER}.session.session_consumers:SessionConsumers._have_emptied",
         _keeps_what_it_held,
         3,
     ),
     Plant(
         "what is withdrawn stays in the queue",
-        f"{CLIENT}.receive_queue:ReceiveQueue.withdraw",
+        f"{CLIENT}.consumer.receive_queue:ReceiveQueue.withdraw",
         returns(0),
         11,
     ),
     Plant(
         "the permit of what is withdrawn leaks",
-        f"{CLIENT}.consumer_core:ConsumerCore.withdraw",
+        f"{CLIENT}.consumer.core:ConsumerCore.withdraw",
         _keeps_permits,
         11,
     ),
     Plant(
         "what is withdrawn takes its neighbours along",
-        f"{CLIENT}.receive_queue:ReceiveQueue.withdraw",
+        f"{CLIENT}.consumer.receive_queue:ReceiveQueue.withdraw",
         _drops_all,
         11,
     ),
     Plant(
         "of a batch all is dropped when one message is withdrawn",
-        f"{CLIENT}.withdrawal:Withdrawal.takes",
+        f"{CLIENT}.consumer.withdrawal:Withdrawal.takes",
         _takes_whole_entries,
         176,
     ),
-    Plant("a permit leaks", f"{CLIENT}.permits:Permits.give_back", _leaks, 1),
+    Plant("a permit leaks", f"{CLIENT}.consumer.permits:Permits.give_back", _leaks, 1),
     Plant(
         "an ack of one message acks its whole batch",
-        f"{CLIENT}.ack_outbox:AckOutbox.acknowledge",
+        f"{CLIENT}.ack.outbox:AckOutbox.acknowledge",
         _acks_all,
         2,
     ),
     Plant(
         "a cumulative ack that was lost is not sent again",
-        f"{CLIENT}.ack_answers:AckAnswers._merge",
+        f"{CLIENT}.ack.answers:AckAnswers._merge",
         nothing,
         45,
     ),
     Plant(
         "acks that were lost are not retried",
-        f"{CLIENT}.ack_answers:AckAnswers._lost",
+        f"{CLIENT}.ack.answers:AckAnswers._lost",
         nothing,
         1,
     ),
     Plant(
         "a message comes again while its ack is pending",
-        f"{CLIENT}.ack_outbox:AckOutbox.unacked_of",
+        f"{CLIENT}.ack.outbox:AckOutbox.unacked_of",
         _shows_all,
         20,
     ),
     Plant(
         "a redelivery drops neighbours from the queue",
-        f"{CLIENT}.receive_queue:ReceiveQueue.drop",
+        f"{CLIENT}.consumer.receive_queue:ReceiveQueue.drop",
         _drops_neighbours,
         42,
     ),
-    Plant("a negative ack is forgotten", f"{CLIENT}.negative_acks:NegativeAcks.add", nothing, 17),
+    Plant(
+        "a negative ack is forgotten",
+        f"{CLIENT}.consumer.negative_acks:NegativeAcks.add",
+        nothing,
+        17,
+    ),
     Plant(
         "what is under way is not sent again",
-        f"{CLIENT}.send_queue:SendQueue.rewind",
+        f"{CLIENT}.producer.send_queue:SendQueue.rewind",
         nothing,
         1,
     ),
     Plant(
         "to skip one chunk leaves the others",
-        f"{BROKER}.chunk_search:ChunkSearch._begin_walk",
+        f"{BROKER}.topic.chunk.chunk_search:ChunkSearch._begin_walk",
         returns(None),
         35,
     ),
     Plant(
         "an ack by an id from elsewhere leaves the chunks between",
-        f"{BROKER}.session_consumers:names_chunks",
+        f"{BROKER}.session.session_consumers:names_chunks",
         returns(False),
         0,
     ),
     Plant(
         "a negative ack brings the last chunk only",
-        f"{BROKER}.dispatch.shared:SharedDispatcher.redeliver",
+        f"{BROKER}.topic.dispatch.shared:SharedDispatcher.redeliver",
         _names_last_chunk_only,
         40,
     ),
     Plant(
         "a seek loses messages that reach over its place",
-        f"{BROKER}.session_consumers:find_spanning",
+        f"{BROKER}.session.session_consumers:find_spanning",
         _spans_nothing,
         16,
     ),
     Plant(
         "the last message is the last entry, whatever that is",
-        f"{BROKER}.last_message:LastMessage.next_plan",
+        f"{BROKER}.topic.last_message:LastMessage.next_plan",
         _last_entry,
         25,
         (f"{CLIENT}.engine.partition_consumer:PartitionConsumer.arrives", _waits_for_nothing),

@@ -8,8 +8,8 @@ from random import Random
 from sim.scenario import Scenario
 from sim.workload import CLIENT
 
-from magnetar.client.aio import Client, Consumer, Reader
-from magnetar.client.message import Message
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.aio import Client, Consumer, Reader
 from magnetar.errors import Timeout
 from magnetar.model import InitialPosition, MessageId
 from magnetar.protocol import (
@@ -21,8 +21,8 @@ from magnetar.protocol import (
     encode_entry,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.testing.history import Sent
-from magnetar.testing.simulation import Simulation
+from magnetar.testing.checker.history import Sent
+from magnetar.testing.sim.simulation import Simulation
 
 # Of virtual time; a reader that waits for what never comes waits for ever.
 PATIENCE_S = 400
@@ -126,7 +126,10 @@ async def _desert(simulation: Simulation, topic: str) -> None:
             while (command := connection.next_command()) is not None:
                 if isinstance(command, kind):
                     return
-            connection.receive_data(await reader.read(1 << 16))
+            data = await reader.read(1 << 16)
+            if not data:
+                raise ConnectionResetError("the broker hung up")
+            connection.receive_data(data)
 
     writer.write(encode(pb.CommandConnect(client_version="deserter", protocol_version=21)))
     await hear(pb.CommandConnected)

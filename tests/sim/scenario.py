@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from magnetar.testing.trouble import KINDS
+from magnetar.testing.sim.trouble import KINDS
 
 TOPIC = "persistent://public/default/t"
 TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
@@ -75,6 +75,8 @@ class Scenario:
     reader: bool = False
     deserter: bool = False
     edges: AckEdges = AckEdges()
+    # Somebody asks for more than it reads, and everything that waits for peers is little.
+    rush: bool = False
 
     @property
     def splits(self) -> bool:
@@ -124,6 +126,11 @@ def draw_edges(random: Random) -> AckEdges:
         outages=random.random() < 0.7,
         retries_max=random.choice((2, 1)),
     )
+
+
+def draw_rush(random: Random) -> bool:
+    """From a stream of its own."""
+    return random.random() < 0.3
 
 
 def _producer(random: Random, name: str) -> ProducerPlan:

@@ -7,6 +7,7 @@ python tests/sim/search.py --count 1000        seeds 0 to 999; --first begins el
 
 import argparse
 import logging
+import signal
 import sys
 import time
 import traceback
@@ -14,8 +15,16 @@ from collections.abc import Sequence
 
 from sim.life import run_seed
 
+from magnetar.testing import ProcessKilled
+
 # Somebody looks on: a line at least this often.
 PROGRESS_S = 5.0
+# No seed takes so long, not interpreted on a busy machine: one that does would never end.
+ENDLESS_S = 300
+
+
+class Endless(Exception):
+    """A seed goes on and on, while its virtual time stands still."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     # What broker and client log under trouble is in the trace too.
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGALRM, _give_up)
     if options.seed is not None:
         return _one(options.seed, trace=options.trace)
     return _many(range(options.first, options.first + options.count))
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise Endless(f"it did not end within {ENDLESS_S} s")
 
 
 def _one(seed: int, *, trace: bool) -> int:
@@ -54,12 +68,14 @@ def _many(seeds: range) -> int:
     facts = 0
     for done, seed in enumerate(seeds, 1):
         try:
+            signal.alarm(ENDLESS_S)
             facts += len(run_seed(seed).history)
-        except Exception as error:
+        except (Exception, ProcessKilled) as error:
             failed.append(seed)
             first = str(error).partition("\n  ")
             print(f"seed {seed}: {type(error).__name__}: {first[0]} {first[2][:300]}")
             print(_how(seed), flush=True)
+        signal.alarm(0)
         now = time.monotonic()
         if now - told > PROGRESS_S or done == len(seeds):
             told = now

@@ -134,13 +134,16 @@ class Shell:
 
     async def _ack(self, topic: str) -> None:
         while True:
-            await asyncio.sleep(self.random.random() * 0.02)
-            ack = f"{topic}{len(self.oracle.acks_queued)}"
-            self.oracle.acks_queued[ack] = None
-            self.store.append_delta(self.cursors[topic], 0, ack.encode())
-            if await self._durable():
-                self.oracle.acks_receipted[ack] = None
-                self.loop.note("ack", ack)
+            await self._ack_one(topic)
+
+    async def _ack_one(self, topic: str) -> None:
+        await asyncio.sleep(self.random.random() * 0.02)
+        ack = f"{topic}{len(self.oracle.acks_queued)}"
+        self.oracle.acks_queued[ack] = None
+        self.store.append_delta(self.cursors[topic], 0, ack.encode())
+        if await self._durable():
+            self.oracle.acks_receipted[ack] = None
+            self.loop.note("ack", ack)
 
     async def _read(self, topic: str) -> None:
         """Reads from somewhere, in a thread; what comes back is what was published there."""

@@ -17,9 +17,9 @@ from sim.workload import CLIENT
 
 from magnetar.errors import MagnetarError
 from magnetar.model import ConsumerType, InitialPosition
-from magnetar.testing.history import Received, Sent, Stored
-from magnetar.testing.simulation import Simulation
-from magnetar.testing.trouble import Trouble
+from magnetar.testing.checker.history import Received, Sent, Stored
+from magnetar.testing.sim.simulation import Simulation
+from magnetar.testing.sim.trouble import Trouble
 
 SEEDS = max(1, int(os.environ.get("MAGNETAR_SIM_SEEDS", "50")) // 12)
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -3,7 +3,7 @@
 import pytest
 from sim.homes import count_facts
 
-from magnetar.testing.history import Received, Stored
+from magnetar.testing.checker.history import Received, Stored
 
 SEEDS = 20
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

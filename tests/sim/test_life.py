@@ -11,7 +11,7 @@ from sim.lying_disk import is_found
 from sim.scenario import draw
 
 from magnetar.testing import KINDS, SimLoop
-from magnetar.testing.history import Received, Stored
+from magnetar.testing.checker.history import Received, Stored
 
 SEEDS = int(os.environ.get("MAGNETAR_SIM_SEEDS", "50"))
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from magnetar.client.aio import Client
-from magnetar.client.engine.clock import Clock
-from magnetar.client.service_info import ServiceInfo, ServiceInfoProvider
+from magnetar.client.door.aio import Client
+from magnetar.client.network.clock import Clock
+from magnetar.client.option.service_info import ServiceInfo, ServiceInfoProvider
 from magnetar.model import InitialPosition, MessageId
 from magnetar.testing import Simulation
-from magnetar.testing.sim_broker import SimBroker
+from magnetar.testing.sim.broker import SimBroker
 
 TOPIC = "persistent://public/default/t"
 LETTERS = [b"a", b"b", b"c", b"d", b"e"]

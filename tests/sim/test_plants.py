@@ -7,22 +7,23 @@ import os
 from collections.abc import Iterable
 
 import pytest
-from sim import homes, life
+from sim import homes, life, rot_life
 from sim.ack_plants import ACK_PLANTS
 from sim.plants import PLANTS as OTHERS
 from sim.plants import Plant
+from sim.rot_plants import ROT_PLANTS
 
 import magnetar
 from magnetar.errors import MagnetarError
 
 SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", "200"))
 
-PLANTS = [*OTHERS, *ACK_PLANTS]
+PLANTS = [*OTHERS, *ACK_PLANTS, *ROT_PLANTS]
 
 pytestmark = pytest.mark.skipif(magnetar.COMPILED, reason="compiled code cannot be changed")
 
 
-LIVES = {"life": life, "homes": homes}
+LIVES = {"life": life, "homes": homes, "rot": rot_life}
 
 
 def find(plant: Plant, seeds: Iterable[int]) -> int | None:

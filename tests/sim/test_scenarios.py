@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerDeadLetterPolicy
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
 from magnetar.testing import CHECKERS, RecordedConsumer, Simulation, check
-from magnetar.testing.checkers import delivered
-from magnetar.testing.history import (
+from magnetar.testing.checker.checkers import delivered
+from magnetar.testing.checker.history import (
     AckAnswered,
     AckCame,
     LineEnded,

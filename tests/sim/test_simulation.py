@@ -1,16 +1,27 @@
 """The kit itself: what docs/simulation.md shows works, and checkers find what they are for."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sim import search
 from sim.ack_plants import ACK_PLANTS
 from sim.plants import PLANTS
+from sim.rot_plants import ROT_PLANTS
 
-from magnetar.testing import CHECKERS, History, Place, ViolationError, check
-from magnetar.testing import checkers as judges
-from magnetar.testing.history import (
+from magnetar.testing import (
+    CHECKERS,
+    History,
+    Place,
+    PowerLost,
+    Simulation,
+    ViolationError,
+    check,
+)
+from magnetar.testing.checker import checkers as judges
+from magnetar.testing.checker.history import (
     AckAnswered,
     AckAsked,
     AckCame,
@@ -37,6 +48,7 @@ from magnetar.testing.history import (
     Sought,
     Stored,
     Subscribed,
+    Turn,
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"
@@ -51,9 +63,43 @@ def test_the_example_of_the_documentation_works() -> None:
 
 def test_the_documentation_lists_every_planted_bug_and_every_checker() -> None:
     text = DOCUMENT.read_text()
-    plants = [*PLANTS, *ACK_PLANTS]
+    plants = [*PLANTS, *ACK_PLANTS, *ROT_PLANTS]
     assert [plant.name for plant in plants if f"| {plant.name} |" not in text] == []
     assert [judge.__name__ for judge in CHECKERS if f"`{judge.__name__}`" not in text] == []
+
+
+def test_nobody_looks_into_a_broker_whose_power_went() -> None:
+    """Its machine is taken away a little later; meanwhile its disk raises whatever is read."""
+    with Simulation(1) as simulation:
+        broker = simulation.broker
+
+        async def main() -> None:
+            await broker.start()
+            producer = await simulation.client().create_producer("t")
+            assert broker.is_loaded("persistent://public/default/t")
+            assert len(broker.loaded()) == 1
+            broker.disk.lose_power_after(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await producer.send(b"m")
+            assert broker.disk.dead
+            assert not broker.is_loaded("persistent://public/default/t")
+            assert broker.loaded() == []
+
+        simulation.run(main())
+
+
+def test_a_search_outlives_a_program_that_met_a_disk_without_power(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(seed: int) -> None:
+        raise PowerLost
+
+    monkeypatch.setattr(search, "run_seed", fail)
+    assert search._many(range(3, 5)) == 1
+    told = capsys.readouterr().out
+    assert "seed 3: PowerLost" in told
+    assert "2 of 2 seeds, 0 facts, 2 failed" in told
 
 
 # ---- Each checker, on a history by hand ----------------------------------------
@@ -114,7 +160,12 @@ SKIPPED: list[Fact] = [
 ]
 AGAIN: list[Fact] = [subscribed(2), dispatched(2, 0)]
 
+FIRST_ONE: list[Fact] = [subscribed(1, "Exclusive"), dispatched(1, 1)]
+AT_THE_START: list[Fact] = [subscribed(2, "Exclusive"), dispatched(2, 0), dispatched(2, 1)]
+
 BAD: list[tuple[str, list[Fact]]] = [
+    ("bounded", [Turn("peer", 1001, 0, 1000, 500)]),
+    ("bounded", [Turn("peer", 9, 501, 1000, 500)]),
     ("one_name", [SENT, STORED, received(0, b"other")]),
     ("stored_once", [received(0), received(1)]),
     ("whole", [SENT, received(0, b"m and more")]),
@@ -169,6 +220,15 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("answered", [subscribed(1), came(1, 0), Quiet()]),
     ("in_order", [subscribed(1, "Exclusive"), dispatched(1, 1), dispatched(1, 0)]),
     ("in_order", [subscribed(1, "KeyShared"), dispatched(1, 1), dispatched(1, 0)]),
+    # A seek of which nobody knows whether it was done led elsewhere, or explains one return.
+    ("in_order", [*FIRST_ONE, SeekCame(1, 1, 8, Place(1, 1)), LineEnded(1), *AT_THE_START]),
+    (
+        "in_order",
+        [
+            *[subscribed(1, "Exclusive"), dispatched(1, 3), SeekCame(1, 1, 8), LineEnded(1)],
+            *[subscribed(2, "Exclusive"), dispatched(2, 1), dispatched(2, 0)],
+        ],
+    ),
     (
         "one_holder",
         [
@@ -202,9 +262,11 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("patient", [AckGivenUp("c", (Place(1, 0),), "BrokerPersistenceError", 89, 90)]),
     ("ack_taken_back", [subscribed(1), ACKED, NO, came(1, 0)]),
     ("ack_taken_back", [subscribed(1), ACKED, REGRET, came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), ACKED, NO, dispatched(1, 0, 3), came(1, 0)]),
 ]
 
 GOOD: list[tuple[str, list[Fact]]] = [
+    ("bounded", [Turn("peer", 1000, 500, 1000, 500)]),
     ("taken_back", [subscribed(1), received(0, consumer="c1.7/1"), *SKIPPED]),
     ("taken_back", [subscribed(1), *SKIPPED, *SEEK, received(0, consumer="c1.7/1")]),
     ("taken_back", [subscribed(1), LineEnded(1), *SKIPPED, received(0, consumer="c1.7/1")]),
@@ -270,10 +332,22 @@ GOOD: list[tuple[str, list[Fact]]] = [
         "in_order",
         [subscribed(1, "Exclusive"), dispatched(1, 1), *SEEK, dispatched(1, 0), dispatched(1, 1)],
     ),
+    # Nobody was told that the seek was done, and it was.
+    ("in_order", [*FIRST_ONE, SeekCame(1, 1, 8), LineEnded(1), *AT_THE_START]),
+    # A reader, of which no program said anything, sought too.
+    (
+        "delivered",
+        [
+            *[opened(), SENT, STORED, subscribed(1), came(1, 0), received(0)],
+            *[Subscribed(2, 1, "t", "reader", "Exclusive", "r"), *OTHERS, *SEEK],
+        ],
+    ),
     ("settled", [opened(), asked(0), received(0)]),
     ("settled", [opened(retries=True), asked(0), GAVE_UP, received(0)]),
     ("settled", [opened(retries=True), asked(0), Nacked("c", "s", Place(1, 0)), received(0)]),
     ("acked_once", [opened(), asked(0), AckKept("c", 0), *RESET, received(0)]),
+    # It acked what it was handed before the reset, and hears in a moment that this is no ack.
+    ("settled", [opened(retries=True), received(0), *RESET, asked(0), received(0)]),
     ("sought", [opened(), SOUGHT, *RESET, received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), *RESET, asked(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), RESET[0], ResetEnded(0, "refused")]),
@@ -287,6 +361,10 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ),
     ("ack_taken_back", [subscribed(1), ACKED, Nacked("c1", "s", Place(1, 0)), came(1, 0)]),
     ("ack_taken_back", [subscribed(1), ACKED, NO, *RESET, came(1, 0)]),
+    # It was refused for a seek that passes it, and acks it.
+    ("ack_taken_back", [subscribed(1), ACKED, *SEEK_ON, NO, came(1, 0)]),
+    # An earlier try of it was kept, unheard: the broker leaves it out, and its consumer knows.
+    ("ack_taken_back", [subscribed(1), ACKED, NO, dispatched(1, 0, 2), came(1, 0)]),
     ("answered", [subscribed(1), came(1, 0), LineEnded(1), Quiet()]),
     ("in_order", [subscribed(1), dispatched(1, 1), dispatched(1, 0)]),
     (
@@ -345,6 +423,23 @@ def test_what_was_refused_is_waited_for_until_it_comes_or_is_acked() -> None:
     assert list(judges.unreturned(history(received(3), nack))) == [nack]
     for end in (received(3), asked(3), asked(4, cumulative=True), Sought("c", "s", "asked")):
         assert list(judges.unreturned(history(received(3), nack, end))) == []
+
+
+def test_what_was_refused_after_somebody_acked_through_it_need_not_come() -> None:
+    """Failover: one consumer had it queued, and the other, cut off, had the ack to send."""
+    nack = Nacked("c", "s", Place(1, 3))
+    for through in (3, 4):
+        acked = asked(through, cumulative=True)
+        assert list(judges.unreturned(history(acked, received(3), nack))) == []
+    assert list(judges.unreturned(history(asked(2, cumulative=True), received(3), nack))) == [nack]
+
+
+def test_an_ack_through_a_message_of_another_topic_or_subscription_does_not_bring_it() -> None:
+    nack = Nacked("c", "s", Place(1, 3))
+    for topic, subscription in (("t2", "s"), ("t", "s2")):
+        acked = AckAsked("c2", subscription, 1, (Place(1, 9),), True, topic)
+        assert list(judges.unreturned(history(acked, received(3), nack))) == [nack]
+        assert list(judges.unreturned(history(received(3), nack, acked))) == [nack]
 
 
 def test_what_was_refused_after_somebody_else_sought_need_not_come() -> None:

@@ -16,13 +16,12 @@ from random import Random
 
 from sim.scenario import TOPIC, AckEdges, ProducerPlan, Scenario, SubscriptionPlan
 
-from magnetar.ack.delta import key_position
-from magnetar.client.entry_key import key_entry, key_ledger
-from magnetar.client.message import Message
-from magnetar.client.options import BatchingType, ConsumerKeySharedPolicy
+from magnetar.client.ack.entry_key import key_entry, key_ledger
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, BrokerError, Interrupted, MagnetarError, Timeout
 from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId, ServerError
-from magnetar.testing.history import (
+from magnetar.testing.checker.history import (
     Place,
     Recalled,
     Received,
@@ -32,8 +31,8 @@ from magnetar.testing.history import (
     Skipped,
     place_of,
 )
-from magnetar.testing.recorded import RecordedConsumer, RecordedProducer
-from magnetar.testing.simulation import Simulation
+from magnetar.testing.checker.recorded import RecordedConsumer, RecordedProducer
+from magnetar.testing.sim.simulation import Simulation
 
 # Where the broker knows which consumer holds what.
 HOLDING = ("Shared", "KeyShared")
@@ -478,7 +477,7 @@ def _held(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: str
     found: list[Place] = []
     for consumer in subscription.consumers:
         for key in consumer.pending:
-            position = key_position(key)
+            position = subscription.topic.ledgers.position(key)
             ledger, entry = int(position.ledger_id), int(position.entry_id)
             size = subscription.batch_size(position)
             left = subscription.cursor.remaining(position)

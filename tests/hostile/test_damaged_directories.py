@@ -1,0 +1,163 @@
+"""A damaged data directory starts with everything, says what is missing, or does not start.
+
+The table of what comes of what is in docs/internals/storage.md, and is checked here.
+"""
+
+import json
+import os
+import shutil
+import urllib.request
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hostile.damaged_directory import KINDS, WAYS, Contents, Damage, damages, judge, look
+from support.broker_process import BrokerProcess
+
+import magnetar
+from magnetar.schema import AvroSchema, BytesSchema, Record, String
+
+LONG = bool(os.environ.get("MAGNETAR_HOSTILE_LONG"))
+STATES = ["stopped", "killed"]
+TOPICS = ("orders", "quiet")
+DOCS = Path(__file__).parents[2] / "docs" / "internals" / "storage.md"
+# What a start may come to. In the short form only some of it is seen.
+OUTCOMES = ("whole", "told", "refused")
+
+
+class Order(Record):
+    number = String()
+
+
+def ask(broker: BrokerProcess, method: str, path: str, body: object = None) -> None:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{broker.http_url}/admin/v2/{path}", data, method=method)
+    request.add_header("content-type", "application/json")
+    urllib.request.urlopen(request, timeout=20).close()
+
+
+def fill(broker: BrokerProcess, tenant: str) -> None:
+    """Messages, acks, partly acked batches, policies, schemas, permissions."""
+    ask(broker, "PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})
+    ask(broker, "POST", "namespaces/public/default/permissions/guest", ["produce"])
+    ask(broker, "POST", "namespaces/public/default/messageTTL", 86400)
+    with magnetar.Client(broker.url) as client:
+        for topic in TOPICS:
+            consumer = client.subscribe(topic, "s", magnetar.ConsumerType.Shared)
+            plain = topic == "orders"
+            schema = BytesSchema() if plain else AvroSchema(Order)
+            producer = client.create_producer(topic, schema=schema, batching_enabled=True)
+            for number in range(40 if plain else 5):
+                body = f"{number} ".ljust(9000)
+                for index in range(4):
+                    text = f"{index} {body}"
+                    one = text.encode() if plain else Order(number=text)
+                    producer.send_async(one, lambda result, id: None)
+                producer.flush()
+            for number in range(20):
+                message = consumer.receive(10_000)
+                if number % 3:
+                    consumer.acknowledge(message)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Contents]]:
+    """A directory as a stop and as kill -9 leaves it, and all that is in it."""
+    path = tmp_path_factory.mktemp("directories")
+    options = ["--set", "segment_bytes=1048576", "--set", "ledger_entries_max=10"]
+    with BrokerProcess(path / "running", options=options) as broker:
+        fill(broker, "acme")
+        broker.restart()
+        fill(broker, "others")
+        broker.kill()
+        shutil.copytree(path / "running", path / "killed")
+        broker.restart()
+    (path / "running").rename(path / "stopped")
+    found: dict[str, tuple[Path, Contents]] = {}
+    for state in STATES:
+        shutil.copytree(path / state, path / "looked-at")
+        found[state] = (path / state, look(path / "looked-at"))
+        shutil.rmtree(path / "looked-at")
+        assert found[state][1].told == []
+    return found
+
+
+def chosen() -> list[Damage]:
+    """All of them, or one way for each kind of file in turn."""
+    every = damages(STATES, 3 if LONG else 1)
+    return every if LONG else every[::5]
+
+
+def test_no_damaged_directory_starts_with_silently_less(
+    directories: dict[str, tuple[Path, Contents]], tmp_path: Path
+) -> None:
+    outcomes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    wrong: list[str] = []
+    count = 0
+    for damage in chosen():
+        original, whole = directories[damage.state]
+        outcome = judge(original, whole, damage, tmp_path)
+        if not outcome:
+            continue
+        count += 1
+        outcomes[damage.kind, damage.way].add(outcome)
+        if outcome not in OUTCOMES:
+            wrong.append(f"{damage}: {outcome}")
+    assert wrong == []
+    assert count >= (100 if LONG else 25)
+    assert_in_table(outcomes)
+
+
+def table() -> dict[tuple[str, str], set[str]]:
+    """What the document says, by kind of file and way of damage."""
+    lines = DOCS.read_text().split("<!-- damage -->")[1].strip().splitlines()
+    ways = [way.strip() for way in lines[0].strip("|").split("|")][1:]
+    assert ways == list(WAYS)
+    out: dict[tuple[str, str], set[str]] = {}
+    for line in lines[2:]:
+        kind, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        for way, cell in zip(ways, cells, strict=True):
+            out[kind, way] = set() if cell == "-" else set(cell.split(", "))
+    assert {kind for kind, _ in out} == set(KINDS)
+    return out
+
+
+def assert_in_table(outcomes: dict[tuple[str, str], set[str]]) -> None:
+    promised = table()
+    for place, found in outcomes.items():
+        assert found <= promised[place], f"{place}: {found}, and the document has {promised[place]}"
+
+
+# ---- By a process of its own -------------------------------------------------------
+
+
+def copied(directories: dict[str, tuple[Path, Contents]], state: str, tmp_path: Path) -> Path:
+    shutil.copytree(directories[state][0], tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_a_directory_that_lost_its_format_is_not_taken_for_a_new_one(
+    directories: dict[str, tuple[Path, Contents]], tmp_path: Path
+) -> None:
+    data = copied(directories, "stopped", tmp_path)
+    (data / "FORMAT").unlink()
+    with (
+        pytest.raises(AssertionError, match="ended with 2") as refused,
+        BrokerProcess(data),
+    ):
+        pass
+    assert "FORMAT at byte 0: the file is missing, though there is a journal" in str(refused.value)
+    assert "restore the directory from a backup" in str(refused.value)
+    assert not (data / "FORMAT").exists()
+
+
+def test_a_broker_says_that_the_end_of_its_log_may_be_missing(
+    directories: dict[str, tuple[Path, Contents]], tmp_path: Path
+) -> None:
+    data = copied(directories, "killed", tmp_path)
+    last = sorted((data / "journal").glob("*.log"))[-1]
+    content = last.read_bytes()
+    last.write_bytes(content[: len(content.rstrip(b"\0")) + 100])
+    with BrokerProcess(data) as broker:
+        assert "the end of the log may be missing: journal/" in broker.stderr
+        assert "its end is lost" in broker.stderr

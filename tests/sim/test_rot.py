@@ -1,0 +1,22 @@
+"""The real store on a disk that rots: what was receipted is there, or somebody is told."""
+
+import pytest
+from sim.rot_life import run_seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_is_never_silent_and_passing_trouble_leaves_nothing(seed: int) -> None:
+    _, oracle = run_seed(seed)
+    assert oracle.receipted
+
+
+def test_the_seeds_bring_every_shortage_and_every_outcome() -> None:
+    outcomes: set[str] = set()
+    lines = ""
+    for seed in range(3):
+        loop, oracle = run_seed(seed)
+        outcomes |= set(oracle.outcomes)
+        lines += loop.trace.text()
+    assert outcomes == {"whole", "told", "refused"}
+    for sign in ("Too many open files", "Cannot allocate memory", "No space left", "jumps by -"):
+        assert sign in lines
