@@ -80,7 +80,7 @@ def test_the_pure_wheel_is_all_one_needs(pure_wheel: Path, tmp_path: Path) -> No
     assert first_steps(tmp_path, bin) == "hello False []\n"
     assert magnetar.__version__ in run(tmp_path, str(bin / "magnetar"), "--version")
     # What needs an extra says which.
-    code = "import magnetar.client.telemetry"
+    code = "import magnetar.client.telemetry.telemetry"
     ran = subprocess.run([bin / "python", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 1
     assert "pip install magnetar[otel]" in ran.stderr
@@ -95,7 +95,7 @@ def test_the_compiled_wheel_works_the_same(tmp_path: Path) -> None:
 # Spark's takes minutes to copy: `make test-long` asks for it.
 EXTRAS = os.environ.get("MAGNETAR_WHEEL_EXTRAS", "otel")
 BROUGHT = {
-    "otel": "import magnetar.client.telemetry",
+    "otel": "import magnetar.client.telemetry.telemetry",
     "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib",
 }
 

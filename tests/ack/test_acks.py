@@ -8,6 +8,7 @@ from pyroaring import BitMap
 
 from magnetar.ack import Acks, BatchSizes, Ledgers
 from magnetar.ack.bitmap import clear_count, next_set, nth_clear, run_end
+from magnetar.ack.ledger_acks import OPTIMIZE_EVERY, LedgerAcks, Tally
 from magnetar.ack.record import make_record, merge_records, record_size, remaining_indexes
 from magnetar.model.position import Position
 
@@ -133,3 +134,12 @@ def test_a_topic_without_ledgers_can_be_told_which_ones_it_had() -> None:
     ledgers.trimmed_through(3)
     assert ledgers.was_trimmed(7)
     assert not ledgers.was_trimmed(8)
+
+
+def test_very_many_single_messages_are_acked_at_once() -> None:
+    tally = Tally()
+    acks = LedgerAcks(0, tally)
+    acks.ack_single(tuple(range(0, 4 * OPTIMIZE_EVERY, 2)))
+    assert (acks.messages, tally.bytes) == (2 * OPTIMIZE_EVERY, 0)
+    acks.ack_single(tuple(range(4 * OPTIMIZE_EVERY)))
+    assert acks.messages == len(acks.entries) == 4 * OPTIMIZE_EVERY

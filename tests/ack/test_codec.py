@@ -17,16 +17,14 @@ from magnetar.ack import (
     encode_snapshot,
     snapshot_slices,
 )
-from magnetar.ack.delta import position_key
 from magnetar.ack.record import make_record
 from magnetar.errors import CorruptAckError
 from magnetar.model.position import Position
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
-# Ledger ids beyond 2**31 make keys that no 64-bit number holds.
 LEDGER_IDS = st.integers(0, 40) | st.integers(0, 2**63 - 1)
 ENTRY_IDS = st.integers(0, 40) | st.integers(0, 2**31 - 1)
-KEYS = st.builds(position_key, LEDGER_IDS, ENTRY_IDS)
+POSITIONS = st.builds(Position, LEDGER_IDS, ENTRY_IDS)
 EPOCHS = st.integers(0, 2**62)
 MARK_DELETES = st.builds(Position, LEDGER_IDS, st.integers(-1, 2**31 - 1)) | st.just(
     Position(-1, -1)
@@ -41,15 +39,21 @@ def records(draw: st.DrawFn) -> int:
 
 @st.composite
 def ack_deltas(draw: st.DrawFn) -> AckDelta:
-    partial = draw(st.dictionaries(KEYS, records(), max_size=4))
-    entries = draw(st.sets(KEYS, max_size=8))
+    ledger_ids = draw(st.sets(LEDGER_IDS, max_size=4))
     mark_delete = draw(st.none() | MARK_DELETES)
-    pairs = tuple(sorted(partial.items()))
-    return AckDelta(draw(EPOCHS), mark_delete, tuple(sorted(entries)), pairs)
+    parts = tuple((id, *draw(ledger_parts())) for id in sorted(ledger_ids))
+    return AckDelta(draw(EPOCHS), mark_delete, parts)
+
+
+@st.composite
+def ledger_parts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    entries = draw(st.sets(ENTRY_IDS, max_size=8))
+    partial = draw(st.dictionaries(ENTRY_IDS, records(), max_size=4))
+    return tuple(sorted(entries)), tuple(sorted(partial.items()))
 
 
 RESET_DELTAS = st.builds(ResetDelta, EPOCHS, MARK_DELETES) | st.builds(
-    ResetDelta, EPOCHS, MARK_DELETES, KEYS, records()
+    ResetDelta, EPOCHS, MARK_DELETES, POSITIONS, records()
 )
 DELTAS = ack_deltas() | RESET_DELTAS
 
@@ -202,7 +206,7 @@ def test_bytes_that_are_no_snapshot(data: str, reason: str) -> None:
 
 
 def test_the_largest_batch_fits() -> None:
-    delta = ResetDelta(1, Position(5, 0), position_key(5, 1), make_record(BATCH_SIZE_MAX, 1))
+    delta = ResetDelta(1, Position(5, 0), Position(5, 1), make_record(BATCH_SIZE_MAX, 1))
     assert decode_delta(encode_delta(delta)) == delta
 
 

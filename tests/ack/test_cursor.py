@@ -24,7 +24,6 @@ from magnetar.ack import (
     encode_snapshot,
     snapshot_slices,
 )
-from magnetar.ack.delta import position_key
 from magnetar.ack.record import make_record
 from magnetar.errors import BatchIndexError, NoSuchEntryError
 from magnetar.model.message_id_data import MessageIdData
@@ -69,13 +68,13 @@ def test_the_whole_entry_wins_over_its_indexes_in_one_list() -> None:
     topic = topic_of(3)
     cursor = topic.cursor()
     delta = cursor.plan_acks([partly(5, 0, 1), entry(5, 0), partly(5, 0, 2), entry(5, 0)])
-    assert delta == AckDelta(0, None, (position_key(5, 0),), ())
+    assert delta == AckDelta(0, None, ((5, (0,), ()),))
 
 
 def test_indexes_that_complete_a_batch_in_one_list_ack_the_entry() -> None:
     topic = topic_of(2)
     delta = topic.cursor().plan_messages([message(5, 0, 0), message(5, 0, 1)])
-    assert delta == AckDelta(0, None, (position_key(5, 0),), ())
+    assert delta == AckDelta(0, None, ((5, (0,), ()),))
 
 
 def test_what_is_durable_is_not_written_again_but_what_is_pending_is() -> None:
@@ -288,11 +287,10 @@ def test_reset_into_a_batch() -> None:
     topic = two_ledgers()
     cursor = topic.cursor()
     place = Position(9, 1)
-    key = position_key(9, 1)
     before = Position(9, 0)
     plan = cursor.plan_reset
-    assert plan(place, batch_index=2) == ResetDelta(1, before, key, make_record(4, 0b1100))
-    assert plan(place, ack_set=0b1010) == ResetDelta(2, before, key, make_record(4, 0b1010))
+    assert plan(place, batch_index=2) == ResetDelta(1, before, place, make_record(4, 0b1100))
+    assert plan(place, ack_set=0b1010) == ResetDelta(2, before, place, make_record(4, 0b1010))
     assert plan(place, batch_index=0) == ResetDelta(3, before)
     assert plan(place, ack_set=0) == ResetDelta(4, before)
     assert plan(place, ack_set=0b11111) == ResetDelta(5, before)
@@ -327,11 +325,12 @@ def test_deltas_of_what_is_gone_or_not_there_are_passed_over() -> None:
     topic = two_ledgers()
     cursor = topic.cursor()
     record = make_record(4, 1)
-    keys = [position_key(4, 0), position_key(5, 7), position_key(9, 2), position_key(12, 0)]
-    delta = AckDelta(0, None, tuple(keys), tuple((key, record) for key in keys))
+    places = [(4, 0), (5, 7), (9, 2), (12, 0)]
+    parts = tuple((ledger, (entry,), ((entry, record),)) for ledger, entry in places)
+    delta = AckDelta(0, None, parts)
     assert cursor.apply(delta)
     assert_left(cursor, topic, topic.messages())
-    assert cursor.apply(AckDelta(0, Position(12, 5), (), ()))
+    assert cursor.apply(AckDelta(0, Position(12, 5)))
     assert cursor.mark_delete == Position(9, 1)
     topic.publish(9, 1)
     assert_left(cursor, topic, {(9, 2, 0)})
@@ -465,10 +464,10 @@ def test_slices_speak_of_one_moment_while_everything_changes() -> None:
 # ---- values --------------------------------------------------------------------
 
 VALUES = [
-    AckDelta(1, Position(5, 0), (position_key(5, 3),), ((position_key(5, 4), 0b1010),)),
-    AckDelta(1, None, (), ()),
+    AckDelta(1, Position(5, 0), ((5, (3,), ((4, 0b1010),)),)),
+    AckDelta(1, None),
     ResetDelta(2, Position(5, -1)),
-    ResetDelta(2, Position(5, -1), position_key(5, 0), 0b1010),
+    ResetDelta(2, Position(5, -1), Position(5, 0), 0b1010),
     Run(5, 0, 3),
     Run(5, 0, 4),
 ]
@@ -488,3 +487,54 @@ def test_values_compare_hash_and_pickle(value: object) -> None:
 def test_only_acks_can_be_empty() -> None:
     assert VALUES[1].empty  # type: ignore[attr-defined]
     assert not VALUES[2].empty  # type: ignore[attr-defined]
+
+
+# ---- acks by name --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partly_first", [False, True])
+def test_many_single_messages_are_acked_at_once_as_they_are_one_by_one(partly_first: bool) -> None:
+    topic = topic_of(1, 1, 1, 3, 1)
+    cursor, twin = topic.cursor(), topic.cursor()
+    for one in (cursor, twin):
+        ack(one, entry(5, 1))
+        if partly_first:
+            ack(one, partly(5, 3, 0))
+    delta = cursor.plan_messages([message(5, 4, -1), message(5, 2, -1), message(5, 0, -1)])
+    assert cursor.are_single(delta)
+    assert cursor.apply_named(delta, single=True) == 3
+    assert twin.apply_named(delta, single=False) == 3
+    assert cursor.mark_delete == twin.mark_delete == Position(5, 2)
+    assert cursor.unacked_messages() == twin.unacked_messages() == (1 if partly_first else 3)
+    assert cursor.apply_named(delta, single=True) == 0
+    cursor.check()
+
+
+def test_acks_by_name_count_what_was_not_acked_before() -> None:
+    topic = topic_of(4, 1)
+    cursor = topic.cursor()
+    ack(cursor, partly(5, 0, 0, 2, 3))
+    delta = cursor.plan_messages([message(5, 0, 1), message(5, 0, 2), message(5, 1, -1)])
+    whole = cursor.plan_messages([message(5, 0, -1)])
+    assert not cursor.are_single(whole)
+    assert cursor.apply_named(delta, single=False) == 2
+    assert cursor.apply_named(whole, single=False) == 2
+    assert cursor.mark_delete == Position(5, 1)
+
+
+def test_acks_by_name_of_another_epoch_change_nothing() -> None:
+    topic = topic_of(1, 1)
+    cursor = topic.cursor()
+    delta = cursor.plan_messages([message(5, 1, -1)])
+    cursor.apply(cursor.plan_reset(Position(5, 0)))
+    assert cursor.apply_named(delta, single=True) == 0
+    assert_left(cursor, topic, topic.messages())
+
+
+def test_acks_by_name_of_what_is_trimmed_change_nothing() -> None:
+    topic = two_ledgers()
+    cursor = topic.cursor()
+    delta = cursor.plan_messages([message(5, 0, -1)])
+    topic.trim(5)
+    cursor.trim()
+    assert cursor.apply_named(delta, single=True) == 0

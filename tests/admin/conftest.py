@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.served import Served
 
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.served import Served
 
 from magnetar.ack import BatchSizes, Cursor, Ledgers
-from magnetar.admin.ack_state import holes_and_batches
+from magnetar.admin.backlog.ack_state import holes_and_batches
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from support.served import Served
 from support.tokens import OTHER_SECRET, SECRET_SETTING, token
 
-from magnetar.admin.answer import Refusal
-from magnetar.admin.call import Admin
-from magnetar.admin.needs import NEEDS
-from magnetar.admin.routes import ROUTES
+from magnetar.admin.http.answer import Refusal
+from magnetar.admin.http.call import Admin
+from magnetar.admin.http.needs import NEEDS
+from magnetar.admin.http.routes import ROUTES
 from magnetar.broker.auth.permissions import Permissions
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
 from magnetar.storage import Catalog, MemoryDisk
 
 N = "table/ns"
@@ -202,7 +202,7 @@ def test_every_route_says_what_it_needs() -> None:
 
 
 def test_what_is_for_everybody_needs_no_token(guarded: Served) -> None:
-    for path in ("/status.html", "/admin/v2/brokers/ready", "/metrics"):
+    for path in ("/healthz", "/status.html", "/admin/v2/brokers/ready", "/metrics"):
         assert send(guarded, "GET", path).status_code == 200
         assert send(guarded, "GET", path, "nonsense").status_code == 200
 

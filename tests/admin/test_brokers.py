@@ -11,7 +11,7 @@ import pytest
 from support.served import Served
 
 from magnetar import __version__
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import DiskError
 
 

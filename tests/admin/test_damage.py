@@ -3,14 +3,16 @@
 from collections.abc import Callable
 
 import httpx
+from cli.broker_cli import BrokerCli
 from support.served import Served
 from support.waiting import wait_until
 
 import magnetar
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.storage import MemoryDisk
 
 TOPIC = "public/default/damaged"
+DAMAGED = "pulsar_subscription_damaged"
 SUBSCRIPTION = f"/persistent/{TOPIC}/subscription/s"
 
 
@@ -46,12 +48,19 @@ def test_a_damaged_entry_is_shown_and_skipped(
         wait_until(lambda: figures(served)["damagedPosition"] == position)
         assert "is damaged" in str(figures(served)["damagedReason"])
         metrics = httpx.get(f"{served.http_url}/metrics").text
-        (line,) = [x for x in metrics.splitlines() if x.startswith("pulsar_subscription_damaged{")]
+        (line,) = [x for x in metrics.splitlines() if x.startswith(f"{DAMAGED}{{")]
         assert line.endswith(" 1")
-        assert served.http.post(f"{SUBSCRIPTION}/skipDamaged").status_code == 204
+        cli = BrokerCli(served.url, served.http_url)
+        assert f"s is stuck at {position}: journal/" in cli.ok("topics", "stats", TOPIC)
+        told = cli.ok("subscriptions", "skip-damaged", TOPIC, "-s", "s")
+        assert told == f"skipped the damaged entry on s of {TOPIC}\n"
         assert consumer.receive(timeout_millis=10_000).data() == b"c"
         assert figures(served)["damagedPosition"] == ""
         assert figures(served)["damagedEntriesSkipped"] == 1
         again = served.http.post(f"{SUBSCRIPTION}/skipDamaged")
         assert again.status_code == 412
         assert "not stuck at a damaged entry" in again.json()["reason"]
+        metrics = httpx.get(f"{served.http_url}/metrics").text
+        assert "is stuck" not in cli.ok("topics", "stats", TOPIC)
+        skipped = [x for x in metrics.splitlines() if x.startswith(f"{DAMAGED}_skipped_total{{")]
+        assert [line[-2:] for line in skipped] == [" 1"]

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from support.served import Served
 
-from magnetar.admin.namespaces import BUNDLE
-from magnetar.admin.routes import ROUTES
+from magnetar.admin.http.routes import ROUTES
+from magnetar.admin.route.namespaces import BUNDLE
 
 N: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 D: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
@@ -52,6 +52,8 @@ NEW: Final = {"topic": "new"}
 Row = tuple[dict[str, str], object, int]
 ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", "/status.html"): ({}, NOTHING, 200),
+    ("GET", "/healthz"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/brokers/live"): ({}, NOTHING, 200),
     ("GET", "/metrics"): ({}, NOTHING, 200),
     ("GET", "/openapi.json"): ({}, NOTHING, 200),
     ("GET", L): ({}, NOTHING, 200),

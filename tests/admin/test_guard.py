@@ -10,14 +10,16 @@ from typing import Any
 import httpx
 import pytest
 from support.served import Served
+from support.tokens import SECRET_SETTING, token
 
-from magnetar.admin.call import Admin
-from magnetar.admin.guard import BODY_BYTES_MAX, Bodies
-from magnetar.admin.http import HttpServer
-from magnetar.admin.router import AdminApp
-from magnetar.admin.routes import ROUTES
-from magnetar.admin.timed_protocol import TimedProtocol
-from magnetar.broker.settings import BrokerSettings
+from magnetar.admin.http.call import Admin
+from magnetar.admin.http.guard import Bodies, host_names
+from magnetar.admin.http.router import AdminApp
+from magnetar.admin.http.routes import ROUTES
+from magnetar.admin.http.server import HttpServer
+from magnetar.admin.http.timed_protocol import TimedProtocol
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.setting.text_limits import BODY
 
 TENANTS = "/admin/v2/tenants"
 
@@ -38,11 +40,51 @@ def test_a_broker_is_asked_by_address_or_by_its_own_name(served: Served, host: s
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[evil]"]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "",
+        "[evil]",
+        "localhost:80@evil.example",
+        "127.0.0.1:80@evil.example",
+        "localhost:80:80",
+        "localhost:port",
+        "localhost:",
+        "localhost:123456",
+        "localhost/evil.example",
+        "localhost?evil.example",
+        "localhost#evil.example",
+        "localhost\\evil.example",
+        "localhost evil.example",
+        "user@localhost",
+        "[::1",
+        "[::1]evil.example",
+        "[::1]:80@evil.example",
+        "[::1%25lo]",
+        "127.0.0.1,evil.example",
+    ],
 )
 def test_a_name_that_is_not_ours_is_refused(served: Served, host: str) -> None:
     """A page of that name would reach us as its own site, once the name leads to loopback."""
     assert tenants(served, Host=host) == 403
+
+
+def test_one_host_is_named_and_no_second_one(served: Served) -> None:
+    for hosts in (["localhost", "evil.example"], ["localhost", "localhost"]):
+        lines = [f"GET {TENANTS} HTTP/1.1", *[f"Host: {host}" for host in hosts], "", ""]
+        port = int(served.http_url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as peer:
+            peer.sendall("\r\n".join(lines).encode())
+            assert peer.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 403")
+
+
+def test_a_name_that_is_no_host_opens_nothing() -> None:
+    """What a broker listens on may be no name that a Host could have."""
+    names = host_names("http://b\u00fccher:8080", [])
+    assert "" not in names
+    assert "localhost" in names
 
 
 def test_names_can_be_added(own_broker: Callable[[BrokerSettings], Served]) -> None:
@@ -91,25 +133,78 @@ def test_a_body_must_say_that_it_is_json(served: Served) -> None:
     assert httpx.delete(url).status_code == 204
 
 
+# ---- Metrics that are closed -----------------------------------------------------------
+
+
+def metrics_status(served: Served, client: str) -> int:
+    return served.run(Asked(served).get("/metrics", client))
+
+
+def test_metrics_are_open_unless_the_settings_close_them(served: Served) -> None:
+    assert metrics_status(served, "10.0.0.1") == 200
+
+
+def test_closed_metrics_without_authentication_are_for_this_machine(
+    own_broker: Callable[[BrokerSettings], Served],
+) -> None:
+    served = own_broker(BrokerSettings(authenticate_metrics=True))
+    for address in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"):
+        assert metrics_status(served, address) == 200, address
+    for address in ("10.0.0.1", "192.168.1.1", "::ffff:10.0.0.1", "2001:db8::1", "nowhere"):
+        assert metrics_status(served, address) == 403, address
+    # Nothing else is closed by it.
+    assert served.run(Asked(served).get(TENANTS, "10.0.0.1")) == 200
+
+
+def test_closed_metrics_ask_for_a_proof_where_there_is_authentication(
+    own_broker: Callable[[BrokerSettings], Served],
+) -> None:
+    served = own_broker(
+        BrokerSettings(
+            authentication=True, token_secret_key=SECRET_SETTING, authenticate_metrics=True
+        )
+    )
+    url = f"{served.http_url}/metrics"
+    assert httpx.get(url).status_code == 401
+    proof = {"Authorization": f"Bearer {token('scraper')}"}
+    answer = httpx.get(url, headers=proof)
+    assert answer.status_code == 200
+    # The refusal before is counted.
+    (line,) = [
+        line
+        for line in answer.text.splitlines()
+        if line.startswith("pulsar_authentication_failures_total{")
+    ]
+    assert line.endswith(" 1")
+
+
 # ---- Bodies ----------------------------------------------------------------------------
 
 
 class Asked:
     """A request by hand: its body comes when the test says so."""
 
-    def __init__(self, served: Served, bodies: Bodies) -> None:
+    def __init__(self, served: Served, bodies: Bodies | None = None) -> None:
         admin = Admin(served.server, "http://127.0.0.1:80")
-        admin.bodies = bodies
+        admin.bodies = bodies or admin.bodies
         self._app = AdminApp(admin, ROUTES)
         self.sent: list[Any] = []
 
     async def put(self, receive: Any, client: str = "10.0.0.1", **headers: str) -> int:
         found = {"host": "127.0.0.1", "content-type": "application/json", **headers}
+        return await self._ask("PUT", f"{TENANTS}/by-hand", receive, client, found)
+
+    async def get(self, path: str, client: str) -> int:
+        return await self._ask("GET", path, piecewise(b""), client, {"host": "127.0.0.1"})
+
+    async def _ask(
+        self, method: str, path: str, receive: Any, client: str, found: dict[str, str]
+    ) -> int:
         scope = {
             "type": "http",
-            "method": "PUT",
-            "path": f"{TENANTS}/by-hand",
-            "raw_path": f"{TENANTS}/by-hand".encode(),
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
             "query_string": b"",
             "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in found.items()],
             "client": (client, 1),
@@ -150,12 +245,16 @@ def test_a_slow_body_is_cut(served: Served) -> None:
 
 
 def test_a_large_body_is_refused_before_it_comes(served: Served) -> None:
-    asked = Asked(served, Bodies(time.monotonic))
+    asked = Asked(served, Bodies(time.monotonic, seconds=0.5))
     never = piecewise(end=False)
-    assert served.run(asked.put(never, content_length=str(BODY_BYTES_MAX + 1))) == 413
+    assert served.run(asked.put(never, content_length=str(BODY.bytes_max + 1))) == 413
     assert asked.closes()
-    piece = bytes(1 << 20)
-    assert served.run(asked.put(piecewise(*[piece] * 17, end=False))) == 413
+    piece = bytes(1 << 18)
+    assert served.run(asked.put(piecewise(*[piece] * 5, end=False))) == 413
+    reason = json.loads(asked.sent[1]["body"])["reason"]
+    assert reason == (
+        "the body of a REST request has 1310720 bytes or more, and 1048576 are allowed: send less"
+    )
 
 
 def test_bodies_together_are_limited(served: Served) -> None:

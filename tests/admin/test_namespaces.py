@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from support.served import Served
 
-from magnetar.admin.policies import applied
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.policy import NO_EFFECT, POLICY_NAMES
-from magnetar.broker.settings import BrokerSettings
+from magnetar.admin.route.policies import applied
+from magnetar.broker.policy.effective_policies import EffectivePolicies
+from magnetar.broker.policy.policy import NO_EFFECT, POLICY_NAMES
+from magnetar.broker.setting.settings import BrokerSettings
 
 
 def test_a_tenant_lives_and_goes(served: Served) -> None:
@@ -131,6 +131,7 @@ BODIES: dict[str, object] = {
     "maxMessageSize": 4096,
     "deduplicationEnabled": True,
     "schemaValidationEnforced": True,
+    "autoSkipNonRecoverableData": True,
     "schemaCompatibilityStrategy": "BACKWARD",
     "subscriptionTypesEnabled": ["Shared"],
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": False},

@@ -17,8 +17,8 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.served import Served
 
-from magnetar.admin.openapi import BODIES, QUERIES, SCHEMAS, describe
-from magnetar.admin.routes import ROUTES
+from magnetar.admin.http.openapi import BODIES, QUERIES, SCHEMAS, describe
+from magnetar.admin.http.routes import ROUTES
 
 LONG = os.environ.get("MAGNETAR_SCHEMA_EXAMPLES", "")
 EXAMPLES = LONG or "3"

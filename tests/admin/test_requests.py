@@ -9,10 +9,10 @@ import pytest
 from starlette.responses import Response
 from support.served import Served
 
-from magnetar.admin.call import Admin, Call
-from magnetar.admin.router import AdminApp
-from magnetar.admin.routes import ROUTES
-from magnetar.broker.policy import POLICY_NAMES
+from magnetar.admin.http.call import Admin, Call
+from magnetar.admin.http.router import AdminApp
+from magnetar.admin.http.routes import ROUTES
+from magnetar.broker.policy.policy import POLICY_NAMES
 
 
 def test_an_unknown_path_is_not_found(served: Served) -> None:

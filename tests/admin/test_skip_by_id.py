@@ -14,7 +14,7 @@ from support.broker_process import BrokerProcess
 from support.served import Served, made
 from support.waiting import wait_until
 
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 
 Body = Any
 SHARED = pulsar.ConsumerType.Shared
@@ -229,6 +229,29 @@ def test_5_an_index_needs_a_broker_that_acks_indexes(
     assert skip(served, topic, [in_base64(batch[0])]).status_code == 405
     assert backlog(served, topic) == (1, 3)
     assert skip(served, topic, plain(batch[0])).status_code == 204
+    assert backlog(served, topic) == (0, 0)
+
+
+def test_parts_of_more_batches_than_there_is_room_for_are_refused(
+    own_broker: Callable[[BrokerSettings], Served],
+) -> None:
+    settings = BrokerSettings(
+        max_ack_state_bytes_per_request=200, max_ack_state_bytes_per_subscription=300
+    )
+    served = own_broker(settings)
+    topic = made(served)
+    batches = served.publish(topic, 12, batch=3)[::3]
+    both = inside(batches[0], 0)["messageIds"] + inside(batches[1], 0)["messageIds"]  # type: ignore[operator]
+    answer = skip(served, topic, {"type": "messageId", "messageIds": both})
+    assert answer.status_code == 400
+    assert "name fewer at once" in answer.json()["reason"]
+    assert backlog(served, topic) == (4, 12)
+    for batch in batches[:2]:
+        assert skip(served, topic, inside(batch, 0)).status_code == 204
+    answer = skip(served, topic, inside(batches[2], 0))
+    assert answer.status_code == 429
+    assert "acknowledge whole batches" in answer.json()["reason"]
+    assert skip(served, topic, plain(*batches)).status_code == 204
     assert backlog(served, topic) == (0, 0)
 
 

@@ -12,7 +12,7 @@ from support.served import Served, made
 from support.waiting import wait_until
 
 import magnetar
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 
 SHARED = magnetar.ConsumerType.Shared
 

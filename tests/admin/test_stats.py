@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.served import Served
 from support.waiting import wait_until
 
-from magnetar.admin.metrics import METRICS
-from magnetar.broker.settings import BrokerSettings
+from magnetar.admin.route.metrics import METRICS
+from magnetar.broker.setting.settings import BrokerSettings
 
 
 def subscription(served: Served, topic: str, query: str = "") -> dict[str, Any]:

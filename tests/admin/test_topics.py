@@ -6,7 +6,7 @@ import pulsar
 import pytest
 from support.served import Served
 
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 
 
 def test_a_topic_is_created_listed_and_deleted(served: Served) -> None:

@@ -11,7 +11,7 @@ from apache.harness import ApachePulsar, require_artifacts
 from cli.broker_cli import BrokerCli
 
 import magnetar
-from magnetar.cli.message_ids import id_text, parse_base64
+from magnetar.cli.message.message_ids import id_text, parse_base64
 from magnetar.model import MessageId
 
 numbers = count()

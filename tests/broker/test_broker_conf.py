@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.broker_conf import BrokerConf, read_broker_conf
-from magnetar.broker.broker_conf_keys import FAMILIES, HONOURED, OPTIONS, REFUSED, WITHOUT_EFFECT
-from magnetar.broker.settings import COUNT_MAX, SETTINGS, Value
-from magnetar.broker.settings_load import RESERVED, load_settings
+from magnetar.broker.setting.broker_conf import BrokerConf, read_broker_conf
+from magnetar.broker.setting.broker_conf_keys import (
+    FAMILIES,
+    HONOURED,
+    OPTIONS,
+    REFUSED,
+    WITHOUT_EFFECT,
+)
+from magnetar.broker.setting.settings import COUNT_MAX, SETTINGS, Value
+from magnetar.broker.setting.settings_load import RESERVED, load_settings
 from magnetar.errors import SettingsError
 
 # Every key of broker.conf, standalone.conf and ServiceConfiguration in Apache Pulsar 4.0.8,

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.broker.chunk_owners import ChunkOwners
+from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 
 UUIDS_COUNT = 4
 SLOTS_COUNT = 3

@@ -4,8 +4,8 @@ import pytest
 from support.wire_client import Delivery, Exclusive, KeyShared, Shared, WireConsumer
 from support.world import World
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.skip import skip_messages
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.model import KeySharedMode, Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb

@@ -3,6 +3,7 @@
 import pytest
 from support.wire_client import (
     EARLIEST_ID,
+    Earliest,
     Exclusive,
     Failover,
     KeyShared,
@@ -13,7 +14,7 @@ from support.wire_client import (
 )
 from support.world import FULL, World
 
-from magnetar.model import ServerError
+from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -311,3 +312,17 @@ def test_a_seek_whose_place_is_not_found_is_refused_and_nothing_moves(how: str) 
     client = world.connect()
     assert len(client.subscribe("t", "sub", Shared).receive()) == 7
     world.close()
+
+
+def test_a_seek_spares_a_message_that_ends_many_chunks_behind_the_place(world: World) -> None:
+    """Seed 9100463: its producer was slow, and another one sent hundreds of chunks meanwhile."""
+    slow, busy = world.connect().producer("t"), world.connect().producer("t")
+    first = slow.send_chunk("slow", 0, 2, "a")
+    place = busy.send("place")
+    for number in range(200):
+        busy.send_chunks(f"busy-{number}", "x", "y")
+    slow.send_chunk("slow", 1, 2, "b")
+    consumer = world.connect().subscribe("t", "sub", Exclusive, initialPosition=Earliest)
+    consumer.seek(place)
+    cursor = world.subscription("t", "sub").cursor
+    assert not cursor.is_acked(Position(first.ledger_id, first.entry_id))

@@ -3,7 +3,7 @@
 from support.world import FULL
 
 from magnetar.broker.commits import Commits
-from magnetar.storage.journal import Outcome
+from magnetar.storage.log.journal import Outcome
 
 
 def test_one_that_fails_when_it_is_settled_does_not_spoil_the_others() -> None:

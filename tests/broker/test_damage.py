@@ -41,7 +41,7 @@ def test_what_lies_before_the_damage_is_delivered_and_it_is_told_where_that_is(
     world.advance(10_000)
     (warning,) = world.host.warnings
     assert f"stops at {position.ledger_id}:{position.entry_id}" in warning
-    assert "skipDamaged" in warning
+    assert "skip-damaged" in warning
 
 
 @TYPES
@@ -69,6 +69,28 @@ def test_a_policy_skips_the_damage_by_itself(type: int) -> None:
         f"damaged entry {position.ledger_id}:{position.entry_id} was skipped"
         in (world.host.warnings[-1])
     )
+
+
+@pytest.mark.parametrize("topic", ["", "t"])
+def test_a_namespace_or_a_topic_decides_otherwise_than_the_broker(world: World, topic: str) -> None:
+    consumer, position = damaged(world, Shared)
+    assert consumer.receive() == ["a", "b"]
+    world.set_policy("autoSkipNonRecoverableData", True, topic=topic)
+    world.advance(2_000)
+    assert consumer.receive() == ["d", "e"]
+    found = world.subscription("t", "sub").damage
+    assert (found.position, found.skipped) == (None, 1)
+    assert str(position.entry_id) in world.host.warnings[-1]
+
+
+def test_a_topic_stops_at_damage_where_its_broker_would_go_on() -> None:
+    world = World(skip_damaged=True)
+    world.connect().subscribe("t", "sub", Shared).close()
+    world.set_policy("autoSkipNonRecoverableData", False, topic="t")
+    consumer, position = damaged(world, Shared)
+    world.advance(2_000)
+    assert consumer.receive() == ["a", "b"]
+    assert world.subscription("t", "sub").damage.position == position
 
 
 @TYPES

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.ack.delta import position_key
-from magnetar.broker.delayed import DelayedMessages
+from magnetar.ack.ledgers import position_key
+from magnetar.broker.topic.delayed import DelayedMessages
 
 LEDGERS = st.sampled_from([0, 1, 2**31 - 1, 2**52 + 1])
 ENTRIES = st.sampled_from([*range(8), 65535, 65536, 2**32 - 1])

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.wire_client import EARLIEST_ID, Delivery, KeyShared, Shared, WireConsumer
 from support.world import World
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.skip import skip_messages
-from magnetar.broker.subscription import Subscription
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.skip.skip import skip_messages
+from magnetar.broker.topic.subscription import Subscription
 from magnetar.model import KeySharedMode, Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.broker.dispatch.draining import HeldSlots
+from magnetar.broker.topic.dispatch.draining import HeldSlots
 
 SLOTS = st.integers(1, 5)
 CONSUMERS = st.integers(0, 3)

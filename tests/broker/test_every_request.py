@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from support.wire_client import Shared, WireClient
 from support.world import FULL, World
 
-from magnetar.broker.session_transactions import TRANSACTION_COMMANDS
+from magnetar.broker.session.session_transactions import TRANSACTION_COMMANDS
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandAckResponse
 from magnetar.protocol import pulsar_pb2 as pb

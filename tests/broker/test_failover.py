@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatch.failover import pick_active, ring_distance
+from magnetar.broker.topic.dispatch.failover import pick_active, ring_distance
 from magnetar.protocol.key_hash import key_hash
 
 Consumer = tuple[int, str, int]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.wire_client import Shared, WireClient, WireConsumer
 from support.world import World
 
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import MIB, BrokerSettings
+from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
 from magnetar.model import SchemaType, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
@@ -30,8 +30,8 @@ from magnetar.protocol import (
     encode_entry,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.catalog import Catalog
-from magnetar.storage.memory_disk import MemoryDisk
+from magnetar.storage.catalog.catalog import Catalog
+from magnetar.storage.disk.memory_disk import MemoryDisk
 
 CONNECT = pb.CommandConnect(client_version="x", protocol_version=21)
 
@@ -210,7 +210,6 @@ def test_a_command_that_is_larger_than_its_frame_closes(world: World) -> None:
         bytes(100),
         encode_entry(b"", b"x"),
         encode_entry(b"\x0a\x01p", b"x"),
-        encode_entry(MessageMetadata("p", 0, 1).encode() + b"\x58\x00", b"x"),
     ],
 )
 @pytest.mark.parametrize("domain", ["persistent", "non-persistent"])

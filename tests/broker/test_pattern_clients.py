@@ -9,6 +9,8 @@ import pytest
 from support.served import Served
 
 import magnetar
+from magnetar.broker.namespace.topic_list import TopicFilter
+from magnetar.errors import BrokerError
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +53,10 @@ def test_partitions_are_found_by_the_name_of_their_topic(
             consumer.receive(timeout_millis=100)
     finally:
         client.close()
+
+
+def test_a_pattern_that_is_none_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """RE2 writes what it cannot compile to standard error, unless it is told not to."""
+    with pytest.raises(BrokerError, match="no topics pattern"):
+        TopicFilter("(never-printed", 50)
+    assert "never-printed" not in capfd.readouterr().err

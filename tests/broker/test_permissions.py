@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.broker.auth.permissions import ACTIONS, Permissions, read_actions
-from magnetar.broker.directory import Directory
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.namespace.directory import Directory
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import SettingsError
 from magnetar.model import TopicName
-from magnetar.storage.catalog import Catalog
+from magnetar.storage.catalog.catalog import Catalog
 
 T = "persistent://public/default/t"
 NAMES = st.sampled_from(["a", "b", "c"])

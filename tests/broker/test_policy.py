@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.effective_policies import EffectivePolicies
-from magnetar.broker.policy import POLICY_NAMES, Policies
-from magnetar.broker.policy_value import DESTINATION_STORAGE, MESSAGE_AGE
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.policy.effective_policies import EffectivePolicies
+from magnetar.broker.policy.policy import POLICY_NAMES, Policies
+from magnetar.broker.policy.policy_value import DESTINATION_STORAGE, MESSAGE_AGE
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import SettingsError
 
 SIZE_QUOTA = {
@@ -54,6 +54,7 @@ BODIES: dict[str, object] = {
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": False},
     "schemaCompatibilityStrategy": "BACKWARD",
     "schemaValidationEnforced": True,
+    "autoSkipNonRecoverableData": True,
 }
 
 

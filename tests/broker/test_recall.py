@@ -7,8 +7,10 @@ from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
 from support.world import World
 
 from magnetar.broker.promise import Promise
-from magnetar.broker.skip import Skip
-from magnetar.broker.skip_result import Takers
+from magnetar.broker.topic.dispatch.overtaken import Overtaken
+from magnetar.broker.topic.skip.recall import Withdrawal
+from magnetar.broker.topic.skip.skip import Skip
+from magnetar.broker.topic.skip.skip_result import Takers
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
@@ -55,7 +57,10 @@ def answer(consumer: WireConsumer, question: pb.CommandWithdraw, *given: Message
         pb.CommandWithdrawn(
             consumer_id=question.consumer_id,
             request_id=question.request_id,
-            given_back=[message_id_to_pb(id) for id in given],
+            given_back=[message_id_to_pb(id) for id in given if id.ack_set],
+            entry_runs=[
+                n for id in given if not id.ack_set for n in (id.ledger_id, id.entry_id, 1)
+            ],
         )
     )
 
@@ -68,9 +73,7 @@ def test_a_skip_waits_until_our_client_has_answered(world: World) -> None:
     skip, promise = begin(world, ids[1])
     assert not kept(promise)
     question = asked(holder)
-    assert [(id.ledgerId, id.entryId) for id in question.message_ids] == [
-        (ids[1].ledger_id, ids[1].entry_id)
-    ]
+    assert list(question.entry_runs) == [ids[1].ledger_id, ids[1].entry_id, 1]
     answer(holder, question, ids[1])
     assert kept(promise)
     assert takers(skip) == [{"taken_back_from": ["w"]}]
@@ -239,6 +242,60 @@ def test_answers_that_nobody_asked_for_are_passed_over(world: World) -> None:
     assert not holder.client.hung_up
 
 
+def test_entries_that_follow_each_other_are_asked_for_in_one_breath(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    ids = [producer.send(f"{i}") for i in range(6)]
+    holder.flow(10)
+    skip, promise = begin(world, ids[4], ids[1], ids[0], ids[2])
+    question = asked(holder)
+    ledger = ids[0].ledger_id
+    assert list(question.entry_runs) == [ledger, 0, 3, ledger, 4, 1]
+    assert not question.message_ids
+    # It had handed out one of them, and tells the others in its own way.
+    answer(holder, question, ids[2], ids[0], ids[4])
+    assert kept(promise)
+    back, out = {"taken_back_from": ["w"]}, {"handed_out_to": ["w"]}
+    assert takers(skip) == [back, out, back, back]
+
+
+@pytest.mark.parametrize("part_first", [False, True])
+def test_of_a_batch_a_part_and_all_of_it_are_all_of_it(world: World, part_first: bool) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True)
+    producer.send(*"abcd")
+    holder.flow(10)
+    subscription = world.topic("t").subscriptions["sub"]
+    withdrawal = Withdrawal(subscription, subscription.consumers[0], {})
+    for part in (part_first, not part_first):
+        withdrawal.ask(7, 0b0010 if part else 0b1111, part=part)
+    assert withdrawal.asked == {7: 0b1111}
+    assert withdrawal.parts == set()
+    withdrawal.ask(8, 0b0010, part=True)
+    withdrawal.ask(8, 0b1000, part=True)
+    assert withdrawal.asked[8] == 0b1010
+    assert withdrawal.parts == {8}
+
+
+@pytest.mark.parametrize("runs", [[1], [5, 0, 2**64 - 1], [5, 2**63, 9], [2**64 - 1, 0, 2**62]])
+def test_an_answer_that_tells_too_much_is_read_no_further(world: World, runs: list[int]) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    question = asked(holder)
+    told = [id.ledger_id if number == 5 else number for number in runs]
+    holder.client.say(
+        pb.CommandWithdrawn(
+            consumer_id=question.consumer_id, request_id=question.request_id, entry_runs=told
+        )
+    )
+    assert kept(promise)
+    assert len(takers(skip)) == 1
+    assert not holder.client.hung_up
+
+
 def test_who_closes_its_consumer_has_given_everything_back(world: World) -> None:
     producer = world.connect().producer("t")
     holder = consumer(world, ours=True, consumer_name="w")
@@ -248,3 +305,94 @@ def test_who_closes_its_consumer_has_given_everything_back(world: World) -> None
     holder.close()
     assert kept(promise)
     assert takers(skip) == [{"closed": ["w"]}]
+
+
+# ---- What another consumer has acked -----------------------------------------
+
+
+def overtaken(world: World, *, ours: bool) -> tuple[WireConsumer, WireConsumer, MessageIdData]:
+    """A message that the first consumer has in its queue, and the second has acked."""
+    producer = world.connect().producer("t")
+    first = consumer(world, ours=ours, consumer_name="first")
+    id = producer.send("m")
+    second = consumer(world, ours=ours, consumer_name="second")
+    first.flow(10)
+    second.ack(id)
+    return first, second, id
+
+
+def test_what_another_consumer_acked_is_taken_back_from_who_has_it(world: World) -> None:
+    holder, _, id = overtaken(world, ours=True)
+    _, promise = begin(world, id)
+    assert not kept(promise)
+    question = asked(holder)
+    answer(holder, question, id)
+    assert kept(promise)
+
+
+def test_an_ack_that_is_applied_before_a_skip_hides_nobody(world: World) -> None:
+    """Seed 5001520: the ack of another consumer was on its way when the skip was planned."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True)
+    id = producer.send("m")
+    other = consumer(world, ours=True)
+    holder.flow(10)
+    skip = Skip([world.topic("t")], "sub", [id], recall=True)
+    while skip.plan_piece():
+        pass
+    other.ack(id)
+    skip.carry_out()
+    world.settle()
+    promise = skip.recalled(WAIT_MS)
+    world.settle()
+    assert not kept(promise)
+    answer(holder, asked(holder), id)
+    assert kept(promise)
+
+
+def test_a_client_that_cannot_give_back_is_closed_for_what_another_acked(world: World) -> None:
+    holder, _, id = overtaken(world, ours=False)
+    _, promise = begin(world, id)
+    assert not kept(promise)
+    assert holder.closed_by_broker()
+
+
+def test_who_acked_it_too_was_handed_it_and_is_left_alone(world: World) -> None:
+    holder, _, id = overtaken(world, ours=False)
+    holder.ack(id)
+    _, promise = begin(world, id)
+    assert kept(promise)
+    assert not holder.closed_by_broker()
+
+
+def test_who_left_is_not_asked_for_what_another_acked(world: World) -> None:
+    holder, _, id = overtaken(world, ours=True)
+    holder.client.drop()
+    world.settle()
+    _, promise = begin(world, id)
+    assert kept(promise)
+
+
+def test_a_message_of_a_batch_that_another_acked_is_taken_back_alone(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True)
+    batch = producer.send("a", "b")
+    ledger_id, entry_id = batch.ledger_id, batch.entry_id
+    other = consumer(world, ours=True)
+    holder.flow(10)
+    other.ack(MessageIdData(ledger_id, entry_id, ack_set=0b10, batch_size=2))
+    _, promise = begin(world, MessageIdData(ledger_id, entry_id, batch_index=0))
+    question = asked(holder)
+    (id,) = question.message_ids
+    assert (id.ledgerId, id.entryId, list(id.ack_set)) == (ledger_id, entry_id, [0b10])
+    answer(holder, question)
+    assert kept(promise)
+
+
+def test_few_are_remembered_of_those_that_never_ack(world: World) -> None:
+    consumer(world, ours=True)
+    (holder,) = world.subscription("t", "sub").consumers
+    found = Overtaken(count_max=2)
+    for key in range(3):
+        found.add(key, holder)
+    assert [found.get(key) is not None for key in range(3)] == [False, True, True]

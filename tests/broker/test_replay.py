@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.ack.delta import position_key
-from magnetar.broker.dispatch.replay import KeyReplay, Redeliveries, Replay
+from magnetar.ack.ledgers import position_key
+from magnetar.broker.topic.dispatch.replay import KeyReplay, Redeliveries, Replay
 
 LEDGERS = st.sampled_from([0, 1, 7, 2**31 - 1, 2**52 + 1, 2**63 - 1])
 ENTRIES = st.sampled_from([0, 1, 2, 3, 65535, 65536, 2**32 - 1])

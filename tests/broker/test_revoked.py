@@ -12,8 +12,8 @@ from support.waiting import wait_until
 from support.world import World
 
 from magnetar.broker.auth.revoked import read_revoked
-from magnetar.broker.key_source import RevokedFile
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.key_source import RevokedFile
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 from magnetar.protocol import pulsar_pb2 as pb
@@ -111,7 +111,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr("magnetar.broker.server.REVOKED_SECONDS", 0.05)
+    monkeypatch.setattr("magnetar.broker.shell.server.REVOKED_SECONDS", 0.05)
     served = Served(
         BrokerSettings(
             authentication=True,

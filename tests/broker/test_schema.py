@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from magnetar.broker.schema import (
+from magnetar.broker.schema.schema import (
     SchemaInfo,
     SchemaPolicy,
     SchemaRegistry,
@@ -16,7 +16,7 @@ from magnetar.broker.schema import (
     schema_topic,
     version_bytes,
 )
-from magnetar.broker.schema_compatibility import (
+from magnetar.broker.schema.schema_compatibility import (
     ALWAYS_COMPATIBLE,
     ALWAYS_INCOMPATIBLE,
     BACKWARD,
@@ -27,10 +27,10 @@ from magnetar.broker.schema_compatibility import (
     FULL_TRANSITIVE,
     UNDEFINED,
 )
-from magnetar.broker.settings import SCHEMA_COMPATIBILITIES
+from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
 from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, ServerError, TopicName
-from magnetar.storage.catalog import Catalog
+from magnetar.storage.catalog.catalog import Catalog
 
 TOPIC = "public/default/orders"
 NOW = 1_700_000_000_000

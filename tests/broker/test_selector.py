@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.dispatch.selector import (
+from magnetar.broker.topic.dispatch.selector import (
     AutoSplitSelector,
     ConsistentHashSelector,
     Selector,

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.broker.settings import (
+from magnetar.broker.setting.settings import (
     BOOL,
     NAMES,
     SETTINGS,
     TEXT,
     BrokerSettings,
 )
-from magnetar.broker.settings_load import (
+from magnetar.broker.setting.settings_load import (
     BROKER_CONF,
     COMMAND_LINE,
     ENVIRONMENT,
@@ -21,7 +21,7 @@ from magnetar.broker.settings_load import (
     load_settings,
     reserved_values,
 )
-from magnetar.broker.settings_manual import MEANINGS
+from magnetar.broker.setting.settings_manual import MEANINGS
 from magnetar.errors import SettingsError
 from magnetar.storage import StoreOptions
 
@@ -290,6 +290,7 @@ def test_any_text_is_a_value_or_a_settings_error(text: str) -> None:
         ('tls_key_file = "a"', "tls_certificate_file"),
         ('tls_trust_certs_file = "a"', "tls_certificate_file"),
         ("tls_require_client_certificate = true", "tls_trust_certs_file"),
+        ('tls_crl_file = "a"', "tls_trust_certs_file"),
         ('token_secret_key = "a"\ntoken_public_key = "b"', "token_public_key"),
         ("authentication = true", "authentication"),
     ],

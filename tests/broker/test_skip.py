@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from support.wire_client import Earliest, Exclusive, Failover, KeyShared, Shared, WireProducer
 from support.world import ENDS, FULL, World
 
-from magnetar.ack.delta import position_key
-from magnetar.broker.chunk_map import Chunk, ChunkMap
-from magnetar.broker.chunk_search import ChunkSearch, find_chunks
 from magnetar.broker.promise import Promise
-from magnetar.broker.skip import skip_messages
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.chunk.chunk_map import Chunk, ChunkMap
+from magnetar.broker.topic.chunk.chunk_search import ChunkSearch, find_chunks
+from magnetar.broker.topic.skip.skip import skip_messages
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, DiskError, UsageError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
@@ -600,7 +599,7 @@ def test_a_topic_remembers_only_so_many_chunks_and_looks_up_the_others() -> None
     for number, id in enumerate(chunks):
         small.published(Position(id.ledger_id, id.entry_id), Chunk("u", number, 8))
     assert 1 <= len(small) <= 4
-    keys = [position_key(id.ledger_id, id.entry_id) for id in chunks]
+    keys = topic.ledgers.keys(chunks)
     assert [small.knows(key) for key in keys] == [False] * 6 + [True] * 2
     for key, other in pairwise(keys):  # whether known or not, none is passed over
         assert small.after(key) == other

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from support.wire_client import Earliest, Exclusive, KeyShared, Shared
 from support.world import World
 
-from magnetar.broker.skip import PIECE_IDS, Skip, skip_messages
-from magnetar.broker.topic import Topic
+from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip, skip_messages
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, NoSuchEntryError
 from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import pulsar_pb2 as pb
 
 BATCH = 4
 # Which batches and indexes are acked after a piece is planned, and what else happens then.
@@ -237,3 +238,29 @@ def test_consumers_may_do_anything_while_they_let_go(world: World, type: int, ev
         assert consumer.stats().unackedMessages == 1
     else:
         assert world.connect().subscribe("t", "sub", type).receive() == ["3"]
+
+
+def test_what_a_reset_brings_back_while_they_let_go_is_not_taken_from_them(world: World) -> None:
+    """It is unacked again: who was made to drop it would never get it, and nobody else would."""
+    producer = world.connect().producer("t")
+    client = world.connect(feature_flags=pb.FeatureFlags(supports_magnetar=True))
+    consumer = client.subscribe("t", "sub", Shared, initialPosition=Earliest)
+    ids = [producer.send(f"{i}") for i in range(3)]
+    consumer.flow(10)
+    assert len(consumer.deliveries()) == 3
+    topic = world.topic("t")
+    cursor = topic.subscriptions["sub"].cursor
+    skip = Skip([topic], "sub", padded(ids[:1], ids[1:2], ids[2:]), recall=True)
+    while skip.plan_piece():
+        pass
+    world.hold_disk()
+    skip.carry_out()
+    reset = cursor.plan_reset(Position(ids[0].ledger_id, 0))
+
+    def meanwhile(error: Exception | None) -> None:
+        cursor.apply(reset)
+
+    world.broker.commits.when(world.store.ticket_last, meanwhile)
+    world.release_disk()
+    (question,) = client.take(pb.CommandWithdraw)
+    assert list(question.entry_runs) == [ids[0].ledger_id, ids[0].entry_id, 1]

@@ -24,7 +24,6 @@ from support.tokens import (
 
 from magnetar.broker.auth.token import (
     RSA_ALGORITHMS,
-    TOKEN_LENGTH_MAX,
     Token,
     TokenKey,
     TokenRules,
@@ -36,6 +35,7 @@ from magnetar.broker.auth.token import (
     verify_token,
     verifying_key,
 )
+from magnetar.broker.setting.text_limits import TOKEN
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 
@@ -264,7 +264,7 @@ def test_what_is_no_token_is_refused(text: str) -> None:
 
 
 def test_a_huge_token_is_not_looked_at() -> None:
-    assert "are allowed" in refusal(token("me", more="x" * TOKEN_LENGTH_MAX))
+    assert "are allowed" in refusal(token("me", more="x" * TOKEN.bytes_max))
 
 
 @given(st.binary(max_size=200))

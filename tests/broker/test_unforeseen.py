@@ -12,9 +12,9 @@ from support.wire_client import Exclusive, Shared, WireConsumer
 from support.world import World
 
 from magnetar import aio
-from magnetar.admin.bridge import durable
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import MIB, BrokerSettings
+from magnetar.admin.http.bridge import durable
+from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
 from magnetar.errors import RemoteProtocolError, StorageReadOnlyError
 from magnetar.model import TopicName
 from magnetar.protocol import CommandSendReceipt

@@ -8,7 +8,7 @@ from magnetar.ack import AckDelta, encode_delta
 from magnetar.model import ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.cursor_log import DELTAS_MAX
+from magnetar.storage.cursor.cursor_log import DELTAS_MAX
 
 NOWHERE = MessageIdData(-1, -1)
 
@@ -258,7 +258,7 @@ def test_what_deduplication_wrote_is_gathered_in_a_snapshot() -> None:
     producer.send("a")
     own = world.topic("t").deduplication
     assert own is not None
-    delta = encode_delta(AckDelta(own.cursor.epoch, own.position, (), ()))
+    delta = encode_delta(AckDelta(own.cursor.epoch, own.position))
     for _ in range(DELTAS_MAX):
         world.store.append_delta(own.cursor_id, own.cursor.epoch, delta)
     producer.send("b")

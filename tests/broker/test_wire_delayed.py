@@ -12,7 +12,7 @@ from support.wire_client import (
 )
 from support.world import ENDS, World
 
-from magnetar.broker.skip import skip_messages
+from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.model import ServerError
 
 MANY = (Shared, KeyShared)

@@ -4,8 +4,8 @@ import pytest
 from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireConsumer, refused
 from support.world import World
 
-from magnetar.broker.dispatch.dispatcher import EVENT_BYTES_MAX, READ_RETRY_MS
-from magnetar.broker.dispatch.failover import pick_active
+from magnetar.broker.topic.dispatch.dispatcher import EVENT_BYTES_MAX, READ_RETRY_MS
+from magnetar.broker.topic.dispatch.failover import pick_active
 from magnetar.errors import DiskError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData

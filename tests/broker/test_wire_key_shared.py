@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.wire_client import Delivery, KeyShared, WireClient, WireConsumer, refused
 from support.world import World
 
-from magnetar.broker.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
 from magnetar.model import KeySharedMode, ServerError
 from magnetar.protocol import auto_split_slot
 from magnetar.protocol import pulsar_pb2 as pb

@@ -26,8 +26,8 @@ from support.wire_client import (
 )
 from support.world import FULL, World
 
-from magnetar.broker.dispatch.shared import SharedDispatcher
-from magnetar.broker.skip import Move, move_together
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.skip.skip import Move, move_together
 from magnetar.model import KeySharedMode, Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb

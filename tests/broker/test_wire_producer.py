@@ -4,8 +4,8 @@ import pytest
 from support.wire_client import Earliest, Shared, WireProducer, refused
 from support.world import BROKEN, FULL, World
 
-from magnetar.broker.session import PROBE_MS
-from magnetar.broker.session_producers import CLOSED_PRODUCERS_MAX
+from magnetar.broker.session.session import PROBE_MS
+from magnetar.broker.session.session_producers import CLOSED_PRODUCERS_MAX
 from magnetar.model import ProducerAccessMode, ServerError, TopicName
 from magnetar.protocol import (
     BrokerEntryMetadata,

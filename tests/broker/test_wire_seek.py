@@ -15,12 +15,12 @@ from support.wire_client import (
 )
 from support.world import FULL, World
 
-from magnetar.broker.skip import skip_messages
+from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.retention import Retention
+from magnetar.storage.ledger.retention import Retention
 
 TYPES = (Exclusive, Shared, Failover, KeyShared)
 

@@ -18,7 +18,7 @@ from support.wire_client import (
 )
 from support.world import FULL, World
 
-from magnetar.broker.session import PROBE_MS
+from magnetar.broker.session.session import PROBE_MS
 from magnetar.errors import BrokerError
 from magnetar.model import KeySharedMode, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData

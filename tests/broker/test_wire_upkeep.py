@@ -13,11 +13,11 @@ from support.wire_client import (
 )
 from support.world import BROKEN, World
 
-from magnetar.broker.consumer import Consumer
 from magnetar.broker.peer import Peer
-from magnetar.broker.policy import Policies
-from magnetar.broker.producer import Producer
-from magnetar.broker.subscribe_request import SubscribeRequest
+from magnetar.broker.policy.policy import Policies
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.upkeep import TURN_TOPICS
 from magnetar.errors import BrokerError, DiskShortageError, StorageError
 from magnetar.model import Position, ServerError, TopicName
@@ -332,8 +332,8 @@ def test_totals_of_consumers_that_left_are_kept(world: World, type: int) -> None
     assert world.topic("t").out_totals()[0] == 8
 
 
-def test_a_bare_peer_is_there_until_it_is_closed() -> None:
-    peer = Peer(WirePort(), "somebody")
+def test_a_bare_peer_is_there_until_it_is_closed(world: World) -> None:
+    peer = Peer(WirePort(), "somebody", world.broker.outbound)
     answers: list[bool] = []
     peer.probe(answers.append)
     peer.closed = True

@@ -21,8 +21,8 @@ from chaos.facts import Facts
 from support.broker_process import BrokerProcess
 from support.proxy import Proxy
 
-from magnetar.client import aio
-from magnetar.client.policy import BatchingType
+from magnetar.client.door import aio
+from magnetar.client.option.policy import BatchingType
 
 TOPIC = "persistent://public/default/chaos"
 KEYS = 40

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from magnetar.client import aio
+from magnetar.client.door import aio
 from magnetar.errors import MagnetarError
 from magnetar.model import ConsumerType, InitialPosition, MessageId
 

@@ -14,7 +14,7 @@ from magnetar.cli import serve
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import FileDisk, Store, open_store
-from magnetar.storage.cursor_load import load_cursor, load_ledgers
+from magnetar.storage.cursor.cursor_load import load_cursor, load_ledgers
 from magnetar.testing.embedded import EmbeddedBroker
 
 ORDERS = "persistent://public/default/orders"

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,17 @@ from storage.workload import small_options
 from support.broker_process import BrokerProcess
 
 import magnetar
-from magnetar.cli import log_copy
-from magnetar.cli.check import verify
-from magnetar.cli.directory import open_directory
-from magnetar.cli.log_copy import LogCopy
+from magnetar.cli.data import log_copy
+from magnetar.cli.data.check import verify
+from magnetar.cli.data.directory import open_directory
+from magnetar.cli.data.log_copy import LogCopy
 from magnetar.errors import CorruptionError
+from magnetar.model import Position
 from magnetar.storage import Catalog, FileDisk, open_store
 from magnetar.storage.ids import read_ids
+from magnetar.storage.log.record import KIND_NAMES
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import GROUP_MAGIC, segment_path
 
 CONFIRMED = 200
 NOW_MS = 1_800_000_000_000
@@ -285,6 +290,149 @@ def test_a_damaged_source_is_said_and_leaves_nothing(
     assert os.listdir(tmp_path / "empty") == []
 
 
+def place_of(directory: Path, number: int, kind: str) -> tuple[Path, int, str]:
+    """File, offset and name of the n-th record of a kind; the name of an entry is its position."""
+    with open_directory(directory) as found:
+        seen = 0
+        for id in sorted(found.recovered.lengths):
+            path = directory / segment_path(id)
+            scan = Scan(path.read_bytes(), id, found.salt)
+            while (records := scan.next_group(bodies=True)) is not None:
+                for record in records:
+                    if KIND_NAMES[int(record.kind)] != kind:
+                        continue
+                    if seen == number:
+                        offset = int(record.address & 0xFFFFFFFF)
+                        return path, offset, f"{record.id}:{record.sub_id}"
+                    seen += 1
+    raise AssertionError(f"there is no {kind} {number}")
+
+
+def group_of(path: Path, offset: int) -> int:
+    """A byte in the header of the group that a record belongs to."""
+    return path.read_bytes().rfind(GROUP_MAGIC, 0, offset) + 20
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("number", [0, 7, 31])
+def test_damaged_entries_are_left_out_and_listed_if_one_says_so(
+    tmp_path: Path, run: Run, killed: bool, number: int
+) -> None:
+    builder, _ = build(tmp_path / "data")
+    builder.kill() if killed else builder.store.close()
+    path, offset, name = place_of(tmp_path / "data", number, "entry")
+    flip(path, offset + 45)
+    assert run("backup", tmp_path / "data", tmp_path / "refused")[0] == 2
+    code, out, err = run("backup", tmp_path / "data", tmp_path / "backup", "--skip-damaged")
+    assert (code, err) == (
+        1,
+        f"magnetar: left out, since it is damaged: entry {name} of {ORDERS}\n",
+    )
+    assert "1 of them left out by a backup" in out
+    code, out, _ = run("check", tmp_path / "backup")
+    assert (code, "1 of them left out by a backup" in out) == (0, True)
+    assert run("restore", tmp_path / "backup", tmp_path / "restored")[0] == 0
+    assert_only_lost(tmp_path / "restored", name)
+
+
+def assert_only_lost(directory: Path, name: str) -> None:
+    """All entries of a store but one can be read; that one is said to be damaged, for good."""
+    for _ in range(2):
+        store = open_store(FileDisk(directory), lambda: NOW_MS, small_options())
+        (topic_id,) = [id for id, topic in store.topics().items() if topic == ORDERS]
+        lost: list[str] = []
+        for ledger in store.ledgers(topic_id):
+            for entry_id in range(ledger.entries):
+                first = Position(ledger.id, entry_id)
+                try:
+                    store.read(topic_id, first, entries_max=1, bytes_max=1 << 30)
+                except CorruptionError:
+                    lost.append(f"{ledger.id}:{entry_id}")
+        for _ in range(20):  # nor is it taken for one when entries are moved
+            store.maintain()
+            store.flush()
+        store.close()
+        assert lost == [name]
+
+
+def test_damaged_acks_are_left_out_and_their_messages_come_again(
+    stopped: Path, tmp_path: Path, run: Run
+) -> None:
+    path, offset, _ = place_of(stopped, 1, "delta")
+    flip(path, offset + 41)
+    code, _, err = run("backup", stopped, tmp_path / "backup", "--skip-damaged")
+    assert (code, err) == (
+        1,
+        "magnetar: left out, since it is damaged: acks of billing of "
+        f"{ORDERS}: messages will be delivered again\n",
+    )
+    assert run("check", tmp_path / "backup")[0] == 0
+    with open_directory(stopped) as found:
+        ledger_id = next(id for id, one in found.state.ledgers.items() if one.index.count())
+    assert acked_of(tmp_path / "backup", "billing")(ledger_id, 0)
+    assert not acked_of(tmp_path / "backup", "billing")(ledger_id, 5)
+
+
+@pytest.mark.parametrize("part", ["group header", "record head", "segment header"])
+def test_damage_that_the_heads_know_better_loses_nothing(
+    stopped: Path, tmp_path: Path, run: Run, part: str
+) -> None:
+    before = entries_of(stopped)
+    path, offset, _ = place_of(stopped, 0, "entry")
+    places = {
+        "group header": group_of(path, offset),
+        "record head": offset + 18,
+        "segment header": 20,
+    }
+    flip(path, places[part])
+    code, out, err = run("backup", stopped, tmp_path / "backup", "--skip-damaged")
+    assert (code, err) == (0, "")
+    assert "left out" not in out
+    assert entries_of(tmp_path / "backup") == before
+
+
+@pytest.mark.parametrize("kind", ["topic", "cursor", "last slice"])
+def test_what_nothing_can_do_without_is_not_left_out(
+    stopped: Path, tmp_path: Path, run: Run, kind: str
+) -> None:
+    path, offset, _ = place_of(stopped, 0, kind)
+    flip(path, offset + 41)
+    code, _, err = run("backup", stopped, tmp_path / "backup", "--skip-damaged")
+    assert code == 2
+    assert "only entries and acks can be left out" in err
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_group_without_a_header_is_refused_where_there_are_no_heads(
+    tmp_path: Path, run: Run
+) -> None:
+    builder, _ = build(tmp_path / "data")
+    builder.kill()
+    path, offset, _ = place_of(tmp_path / "data", 0, "entry")
+    flip(path, group_of(path, offset))
+    for heads in path.parent.glob("*.heads"):
+        heads.unlink()
+    code, _, err = run("backup", tmp_path / "data", tmp_path / "backup", "--skip-damaged")
+    assert (code, "damaged or missing" in err) == (2, True)
+
+
+def test_what_never_reached_the_disk_is_not_called_lost(tmp_path: Path, run: Run) -> None:
+    """The last group was torn by a crash: no later one says that it was ever whole."""
+    builder, _ = build(tmp_path / "data")
+    builder.topic("persistent://public/default/torn", [1, 1])
+    builder.kill()
+    path, offset, _ = place_of(tmp_path / "data", 33, "entry")
+    flip(path, offset + 41)
+    code, _, err = run("backup", tmp_path / "data", tmp_path / "backup", "--skip-damaged")
+    assert (code, err) == (0, "")
+
+
 def test_a_damaged_backup_is_not_restored(stopped: Path, tmp_path: Path, run: Run) -> None:
     assert run("backup", stopped, tmp_path / "backup")[0] == 0
     segment = sorted((tmp_path / "backup" / "journal").glob("*.log"))[0]
@@ -408,12 +556,20 @@ def test_a_list_of_segments_that_changes_is_read_again(
 ) -> None:
     racing = Racing(tmp_path / "data")
     listed = os.listdir
-    gone = ["7fffffff.log"]  # in the list once, and not there
+    gone: list[str] = []
 
     def list_once_more(path: Path) -> list[str]:
         return listed(path) + ([gone.pop()] if gone and path.name == "journal" else [])
 
     copy = LogCopy(tmp_path / "data", tmp_path / "copy")
+    opened = copy._open_segments
+
+    def open_segments(stack: ExitStack) -> dict[int, int] | None:
+        if copy.attempts == 1:
+            gone.append("7fffffff.log")  # in the list once, and not there
+        return opened(stack)
+
+    copy._open_segments = open_segments  # type: ignore[method-assign]
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", list_once_more)
         copy.run(lambda done, total: None)

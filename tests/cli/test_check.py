@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import ORDERS, Builder, Run, build, contents
 
-from magnetar.cli.directory import ReadOnlyDisk, open_directory
+from magnetar.cli.data.directory import ReadOnlyDisk, open_directory
 from magnetar.errors import DirectoryInUseError, DiskError
 from magnetar.storage import Catalog, FileDisk
 

@@ -9,9 +9,9 @@ from storage.workload import Clock
 
 from magnetar.ack.cursor_info import CursorInfo
 from magnetar.ack.cursor_info_codec import encode_managed_cursor_info, encode_position_info
-from magnetar.cli.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
-from magnetar.cli.directory import open_directory
-from magnetar.cli.dump import KINDS, Compression
+from magnetar.cli.data.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
+from magnetar.cli.data.directory import open_directory
+from magnetar.cli.data.dump import KINDS, Compression
 from magnetar.errors import CorruptAckError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData

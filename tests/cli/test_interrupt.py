@@ -29,6 +29,14 @@ main()
 """
 
 
+@pytest.fixture(autouse=True)
+def nobody_else_handles_it() -> Iterator[None]:
+    """Spark, started by a test before, has a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted(block: Callable[[], object]) -> None:
     """Runs a block uninterrupted, which must end in KeyboardInterrupt all the same."""
     with pytest.raises(KeyboardInterrupt), uninterrupted():
@@ -110,11 +118,11 @@ PRODUCE = ("produce", "t", "-m", "x", "-n", "1000000", "-r", "50")
         # In a callback of an import, where Python prints an error and forgets it.
         (CONSUME, "cb", "importlib"),
         (CONSUME, "<module>", "magnetar/cli/app.py"),
-        (CONSUME, "subscribe", "client/blocking.py"),
+        (CONSUME, "subscribe", "client/door/blocking.py"),
         (CONSUME, "wait", "threads/outcome.py"),
         (CONSUME, "_wait", "threads/consumer.py"),
         (PRODUCE, "send_async", "threads/producer.py"),
-        (PRODUCE, "paced", "cli/pace.py"),
+        (PRODUCE, "paced", "cli/message/pace.py"),
     ],
 )
 def test_a_command_ends(

@@ -9,7 +9,7 @@ from cli.broker_cli import BrokerCli
 from typer.models import CommandInfo
 
 from magnetar.cli.app import app
-from magnetar.cli.policies import POLICIES, Policy
+from magnetar.cli.noun.policies import POLICIES, Policy
 from magnetar.testing.embedded import EmbeddedBroker
 
 NAMESPACE = "public/default"
@@ -214,6 +214,8 @@ def test_subscriptions(cli: BrokerCli, noun: str) -> None:
         return verb("peek", "peek-messages", "-s", "a/b", "-n", "9").splitlines()[1::2]
 
     assert left() == ["0", "1", "2", "3", "4"]
+    refused = cli.run(noun, "skip-damaged", topic, "-s", "a/b")
+    assert (refused.code, "not stuck at a damaged entry" in refused.err) == (6, True)
     verb("skip", "skip", "-s", "a/b", "-n", "2")
     assert left() == ["2", "3", "4"]
     ledger = cli.ok("topics", "last-message-id", topic).partition(":")[0]

@@ -110,12 +110,21 @@ def in_terminal(arguments: list[str]) -> str:
     return shown.decode(errors="replace")
 
 
+CLIENT = "magnetar.client.door.blocking"
+
+
 @pytest.mark.parametrize(
     ("arguments", "left_out"),
     [
-        (["serve", "--help"], ["typer", "rich", "magnetar.client.blocking", "http.client"]),
-        (["--version"], ["magnetar.storage", "magnetar.client.blocking", "http.client", "ssl"]),
-        (["topics", "--help"], ["magnetar.storage", "magnetar.client.blocking", "http.client"]),
+        (["serve", "--help"], ["typer", "rich", CLIENT, "http.client"]),
+        (
+            ["--version"],
+            ["magnetar.storage", CLIENT, "http.client", "ssl"],
+        ),
+        (
+            ["topics", "--help"],
+            ["magnetar.storage", CLIENT, "http.client"],
+        ),
     ],
 )
 def test_a_start_loads_what_it_needs(arguments: list[str], left_out: list[str]) -> None:

@@ -14,12 +14,18 @@ from hypothesis import strategies as st
 from support.waiting import wait_until
 
 import magnetar
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.exit_code import AdminError
-from magnetar.cli.message_ids import id_text, parse_base64, parse_id, parse_triplet, place_json
+from magnetar.cli.message.message_ids import (
+    id_text,
+    parse_base64,
+    parse_id,
+    parse_triplet,
+    place_json,
+)
 from magnetar.cli.path import subscription_path
-from magnetar.cli.skip_request import request_body, send_skips
+from magnetar.cli.skip.skip_request import request_body, send_skips
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId

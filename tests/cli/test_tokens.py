@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Run
 
-from magnetar.broker.settings_load import load_settings
+from magnetar.broker.setting.settings_load import load_settings
 
 
 @pytest.fixture(autouse=True)

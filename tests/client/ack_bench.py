@@ -1,11 +1,13 @@
 """A tracker of acks with its clock and its wire."""
 
-from magnetar.client.ack_answers import GivenUp
-from magnetar.client.ack_outbox import AckSettings
-from magnetar.client.ack_retry import AckRetries, RetryPolicy
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.entry_acks import Cumulative
+from collections.abc import Callable
+
+from magnetar.client.ack.answers import GivenUp
+from magnetar.client.ack.entry_acks import Cumulative
+from magnetar.client.ack.outbox import AckSettings
+from magnetar.client.ack.retry import AckRetries, RetryPolicy
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 from magnetar.protocol import Command, CommandAck, CommandAckResponse
 from magnetar.wire.ack_set import all_unacked
 
@@ -74,8 +76,9 @@ class RetryBench(Bench):
         receipts: bool = True,
         idle_max: int = 10_000,
         pending_max: int = 100_000,
+        random: Callable[[], float] | None = None,
     ) -> None:
-        policy = RetryPolicy(max_retries, MultiplierRedeliveryBackoff(100, 1600, 2.0))
+        policy = RetryPolicy(max_retries, MultiplierRedeliveryBackoff(100, 1600, 2.0), random)
         self.retries = AckRetries(policy)
         super().__init__(
             receipts=receipts, idle_max=idle_max, pending_max=pending_max, retries=self.retries

@@ -3,7 +3,7 @@
 import pytest
 from client.consumer_model import Rig
 
-from magnetar.client.message import Message
+from magnetar.client.consumer.message import Message
 from magnetar.model import ConsumerType
 from magnetar.protocol import MessageMetadata, compress, encode_entry
 

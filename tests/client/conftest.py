@@ -25,10 +25,10 @@ import pytest
 from support.proxy import Proxy
 from support.waiting import wait_until
 
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.errors import Timeout
 from magnetar.testing.embedded import EmbeddedBroker
 

@@ -8,9 +8,9 @@ connection.
 
 from collections import deque
 
-from magnetar.client.consumer_core import ConsumerCore
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerOptions
+from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.model import ConsumerType
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (

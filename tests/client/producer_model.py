@@ -7,10 +7,10 @@ is told to, confirms it, and removes duplicates if it is to.
 from itertools import pairwise
 from typing import NamedTuple
 
-from magnetar.client.chunks import Part
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Done, Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.chunks import Part
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol.batch import SingleMessage, decode_batch

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client import ack_retry
-from magnetar.client.ack_counts import TIME_BOUNDS_MS, AckCounts
-from magnetar.client.ack_retry import (
+from magnetar.client.ack import retry as ack_retry
+from magnetar.client.ack.counts import TIME_BOUNDS_MS, AckCounts
+from magnetar.client.ack.retry import (
     DONE,
     EXHAUSTED,
     IN_FLIGHT,
@@ -24,9 +24,9 @@ from magnetar.client.ack_retry import (
     is_retriable,
     may_be_one_of_many,
 )
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
 from magnetar.client.errors import error_of
-from magnetar.client.options import ConsumerOptions
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.errors import (
     AlreadyClosed,
     BrokerPersistenceError,
@@ -166,7 +166,7 @@ def test_the_table_has_the_cells_of_the_docstring() -> None:
     ]
     table = ack_retry.NEXT
     # A compiled module has no docstring, so the source is read.
-    source = Path(__file__).parents[2] / "src/magnetar/client/ack_retry.py"
+    source = Path(__file__).parents[2] / "src/magnetar/client/ack/retry.py"
     document = ast.get_docstring(ast.parse(source.read_text())) or ""
     rows = [line for line in document.splitlines() if line.startswith("| ")]
     assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == events

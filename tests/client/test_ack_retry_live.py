@@ -23,10 +23,10 @@ from client.conftest import (
 from support.broker_process import BrokerProcess
 from support.waiting import wait_until
 
-from magnetar.broker.server import BrokerServer
-from magnetar.client import aio
-from magnetar.client.blocking import Client
-from magnetar.client.message import Message
+from magnetar.broker.shell.server import BrokerServer
+from magnetar.client.consumer.message import Message
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.errors import (
     AlreadyClosed,
     Interrupted,

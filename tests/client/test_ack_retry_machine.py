@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from magnetar.client.message import Message
+from magnetar.client.consumer.message import Message
 from magnetar.model import ConsumerType, MessageId, ServerError
 from magnetar.protocol import Command, CommandAck, CommandAckResponse
 from magnetar.wire.ack_set import all_unacked

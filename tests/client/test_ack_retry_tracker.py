@@ -1,10 +1,13 @@
 """A tracker that sends again what failed: what goes when, who is told, and what is given up."""
 
+import random
+
 import pytest
 from client.ack_bench import RetryBench
 
-from magnetar.client.ack_retry import BREAKS_FREE
-from magnetar.client.entry_key import entry_key
+from magnetar.client.ack.entry_key import entry_key, key_entry
+from magnetar.client.ack.outbox import COMMAND_IDS_MAX
+from magnetar.client.ack.retry import BREAKS_FREE
 from magnetar.errors import (
     AlreadyClosed,
     BrokerPersistenceError,
@@ -760,3 +763,96 @@ def test_acks_of_what_never_came_end_at_a_limit() -> None:
     bench.acks.connected()
     bench.answer_all()
     bench.acks.check_room(110)
+
+
+# ---- Messages in chunks ------------------------------------------------------
+
+
+def ack_message(bench: RetryBench, *entries: int) -> None:
+    """Acks a message whose chunks are these entries."""
+    bench.acks.ack_chunks([entry_key(7, entry) for entry in entries])
+    bench.acks.joined(bench.results.append)
+    bench.acks.flush()
+
+
+def chunks(*entries: int) -> tuple[int, list[tuple[int, int | None]]]:
+    return (0, [(entry, None) for entry in entries])
+
+
+@pytest.mark.parametrize("code", [NOT_READY, NOT_WRITTEN, UNKNOWN])
+def test_chunks_of_a_message_are_tried_again_together(code: int) -> None:
+    bench = RetryBench(random=random.Random(5002082).random)
+    ack_message(bench, 1, 2, 4, 5)
+    for _ in range(8):
+        assert bench.sent() == [chunks(1, 2, 4, 5)]
+        bench.answer_all(code)
+        bench.pass_time(1600)
+    bench.answer_all()
+    assert bench.results == [None]
+    assert bench.at_rest()
+
+
+def test_chunks_of_a_message_are_given_up_together() -> None:
+    bench = RetryBench(max_retries=2, random=random.Random(7).random)
+    bench.ack(2)
+    bench.acks.flush()
+    bench.answer_all(NOT_WRITTEN)
+    ack_message(bench, 1, 2, 4)  # one of them has a try less
+    for _ in range(2):
+        bench.pass_time(1600)
+        bench.answer_all(NOT_WRITTEN)
+    (given_up,) = bench.given_up()
+    assert [key_entry(key) for key, _, _ in given_up.entries] == [1, 2, 4]
+    assert [str(result) for result in bench.results] == ["no"]
+    assert bench.at_rest()
+    assert not any(bench.acks.is_acked(entry_key(7, entry), -1) for entry in (1, 2, 4))
+
+
+def test_a_list_that_is_refused_is_not_cut_within_a_message() -> None:
+    bench = RetryBench(max_retries=0)
+    bench.acks.ack_chunks([entry_key(7, entry) for entry in (1, 2, 3)])
+    bench.ack(9)
+    bench.acks.flush()
+    bench.sent()
+    bench.answer_all(NOT_ALLOWED)
+    assert bench.sent() == [chunks(1, 2, 3), chunks(9)]
+    bench.answer_all(NOT_ALLOWED)
+    assert bench.sent() == []
+    assert [len(given_up.entries) for given_up in bench.given_up()] == [3, 1]
+
+
+def test_a_lost_connection_cuts_no_message_apart() -> None:
+    bench = RetryBench(random=random.Random(3).random)
+    ack_message(bench, 1, 2, 3)
+    bench.sent()
+    for _ in range(BREAKS_FREE + 3):
+        bench.reconnect()
+        bench.pass_time(1600)
+        for ack in bench.sent():
+            assert ack == chunks(1, 2, 3)
+    bench.answer_all()
+    assert bench.at_rest()
+
+
+def test_a_full_ack_is_not_cut_within_a_message() -> None:
+    bench = RetryBench()
+    for entry in range(COMMAND_IDS_MAX - 1):
+        bench.acks.acknowledge(bench.acks.find(7, entry, 0, 1), -1)
+    last = [20_000, 20_001, 20_002]
+    ack_message(bench, *last)
+    assert [len(entries) for _, entries in bench.sent()] == [COMMAND_IDS_MAX - 1, 3]
+
+
+def test_a_cumulative_ack_takes_over_no_message_that_ends_behind_it() -> None:
+    bench = RetryBench()
+    ack_message(bench, 1, 3)
+    bench.answer_all(NOT_WRITTEN)
+    bench.sent()
+    bench.ack_through(2)
+    bench.acks.flush()
+    assert bench.sent() == [(1, [(2, None)])]
+    bench.pass_time(100)
+    assert bench.sent() == [chunks(1, 3)]
+    bench.answer_all()
+    assert bench.results == [None]
+    assert bench.at_rest()

@@ -11,10 +11,10 @@ import pytest
 from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireClient
 from support.world import FULL, World
 
-from magnetar.client.consumer_core import ConsumerCore
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions
-from magnetar.client.seek_target import seek_target
+from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.consumer.message import Message
+from magnetar.client.consumer.start.seek_target import seek_target
+from magnetar.client.option.options import ConsumerDeadLetterPolicy, ConsumerOptions
 from magnetar.errors import AlreadyClosed, NotAllowedError
 from magnetar.model import ConsumerType, MessageId
 from magnetar.protocol import (

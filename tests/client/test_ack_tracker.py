@@ -7,10 +7,10 @@ from client.ack_bench import Bench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client import ack_outbox
-from magnetar.client.ack_retry import BREAKS_FREE
-from magnetar.client.entry_acks import Cumulative, EntryAcks
-from magnetar.client.entry_key import entry_key
+from magnetar.client.ack import outbox as ack_outbox
+from magnetar.client.ack.entry_acks import Cumulative, EntryAcks
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.retry import BREAKS_FREE
 from magnetar.errors import (
     BatchIndexError,
     BrokerPersistenceError,
@@ -415,6 +415,42 @@ def test_a_refused_batch_index_ends_plainly_when_it_is_acked_again() -> None:
     ]
     assert [result is None for result in bench.results] == [False, False, True, True, True]
     assert not bench.acks.is_acked(entry_key(7, 1), 0)
+
+
+# The message may have come again, to somebody else, since the subscription was moved.
+@pytest.mark.parametrize("index", [0, -1])
+def test_an_ack_that_repeats_a_kept_one_is_told_what_became_of_itself(index: int) -> None:
+    bench = Bench(receipts=True)
+    bench.ack(1, 0, 3, waits=True)
+    bench.acks.flush()
+    bench.answer(1)
+    for end in (lose_the_connection, let_the_time_run_out):
+        bench.ack(1, index, 3, waits=True)
+        bench.acks.flush()
+        end(bench)
+    bench.ack(1, index, 3, waits=True)
+    bench.acks.flush()
+    bench.answer(4)
+    kinds = [type(result) for result in bench.results]
+    assert kinds == [type(None), ConnectError, Timeout, type(None)]
+
+
+@pytest.mark.parametrize(("index", "size"), [(0, 3), (-1, 3), (-1, 0)])
+def test_an_ack_that_repeats_one_in_flight_has_an_answer_of_its_own(index: int, size: int) -> None:
+    bench = Bench(receipts=True)
+    bench.ack(1, index, size, waits=True)
+    bench.acks.flush()
+    first = bench.sent()
+    bench.ack(1, index, size, waits=True)
+    bench.answer(1)
+    assert bench.results == []
+    bench.acks.flush()
+    assert bench.sent() == first
+    bench.answer(2)
+    assert bench.results == [None, None]
+    bench.acks.flush()
+    assert bench.sent() == []
+    assert bench.acks.unconfirmed == 0
 
 
 def test_acks_go_on_while_their_entry_is_in_flight() -> None:

@@ -10,7 +10,7 @@ from client.chunk_model import chunk_entries, publish
 from client.consumer_model import Rig
 from client.test_ack_retry_machine import BUSY, FORBID, MUTE, LossyBroker
 
-from magnetar.client.entry_key import entry_key
+from magnetar.client.ack.entry_key import entry_key
 from magnetar.errors import (
     BrokerPersistenceError,
     ConnectError,

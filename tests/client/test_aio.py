@@ -37,8 +37,8 @@ from magnetar import (
     ProducerQueueIsFull,
     Timeout,
 )
-from magnetar.client import aio
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.door import aio
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 
 pytestmark = pytest.mark.both_engines
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from client.conftest import WAIT_S, until
 
-from magnetar.client.authentication import AuthenticationToken
-from magnetar.client.connection import ClientConnection
+from magnetar.client.network.connection import ClientConnection
+from magnetar.client.option.authentication import AuthenticationToken
 from magnetar.errors import AuthenticationError, ConnectError
 from magnetar.model.enums import ServerError
 from magnetar.protocol import encode

@@ -6,7 +6,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from magnetar.client.authentication import (
+from magnetar.client.option.authentication import (
     Authentication,
     AuthenticationAthenz,
     AuthenticationBasic,
@@ -14,7 +14,7 @@ from magnetar.client.authentication import (
     AuthenticationTLS,
     AuthenticationToken,
 )
-from magnetar.client.logger import ConsoleLogger, FileLogger, LoggerLevel
+from magnetar.client.option.logger import ConsoleLogger, FileLogger, LoggerLevel
 from magnetar.errors import (
     AlreadyClosed,
     ErrorGettingAuthenticationData,

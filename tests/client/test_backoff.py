@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.backoff import Backoff, MultiplierRedeliveryBackoff
+from magnetar.client.option.backoff import Backoff, MultiplierRedeliveryBackoff
 from magnetar.errors import SettingsError
 
 

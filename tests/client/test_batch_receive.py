@@ -18,12 +18,12 @@ from client.conftest import (
 )
 from client.consumer_model import TOPIC
 
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client import aio
-from magnetar.client.batch_receive import BatchReceive
-from magnetar.client.blocking import Client
-from magnetar.client.message import Delivery, Message
-from magnetar.client.policy import ConsumerBatchReceivePolicy
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.client.consumer.batch_receive import BatchReceive
+from magnetar.client.consumer.message import Delivery, Message
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.option.policy import ConsumerBatchReceivePolicy
 from magnetar.errors import AlreadyClosed, TopicNotFound
 from magnetar.protocol import MessageMetadata
 

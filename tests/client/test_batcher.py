@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.batcher import (
+from magnetar.client.producer.batcher import (
     Batch,
     Batcher,
     DefaultBatch,
@@ -14,7 +14,7 @@ from magnetar.client.batcher import (
     SequenceIds,
     room_for,
 )
-from magnetar.client.outgoing import Done, Outgoing
+from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.protocol.batch import decode_batch
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 

@@ -8,9 +8,9 @@ from client.conftest import Engine, nobody_is_left, through_proxy
 from support.broker_process import BrokerProcess
 
 import magnetar
-from magnetar.client.bulk import BulkClient
+from magnetar.client.consumer.start.entry_range import RawEntry
+from magnetar.client.door.bulk import BulkClient
 from magnetar.client.engine.entries import EngineEntries
-from magnetar.client.entry_range import RawEntry
 from magnetar.errors import AlreadyClosed, Timeout, TopicNotFound
 from magnetar.testing.embedded import EmbeddedBroker
 

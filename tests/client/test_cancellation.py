@@ -34,7 +34,7 @@ from magnetar import (
     MessageId,
     Timeout,
 )
-from magnetar.client import aio
+from magnetar.client.door import aio
 
 Earliest = InitialPosition.Earliest
 Shared = ConsumerType.Shared

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.client.chunk_assembler import (
+from magnetar.client.consumer.chunk.assembler import (
     ACKED_MAX,
     AGAIN_MS,
     CHUNK_OVERHEAD,
@@ -312,7 +312,7 @@ def test_the_oldest_makes_room_and_comes_again() -> None:
     rig.pass_ms(EXPIRE_MS)
     assert (rig.again, rig.garbage) == ([0, 3], [])
     # Everything comes again; until then it is known where it stands.
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     assert rig.assembler.pending_keys(100) == [0, 3]
     for key, number in ((0, 0), (3, 1)):
         rig.add(key, chunks_of("a", b"12345678", 4)[number])
@@ -373,7 +373,7 @@ def test_what_is_expected_is_limited_too() -> None:
     rig = Rig(count_max=0)
     for key in range(SET_ASIDE_MAX + 10):
         rig.add(key, Chunk(f"m{key}", 0, 2, 2, b"x"))
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     assert len(rig.assembler.pending_keys(10**9)) == SET_ASIDE_MAX
     assert rig.idle()
 
@@ -385,7 +385,7 @@ def test_what_was_discarded_is_not_expected() -> None:
     rig.add(1, chunks_of("b", b"1234", 2)[0])
     rig.add(2, long[1])
     assert rig.garbage == [0, 2]
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     assert rig.assembler.pending_keys(100) == [1]
 
 
@@ -395,7 +395,7 @@ def test_of_a_message_that_was_acked_elsewhere_nothing_is_kept(expected: bool) -
     rig.add(3, ABC[0])
     rig.add(5, ABC[1])
     if expected:
-        rig.assembler.expect_all()
+        rig.assembler.expect_all(rig.now_ms)
     assert rig.assembler.acked_elsewhere(3, 9) == [5]
     assert rig.assembler.growing == rig.assembler.size == 0
     assert rig.assembler.pending_keys(100) == []
@@ -420,7 +420,7 @@ def test_an_acked_message_is_not_expected() -> None:
     rig = Rig()
     rig.add(0, ABC[0])
     rig.add(3, Chunk("n", 0, 2, 4, b"xx"))
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     assert rig.assembler.forget_from(0) == []
     assert rig.assembler.pending_keys(100) == [3]
 
@@ -429,7 +429,7 @@ def test_another_copy_than_the_expected_one_has_all_its_time() -> None:
     rig = Rig()
     rig.add(0, ABC[0])
     rig.pass_ms(EXPIRE_MS - 1)
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     rig.add(10, XYZ[0])
     rig.pass_ms(EXPIRE_MS - 1)
     assert rig.garbage == []
@@ -446,7 +446,7 @@ def test_the_copy_of_its_end_costs_a_message_no_time(single: bool) -> None:
     for key, chunk in enumerate([*message, message[2]]):
         rig.add(key, chunk)
     rig.pass_ms(EXPIRE_MS // 8)
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     for key in range(3):
         rig.add(key, message[key])
         rig.pass_ms(EXPIRE_MS - 1)
@@ -476,7 +476,7 @@ def test_an_evicted_message_has_its_time_while_it_comes_again() -> None:
         rig.add(key, chunk)
     rig.pass_ms(EXPIRE_MS)
     assert (rig.whole, rig.again) == ([b"xy"], [0, 3, 4])
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     for key, chunk in zip([0, 3, 4], message, strict=True):
         rig.add(key, chunk)
         rig.pass_ms(EXPIRE_MS - 1)
@@ -490,7 +490,7 @@ def test_an_evicted_message_is_not_given_up_for_a_copy_that_only_begins() -> Non
         rig.add(key, chunk)
     rig.pass_ms(EXPIRE_MS)
     assert (rig.garbage, rig.again) == ([], [0, 3, 4, 5])
-    rig.assembler.expect_all()
+    rig.assembler.expect_all(rig.now_ms)
     for key, chunk in zip([0, 3, 4, 5], [*ABC, ABC[0]], strict=True):
         rig.add(key, chunk)
     assert rig.whole == [b"xy", b"aabbcc"]
@@ -572,6 +572,114 @@ def test_what_only_comes_again_keeps_nothing_alive() -> None:
     assert sorted(rig.garbage) == [0, 1, 2]
     rig.pass_ms(EXPIRE_MS)
     assert rig.idle()
+
+
+@dataclass
+class Away:
+    """Two chunks of a message came here and left, and another consumer has all of it."""
+
+    single: bool
+    here_ms: int
+
+    def __post_init__(self) -> None:
+        self.rig = Rig(single=self.single)
+        self.rig.add(0, ABC[0])
+        self.rig.add(1, ABC[1])
+        self.rig.pass_ms(self.here_ms)
+        self.rig.assembler.went_elsewhere(self.rig.now_ms)
+        self.rig.pass_ms(10 * EXPIRE_MS)
+
+    def come_back(self, *keys: int) -> Rig:
+        for key in keys:
+            self.rig.add(key, ABC[key])
+        return self.rig
+
+
+SINGLE_OR_SHARED = pytest.mark.parametrize("single", [True, False])
+
+
+@SINGLE_OR_SHARED
+def test_what_another_consumer_held_meanwhile_is_not_given_up_when_it_comes_back(
+    single: bool,
+) -> None:
+    """Seed 5006339: the first chunk was acked, and the rest could never be a message again."""
+    rig = Away(single, here_ms=0).come_back(0, 1)
+    rig.pass_ms(EXPIRE_MS - 1)
+    rig.add(2, ABC[2])
+    assert (rig.whole, rig.garbage) == ([b"aabbcc"], [])
+
+
+@SINGLE_OR_SHARED
+def test_what_comes_back_with_its_time_nearly_over_can_still_become_whole(single: bool) -> None:
+    """Each known chunk may take a while, and the next one must be given time to come."""
+    away = Away(single, here_ms=EXPIRE_MS - 1)
+    away.come_back(0).pass_ms(EXPIRE_MS // 2)
+    away.come_back(1).pass_ms(EXPIRE_MS // 4 - 1)
+    rig = away.come_back(2)
+    assert (rig.whole, rig.garbage) == ([b"aabbcc"], [])
+
+
+@SINGLE_OR_SHARED
+def test_what_comes_back_and_never_becomes_whole_has_the_time_that_it_had(single: bool) -> None:
+    rig = Away(single, here_ms=EXPIRE_MS // 2).come_back(0, 1)
+    rig.pass_ms(EXPIRE_MS // 2 - 1)
+    assert rig.garbage == []
+    rig.pass_ms(1)
+    assert rig.garbage == [0, 1]
+    assert rig.idle()
+
+
+def test_what_was_published_while_a_message_was_away_is_no_proof_that_its_rest_is_gone() -> None:
+    away = Away(False, here_ms=EXPIRE_MS // 2)
+    away.rig.assembler.saw(9, 100 * EXPIRE_MS, away.rig.now_ms)
+    rig = away.come_back(0, 1)
+    rig.pass_ms(EXPIRE_MS - 1)  # and something new came, so the consumer is not idle
+    assert rig.garbage == []
+    rig.assembler.saw(10, 101 * EXPIRE_MS, rig.now_ms)
+    rig.pass_ms(EXPIRE_MS // 4)
+    assert rig.garbage == [0, 1]
+
+
+def test_the_end_of_a_message_that_another_consumer_held_is_not_given_up_when_it_comes_back() -> (
+    None
+):
+    rig = Rig(single=False)
+    rig.add(1, ABC[1])
+    rig.pass_ms(EXPIRE_MS // 4)
+    assert rig.again == [1]
+    rig.pass_ms(10 * EXPIRE_MS)
+    rig.add(1, ABC[1])
+    rig.pass_ms(EXPIRE_MS // 8)
+    assert rig.garbage == []
+    for key in range(3):
+        rig.add(key, ABC[key])
+    assert (rig.whole, rig.garbage) == ([b"aabbcc"], [])
+
+
+def test_a_call_for_everything_without_a_connection_takes_no_time_either() -> None:
+    rig = Rig()
+    rig.add(0, ABC[0])
+    rig.pass_ms(EXPIRE_MS // 4)
+    rig.assembler.disconnected(rig.now_ms)
+    rig.pass_ms(EXPIRE_MS // 2)
+    rig.assembler.expect_all(rig.now_ms)
+    rig.assembler.connected(rig.now_ms)
+    rig.add(0, ABC[0])
+    rig.pass_ms(3 * EXPIRE_MS // 4 - 1)
+    assert rig.garbage == []
+    rig.pass_ms(1)
+    assert rig.garbage == [0]
+
+
+def test_whoever_calls_for_everything_all_the_time_still_gives_up_what_is_incomplete() -> None:
+    rig = Rig()
+    for _ in range(4):
+        rig.add(0, ABC[0])
+        rig.pass_ms(EXPIRE_MS // 4)
+        rig.assembler.expect_all(rig.now_ms)
+    rig.add(0, ABC[0])
+    rig.pass_ms(0)
+    assert rig.garbage == [0]
 
 
 # ---- What does not fit together ----------------------------------------------

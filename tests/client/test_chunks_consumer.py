@@ -19,10 +19,10 @@ from client.consumer_model import LEDGER, Rig, plain_entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.client.dead_letter import dead_letter_properties
-from magnetar.client.entry_key import entry_key
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerDeadLetterPolicy, ConsumerOptions, ReaderOptions
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.consumer.dead_letter import dead_letter_properties
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerDeadLetterPolicy, ConsumerOptions, ReaderOptions
 from magnetar.errors import SettingsError
 from magnetar.model import ChunkMessageId, ConsumerType, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
@@ -670,12 +670,12 @@ def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
     assert entry_key(LEDGER, 0) not in rig.core.acks.chunks
 
 
-def test_a_message_of_many_chunks_is_acked_in_commands_of_a_bounded_size() -> None:
+def test_a_message_of_many_chunks_is_acked_by_one_command() -> None:
     rig = rig_of(SHARED, receiver_queue_size=4)
     publish(rig, *chunk_entries(bytes(10_001), 1))
     (message,) = rig.take_all()
     rig.core.acknowledge_message(message)
     rig.pump()
     assert unacked(rig) == []
-    assert [len(ack.message_ids) for ack in rig.sent()] == [10_000, 1]
+    assert [len(ack.message_ids) for ack in rig.sent()] == [10_001]
     assert sum(rig.flows()) >= 10_001

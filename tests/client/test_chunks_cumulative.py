@@ -4,9 +4,9 @@ import pytest
 from client.chunk_model import SINGLE, chunk_entries, datas, publish, rig_of, unacked
 from client.consumer_model import plain_entry
 
-from magnetar.client.chunk_spans import ENTRIES_MAX, MESSAGES_MAX, ChunkSpans
-from magnetar.errors import ConnectError
-from magnetar.model import ConsumerType
+from magnetar.client.consumer.chunk.spans import ENTRIES_MAX, MESSAGES_MAX, ChunkSpans
+from magnetar.errors import ConnectError, Interrupted
+from magnetar.model import ConsumerType, MessageId
 from magnetar.protocol import CommandAck, CommandAckResponse
 
 
@@ -131,6 +131,49 @@ def test_what_another_consumer_acked_is_spared_no_more(parts: int) -> None:
     rig.pump()
     assert unacked(rig) == []
     assert not rig.core.acks.chunks
+
+
+@pytest.mark.parametrize("receipts", [False, True])
+def test_an_ack_through_what_did_not_come_since_a_seek_is_done_whole_or_not_at_all(
+    receipts: bool,
+) -> None:
+    """A message in chunks is under way, and what stands behind its beginning is not known here."""
+    rig = rig_of(SINGLE, ack_receipt_enabled=receipts)
+    large = chunk_entries(b"abcdef", 2)
+    publish(rig, plain_entry(b"0"), large[0], plain_entry(b"2"), plain_entry(b"3"), large[1])
+    id = rig.take_all()[2].message_id()
+    rig.core.sought(MessageId.earliest, True)
+    rig.reconnect()
+    while rig.broker_handles():
+        pass
+    for _ in range(2):
+        assert rig.broker_delivers()
+        assert rig.client_receives()
+    rig.core.acknowledge_cumulative(id, rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert unacked(rig) == [0, 1, 2, 3, 4]
+    (failure,) = rig.core.take_failures()
+    assert failure.message_ids == [id]
+    assert failure.cumulative
+    assert "Nothing is acked" in str(failure.error)
+    assert [type(result) for result in rig.results] == [Interrupted if receipts else type(None)]
+    # It has come by now, and is acked with all before it but the message that is not whole.
+    rig.core.acknowledge_cumulative(id, rig.done)
+    rig.core.flush()
+    rig.pump()
+    assert unacked(rig) == [1, 4]
+
+
+def test_an_ack_through_what_did_not_come_is_one_ack_if_nothing_is_spared() -> None:
+    rig = rig_of(SINGLE)
+    publish(rig, *(plain_entry(b"%d" % number) for number in range(4)))
+    id = rig.take_all()[2].message_id()
+    rig.core.sought(MessageId.earliest, True)
+    rig.reconnect()
+    rig.core.acknowledge_cumulative(id)
+    rig.pump()
+    assert unacked(rig) == [3]
 
 
 def test_without_chunks_a_cumulative_ack_is_one_ack() -> None:

@@ -21,8 +21,8 @@ from client.test_chunks_live import (
 from client.test_chunks_peer import official as official_client
 
 from magnetar import ChunkMessageId, ConsumerType, MessageId
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 
 official = official_client
 LARGE = content(9, 6 << 20)

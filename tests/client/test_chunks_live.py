@@ -32,9 +32,9 @@ from magnetar import (
     MessageId,
     MessageTooBig,
 )
-from magnetar.client import aio
-from magnetar.client.blocking import Client
-from magnetar.client.connection import ClientConnection
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.network.connection import ClientConnection
 from magnetar.protocol import CommandSend, CommandSendReceipt, encode, split_entry
 from magnetar.protocol import pulsar_pb2 as pb
 

@@ -16,7 +16,7 @@ from magnetar import (
     InitialPosition,
     MessageId,
 )
-from magnetar.client.blocking import Client
+from magnetar.client.door.blocking import Client
 
 MIB = 1 << 20
 SIZES = (10, 5 * MIB + 1, 11 * MIB)

@@ -8,10 +8,10 @@ from client.producer_model import take_send
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.client.chunks import COUNT_MAX, WINDOW_BYTES, Part
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.chunks import COUNT_MAX, WINDOW_BYTES, Part
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.errors import AlreadyClosed, MessageTooLargeError, NotAllowedError, Timeout
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.model.enums import CompressionType, ServerError

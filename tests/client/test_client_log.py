@@ -27,9 +27,9 @@ from magnetar import (
     ServiceInfo,
     SettingsError,
 )
-from magnetar.client import aio
-from magnetar.client.message import Message
-from magnetar.client.threads.listener import Listeners
+from magnetar.client.consumer.message import Message
+from magnetar.client.door import aio
+from magnetar.client.door.threads.listener import Listeners
 
 QUICK: dict[str, Any] = {
     "operation_timeout_seconds": 1,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from client.conftest import Engine, payloads, receive, send_all, until
 
-from magnetar.client import aio
-from magnetar.client.engine.stats import ConsumerStats, consumer_stats, producer_stats
-from magnetar.client.engine.totals import NOW, added, past, taken_from
+from magnetar.client.door import aio
+from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats, producer_stats
+from magnetar.client.telemetry.totals import NOW, added, past, taken_from
 from magnetar.errors import ConsumerBusy
 from magnetar.model import MessageId
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.tokens import Issuer
 
-from magnetar.client import aio
+from magnetar.client.door import aio
 from magnetar.errors import MagnetarError
 from magnetar.model.enums import ServerError
 from magnetar.protocol import encode

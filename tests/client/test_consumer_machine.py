@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from magnetar.client.entry_key import entry_key
-from magnetar.client.message import Message
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.consumer.message import Message
 from magnetar.model import ConsumerType, MessageId
 
 

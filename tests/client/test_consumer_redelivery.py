@@ -3,8 +3,8 @@
 import pytest
 from client.consumer_model import SHARED, SINGLE, Rig, connected, place
 
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerDeadLetterPolicy
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.model import ConsumerType
 
 # ---- Redelivery ----------------------------------------------------------------

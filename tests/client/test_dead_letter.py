@@ -3,7 +3,7 @@
 import pytest
 from client.consumer_model import TOPIC
 
-from magnetar.client.dead_letter import (
+from magnetar.client.consumer.dead_letter import (
     DeadLetters,
     dead_letter_properties,
     dead_letter_topic,
@@ -12,8 +12,8 @@ from magnetar.client.dead_letter import (
     retry_letter_properties,
     retry_letter_topic,
 )
-from magnetar.client.message import Delivery, Message
-from magnetar.client.options import ConsumerDeadLetterPolicy
+from magnetar.client.consumer.message import Delivery, Message
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.protocol import MessageMetadata, SingleMessage, encode_batch
 
 

@@ -25,8 +25,8 @@ from magnetar import (
     InvalidConfiguration,
     OperationNotSupported,
 )
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.client.engine.producer import EngineProducer
 
 pytestmark = pytest.mark.both_engines

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.deadlines import STALE_MAX, Deadlines
+from magnetar.client.ack.deadlines import STALE_MAX, Deadlines
 
 KEYS = st.integers(0, 5)
 STEPS = st.lists(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from client.conftest import WAIT_MS, payloads, until
 
-from magnetar.client.blocking import Client
-from magnetar.client.threads.direct_writer import SIZE_MAX, DirectWriter
+from magnetar.client.door.blocking import Client
+from magnetar.client.network.direct_writer import SIZE_MAX, DirectWriter
 from magnetar.model import MessageId
 
 

@@ -13,16 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tokens import ec_key, private_pem, public_bytes, rsa_key
 
-from magnetar.client.chunk_assembler import ChunkAssembler
-from magnetar.client.chunks import Part
-from magnetar.client.crypto_key_reader import CryptoKeyReader
-from magnetar.client.dead_letter import DeadLetters
-from magnetar.client.encryption import KNOWN_MAX, ROTATE_MS, TAG_SIZE, DataKey, Opener, Sealer
-from magnetar.client.encryption_context import EncryptionContext
-from magnetar.client.incoming import KEPT_BACK_MAX, Incoming, Start
-from magnetar.client.options import ConsumerCryptoFailureAction, ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
+from magnetar.client.consumer.dead_letter import DeadLetters
+from magnetar.client.consumer.incoming import KEPT_BACK_MAX, Incoming, Start
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.encryption import (
+    KNOWN_MAX,
+    ROTATE_MS,
+    TAG_SIZE,
+    DataKey,
+    Opener,
+    Sealer,
+)
+from magnetar.client.option.encryption_context import EncryptionContext
+from magnetar.client.option.options import ConsumerCryptoFailureAction, ProducerOptions
+from magnetar.client.producer.chunks import Part
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.errors import CryptoError, MessageTooLargeError, SettingsError
 from magnetar.model import MessageId
 from magnetar.model.enums import CompressionType, ValidationError

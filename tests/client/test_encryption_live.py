@@ -25,7 +25,7 @@ from magnetar import (
     MessageId,
     Timeout,
 )
-from magnetar.client.blocking import Client
+from magnetar.client.door.blocking import Client
 
 MIB = 1 << 20
 

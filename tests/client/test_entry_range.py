@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.entry_range import FIRST_PERMITS, PERMITS_MAX, At, EntryRange
+from magnetar.client.consumer.start.entry_range import FIRST_PERMITS, PERMITS_MAX, At, EntryRange
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage, encode_entry
 from magnetar.protocol.metadata import MessageMetadata

@@ -19,10 +19,14 @@ from support.proxy import Proxy
 from support.waiting import wait_until
 
 import magnetar
-from magnetar.client import aio
-from magnetar.client.blocking import Client
-from magnetar.client.engine.failover import Failover, can_reach
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.network.failover import Failover, can_reach
+from magnetar.client.option.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+)
 from magnetar.errors import SettingsError
 
 A, B, C = (ServiceInfo(f"pulsar://{name}:6650") for name in ("a", "b", "c"))

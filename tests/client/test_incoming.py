@@ -6,13 +6,13 @@ from client.consumer_model import LEDGER, TOPIC, batch_entry, command, plain_ent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.ack_tracker import AckTracker
-from magnetar.client.chunk_assembler import ChunkAssembler
-from magnetar.client.dead_letter import DeadLetters
-from magnetar.client.entry_acks import Cumulative
-from magnetar.client.incoming import UNCOMPRESSED_SIZE_MAX, Arrival, Incoming, Start
-from magnetar.client.message import Message
-from magnetar.client.options import ConsumerCryptoFailureAction, ConsumerDeadLetterPolicy
+from magnetar.client.ack.entry_acks import Cumulative
+from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.chunk.assembler import ChunkAssembler
+from magnetar.client.consumer.dead_letter import DeadLetters
+from magnetar.client.consumer.incoming import UNCOMPRESSED_SIZE_MAX, Arrival, Incoming, Start
+from magnetar.client.consumer.message import Message
+from magnetar.client.option.options import ConsumerCryptoFailureAction, ConsumerDeadLetterPolicy
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
 from magnetar.protocol import (

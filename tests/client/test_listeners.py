@@ -8,9 +8,9 @@ import pytest
 from client.conftest import QUIET_MS, WAIT_S, make_engine, path_of, payloads
 from support.waiting import wait_until
 
-from magnetar.broker.settings import BrokerSettings
-from magnetar.client.blocking import Client, Consumer, Reader
-from magnetar.client.message import Message
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.client.consumer.message import Message
+from magnetar.client.door.blocking import Client, Consumer, Reader
 from magnetar.errors import AlreadyClosed, BrokerMetadataError
 from magnetar.model import ConsumerType, MessageId
 from magnetar.testing.embedded import EmbeddedBroker

@@ -12,7 +12,7 @@ from client.chunk_model import chunk_entries, publish
 from client.consumer_model import Rig, connected, place
 from client.test_ack_retry_machine import BUSY, LossyBroker
 
-from magnetar.client.policy import ConsumerDeadLetterPolicy
+from magnetar.client.option.policy import ConsumerDeadLetterPolicy
 from magnetar.errors import BrokerPersistenceError, ConnectError, Interrupted
 from magnetar.model import ConsumerType, MessageId
 from magnetar.wire.ack_set import all_unacked

@@ -9,9 +9,9 @@ from client.test_failover import Provider
 from support.waiting import wait_until
 
 from magnetar import ConsumerType, InitialPosition, MessageId
-from magnetar.client import aio
-from magnetar.client.blocking import Client
-from magnetar.client.service_info import ServiceInfo
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.option.service_info import ServiceInfo
 from magnetar.errors import Interrupted
 
 # Acks gather so long that a test says when they are sent.

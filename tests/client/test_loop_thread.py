@@ -7,8 +7,8 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
-from magnetar.client.threads.loop_thread import LoopThread
-from magnetar.client.threads.outcome import Outcome
+from magnetar.client.door.threads.loop_thread import LoopThread
+from magnetar.client.door.threads.outcome import Outcome
 
 # The instructions behind which Python looks for signals.
 LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")

@@ -4,7 +4,7 @@ from client.consumer_model import TOPIC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.message import Delivery, Message
+from magnetar.client.consumer.message import Delivery, Message
 from magnetar.model import MessageId
 from magnetar.protocol import MessageMetadata, SingleMessage, encode_batch
 

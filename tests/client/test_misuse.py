@@ -23,8 +23,8 @@ from magnetar import (
     TopicNotFound,
     UsageError,
 )
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What refusing a message makes of its due time."""
 
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.negative_acks import NegativeAcks
+from magnetar.client.consumer.negative_acks import NegativeAcks
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 
 
 # SEMANTICS 3.3, the ninth found by reading.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.options import (
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.option.options import (
     BatchingType,
     ClientOptions,
     ConsumerBatchReceivePolicy,

@@ -27,7 +27,7 @@ from magnetar import (
     ProducerQueueIsFull,
     UsageError,
 )
-from magnetar.client import aio
+from magnetar.client.door import aio
 from magnetar.protocol import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.both_engines

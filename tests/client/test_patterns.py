@@ -8,8 +8,8 @@ import pytest
 from client.conftest import Engine, datas, payloads, receive, send_all, until
 
 from magnetar import InitialPosition, InvalidConfiguration, RegexSubscriptionMode
-from magnetar.client import aio
-from magnetar.client.engine.patterns import matching, namespace_of, whole_pattern
+from magnetar.client.door import aio
+from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
 
 Earliest = InitialPosition.Earliest
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from client.producer_model import LEDGER, TOPIC, Fixture, connected, receipt
 
-from magnetar.client.chunks import Part
-from magnetar.client.options import BatchingType, ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.option.options import BatchingType, ProducerOptions
+from magnetar.client.producer.chunks import Part
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.errors import (
     AlreadyClosed,
     BrokerPersistenceError,

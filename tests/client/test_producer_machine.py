@@ -12,8 +12,8 @@ from client.producer_model import Fixture
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from magnetar.client.options import BatchingType
-from magnetar.client.outgoing import Outgoing
+from magnetar.client.option.options import BatchingType
+from magnetar.client.producer.outgoing import Outgoing
 from magnetar.errors import ProducerQueueIsFull
 from magnetar.model.message_id import MessageId
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from magnetar import Client, MessageId
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import MagnetarError, UsageError
 from magnetar.testing import EmbeddedBroker, pytest_plugin
 
@@ -65,7 +65,7 @@ WITHOUT_BROKER = """
 import sys
 
 def test_nothing_was_loaded():
-    heavy = ("magnetar.broker", "magnetar.storage", "magnetar.admin", "magnetar.client.blocking")
+    heavy = ("magnetar.broker", "magnetar.storage", "magnetar.admin", "magnetar.client.door")
     assert [name for name in heavy if name in sys.modules] == []
     assert "magnetar.testing.pytest_plugin" in sys.modules
 """

@@ -16,8 +16,8 @@ from client.conftest import (
 from support.waiting import wait_until
 
 from magnetar import AlreadyClosed, MessageId, Timeout
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 
 pytestmark = pytest.mark.both_engines
 

@@ -40,8 +40,8 @@ from magnetar import (
     Timeout,
     TopicTerminated,
 )
-from magnetar.client import aio
-from magnetar.client.connection import ClientConnection
+from magnetar.client.door import aio
+from magnetar.client.network.connection import ClientConnection
 from magnetar.protocol import pulsar_pb2 as pb
 
 Earliest = InitialPosition.Earliest

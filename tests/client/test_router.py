@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.options import HashingScheme, PartitionsRoutingMode, ProducerOptions
-from magnetar.client.outgoing import Outgoing
-from magnetar.client.router import (
+from magnetar.client.option.options import HashingScheme, PartitionsRoutingMode, ProducerOptions
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.producer.router import (
     RoundRobinRouter,
     RoutedMessage,
     Router,

@@ -7,8 +7,8 @@ import pytest
 from client.conftest import WAIT_MS, Engine, receive, through_proxy, until
 
 from magnetar import IncompatibleSchema, MessageId, SchemaDecodeError, SchemaTypeError
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.schema import (
     AvroSchema,

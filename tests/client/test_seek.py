@@ -15,8 +15,8 @@ from client.conftest import Engine, datas, new_batcher, payloads, receive, send_
 from client.consumer_model import plain_entry
 from google.protobuf.message import Message as Pb
 
-from magnetar.client import aio
-from magnetar.client.engine.clock import Clock
+from magnetar.client.door import aio
+from magnetar.client.network.clock import Clock
 from magnetar.errors import Timeout
 from magnetar.model import ConsumerType, InitialPosition, MessageId
 from magnetar.model.message_id_data import MessageIdData

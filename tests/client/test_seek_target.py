@@ -2,7 +2,7 @@
 
 import pytest
 
-from magnetar.client.seek_target import seek_target
+from magnetar.client.consumer.start.seek_target import seek_target
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import message_id_to_pb

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.send_queue import IGNORED, OUT_OF_STEP, STORED, Publish, SendQueue
+from magnetar.client.producer.send_queue import IGNORED, OUT_OF_STEP, STORED, Publish, SendQueue
 
 
 def publish(sequence_id: int, *, count: int = 1, taken_ms: int = 0, size: int = 10) -> Publish:

@@ -6,9 +6,13 @@ from typing import Any
 import pulsar
 import pytest
 
-from magnetar.client import service_info
-from magnetar.client.authentication import AuthenticationToken
-from magnetar.client.service_info import AutoClusterFailover, ServiceInfo, ServiceInfoProvider
+from magnetar.client.option import service_info
+from magnetar.client.option.authentication import AuthenticationToken
+from magnetar.client.option.service_info import (
+    AutoClusterFailover,
+    ServiceInfo,
+    ServiceInfoProvider,
+)
 from magnetar.errors import InvalidUrl, SettingsError
 
 BOTH: list[Any] = [service_info, pulsar]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.service_url import parse_service_url
+from magnetar.client.option.service_url import parse_service_url
 from magnetar.errors import InvalidUrl
 
 

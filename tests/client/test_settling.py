@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from client.conftest import WAIT_MS, WAIT_S, Engine
 
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.client.errors import Result
-from magnetar.client.options import ProducerOptions
-from magnetar.client.outgoing import Done, Outgoing
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.errors import AlreadyClosed, InvalidMessageIdError
 from magnetar.model import ConsumerType, MessageId
 from magnetar.model.message_id_data import MessageIdData

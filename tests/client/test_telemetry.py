@@ -14,10 +14,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.waiting import wait_until
 
-from magnetar.client import aio
-from magnetar.client.blocking import Client
-from magnetar.client.options import ConsumerDeadLetterPolicy
-from magnetar.client.telemetry import Telemetry
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
+from magnetar.client.telemetry.telemetry import Telemetry
 from magnetar.errors import AlreadyClosed, SettingsError
 from magnetar.model import ConsumerType, InitialPosition
 
@@ -259,10 +259,10 @@ PROGRAM = """
 import sys
 sys.modules["opentelemetry"] = None
 sys.modules["opentelemetry.context"] = None
-import magnetar.client.blocking
+import magnetar.client.door.blocking
 assert not any(name.startswith("opentelemetry.") and sys.modules[name] for name in sys.modules)
 try:
-    import magnetar.client.telemetry
+    import magnetar.client.telemetry.telemetry
 except magnetar.OperationNotSupported as error:
     print(error)
 """

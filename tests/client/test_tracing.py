@@ -11,10 +11,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from support.waiting import wait_until
 
-from magnetar.client import aio
-from magnetar.client.blocking import Client
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
 from magnetar.client.errors import Result
-from magnetar.client.telemetry import Telemetry
+from magnetar.client.telemetry.telemetry import Telemetry
 from magnetar.errors import MessageTooLargeError, ProducerQueueIsFull
 from magnetar.model import MessageId
 

@@ -1,7 +1,7 @@
 """The ack timeout."""
 
-from magnetar.client.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.unacked import Unacked
+from magnetar.client.consumer.unacked import Unacked
+from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 
 
 def test_time_begins_with_the_first_message_of_an_entry() -> None:

@@ -4,9 +4,9 @@ import pytest
 from client.chunk_model import chunk_entries, publish, rig_of
 from client.consumer_model import LEDGER, Rig, connected, plain_entry
 
-from magnetar.client.entry_key import entry_key, key_entry
-from magnetar.client.options import ConsumerDeadLetterPolicy
-from magnetar.client.withdrawal import Withdrawal
+from magnetar.client.ack.entry_key import entry_key, key_entry
+from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.model import ConsumerType
 
 

@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from magnetar.broker.settings_load import load_settings, reserved_values
+from magnetar.broker.setting.settings_load import load_settings, reserved_values
 from magnetar.cli.target import parse
 
 ROOT = Path(__file__).parents[2]

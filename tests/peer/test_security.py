@@ -17,7 +17,9 @@ from support.waiting import wait_until
 
 import magnetar
 from magnetar.broker.auth.permissions import Permissions
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.tls import TlsFiles
+from magnetar.errors import SettingsError
 
 N = "public/default"
 TOPIC = f"persistent://{N}/t"
@@ -222,6 +224,103 @@ def test_files_that_change_are_read_again(
         assert "PRIVATE KEY" not in caplog.text
         certificate.write_bytes(before[0])
         key.write_bytes(before[1])
+
+
+# ---- Certificates that are revoked ------------------------------------------------------
+
+
+def is_let_in(served: Served, issuer: Issuer, certificate: tuple[str, str]) -> bool:
+    """Whether REST over TLS answers who shows a certificate."""
+    with httpx.Client(verify=context_of(issuer, *certificate)) as client:
+        try:
+            return client.get(f"{served.http_url_tls}/admin/v2/clusters").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+@both
+def test_a_revoked_certificate_is_refused_on_both_ports(
+    library: Any, issuer: Issuer, tmp_path: Path
+) -> None:
+    good, bad = issuer.issue("worker", file="good"), issuer.issue("worker", file="bad")
+    lists = issuer.revoke(bad[0], file=f"{library.__name__}.crl")
+    with serving(issuer, tls_crl_file=lists) as served:
+        assert is_let_in(served, issuer, good)
+        assert not is_let_in(served, issuer, bad)
+        with connected(
+            library, served, issuer, authentication=library.AuthenticationTLS(*good)
+        ) as client:
+            exchange(library, client, f"{TOPIC}-crl-{library.__name__}")
+        with (
+            connected(
+                library,
+                served,
+                issuer,
+                authentication=library.AuthenticationTLS(*bad),
+                operation_timeout_seconds=1,
+            ) as client,
+            pytest.raises(library.PulsarException),
+        ):
+            client.create_producer(TOPIC)
+        # Who shows no certificate needs none.
+        with connected(
+            library, served, issuer, authentication=library.AuthenticationToken(token("worker"))
+        ) as client:
+            exchange(library, client, f"{TOPIC}-crl-token-{library.__name__}")
+
+
+def test_a_certificate_that_is_revoked_later_loses_its_connections(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = issuer.issue("worker", file="later")
+    lists = Path(issuer.revoke(file="later.crl"))
+    with serving(issuer, tls_crl_file=str(lists), tls_refresh_seconds=1) as served:
+        url = f"{served.http_url_tls}/admin/v2/clusters"
+        topic = f"{TOPIC}-revoked-later"
+        authentication = magnetar.AuthenticationTLS(*bad)
+        with (
+            httpx.Client(verify=context_of(issuer, *bad)) as http,
+            connected(
+                magnetar, served, issuer, authentication=authentication, operation_timeout_seconds=3
+            ) as client,
+        ):
+            assert http.get(url).status_code == 200
+            client.create_producer(topic, send_timeout_millis=2000).send(b"in time")
+            lists.write_text("nonsense")
+            wait_until(lambda: "are not taken" in served.call(lambda: caplog.text))
+            assert is_let_in(served, issuer, bad)
+            issuer.revoke(bad[0], file="later.crl")
+            wait_until(lambda: served.call(lambda: not served.broker.topics[topic].producers))
+            assert not is_let_in(served, issuer, bad)
+            # Not on the connection that it has, either.
+            with pytest.raises(httpx.HTTPError):
+                http.get(url)
+    assert "its certificate was revoked" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "-----BEGIN X509 CRL-----\nnonsense"])
+def test_a_list_that_is_none_keeps_a_broker_from_starting(
+    issuer: Issuer, tmp_path: Path, text: str
+) -> None:
+    lists = tmp_path / "bad.crl"
+    lists.write_text(text)
+    with pytest.raises(SettingsError, match="tls_crl_file: cannot use"):
+        settings_with(issuer, tls_crl_file=str(lists))
+    with pytest.raises(SettingsError, match="tls_crl_file: cannot use"):
+        settings_with(issuer, tls_crl_file=str(tmp_path / "missing.crl"))
+
+
+def settings_with(issuer: Issuer, **settings: Any) -> None:
+    """Reads the files of a broker, which may raise SettingsError."""
+    certificate, key = issuer.issue("broker")
+    TlsFiles(
+        BrokerSettings(
+            tls_certificate_file=certificate,
+            tls_key_file=key,
+            tls_trust_certs_file=str(issuer.certificate),
+            **settings,
+        )
+    )
 
 
 # ---- Tokens that end --------------------------------------------------------------------

@@ -23,6 +23,7 @@ from magnetar.protocol import (
     UnknownCommand,
     encode,
     encode_head,
+    encode_with_fields,
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.limit import FRAME_OVERHEAD_MAX
@@ -305,3 +306,13 @@ def test_what_cannot_be_sent_says_so() -> None:
         encode(pb.CommandSuccess())
     with pytest.raises(LocalProtocolError, match="KeyValue is not a command"):
         encode(pb.KeyValue(key="a", value="b"))
+
+
+def test_a_command_with_fields_that_are_encoded_already_is_the_whole_command() -> None:
+    answer = pb.CommandGetTopicsOfNamespaceResponse(request_id=7, topics_hash="h")
+    fields = pb.CommandGetTopicsOfNamespaceResponse(topics=["a", "b"]).SerializePartialToString()
+    connection = Connection()
+    connection.receive_data(encode_with_fields(answer, len(fields)) + fields)
+    answer.topics.extend(["a", "b"])
+    assert connection.next_command() == answer
+    assert connection.next_command() is None

@@ -28,10 +28,13 @@ def test_everything_that_is_asked_for() -> None:
     metadata.marker_type = 1
     metadata.encryption_keys = [EncryptionKeys("k", b"v", [])]
     metadata.null_value = True
+    metadata.compression = 3
+    metadata.uncompressed_size = 2**32 - 1
     facts = facts_of(metadata)
     assert (facts.batched, facts.batch_size, facts.publish_time_ms) == (True, 10, 1000)
     assert (facts.sequence_id, facts.highest_sequence_id, facts.deliver_at_ms) == (5, 14, 2000)
     assert (facts.uuid, facts.chunk_count, facts.chunk_id) == ("p-5", 3, 1)
+    assert (facts.compression, facts.uncompressed_size) == (3, 2**32 - 1)
     assert facts.marker
     assert facts.encrypted
 
@@ -60,10 +63,14 @@ def test_without_a_producer_name_there_is_one_key_for_all() -> None:
     assert facts_of(MessageMetadata("", 5, 1000)).sticky_key() == b"NONE_KEY"
 
 
-def test_a_batch_of_none_and_missing_fields_are_refused() -> None:
+@pytest.mark.parametrize("count", [0, -1, 2**31 - 1])
+def test_a_number_that_no_batch_has_is_read_as_it_is(count: int) -> None:
     metadata = MessageMetadata("p", 5, 1000)
-    metadata.num_messages_in_batch = 0
-    with pytest.raises(RemoteProtocolError, match="a batch of 0"):
-        facts_of(metadata)
+    metadata.num_messages_in_batch = count
+    facts = facts_of(metadata)
+    assert (facts.batched, facts.batch_size) == (True, count)
+
+
+def test_missing_fields_are_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="required"):
         entry_facts(split_entry(encode_entry(b"\x10\x05", b"")))

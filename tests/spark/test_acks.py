@@ -19,7 +19,7 @@ from support.broker_process import BrokerProcess
 from support.tables import Tables, backlog_of, texts
 
 import magnetar
-from magnetar.client.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import ConsumerBusy
 from magnetar.spark.acks import ack_offsets
 from magnetar.spark.connect import drop_clients

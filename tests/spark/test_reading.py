@@ -11,7 +11,16 @@ import httpx
 import pytest
 from support.broker_process import BrokerProcess
 from support.interrupted import Interrupted
-from support.tables import SMALL_LEDGER, Tables, path_of, publish_raw, rows_of, texts, trim
+from support.tables import (
+    SMALL_LEDGER,
+    Tables,
+    path_of,
+    publish_raw,
+    publish_unreadable,
+    rows_of,
+    texts,
+    trim,
+)
 
 import magnetar
 from magnetar.errors import InvalidMessage, SettingsError
@@ -356,7 +365,7 @@ def test_entries_that_cannot_be_read(
 ) -> None:
     """A batch that is none: its producer says that there are more messages than there are."""
     publish(topic, ["before"])
-    asyncio.run(publish_raw(broker.url, topic, b"nonsense", count=3))
+    asyncio.run(publish_unreadable(broker.url, topic, count=3))
     publish(topic, ["after"])
     with pytest.raises(InvalidMessage, match=r"cannot be read.*badRecords"):
         tables.values()

@@ -12,7 +12,15 @@ import httpx
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from support.broker_process import BrokerProcess
-from support.tables import SMALL_LEDGER, Tables, backlog_of, path_of, publish_raw, rows_of, texts
+from support.tables import (
+    SMALL_LEDGER,
+    Tables,
+    backlog_of,
+    path_of,
+    publish_unreadable,
+    rows_of,
+    texts,
+)
 
 import magnetar
 from magnetar.errors import SettingsError
@@ -181,7 +189,7 @@ def test_a_batch_that_cannot_be_read_is_one_row_however_it_is_divided(
     publish: Publish, topic: str, tables: Tables, broker: BrokerProcess
 ) -> None:
     publish(topic, ["before"])
-    asyncio.run(publish_raw(broker.url, topic, b"nonsense", count=5))
+    asyncio.run(publish_unreadable(broker.url, topic, count=5))
     publish(topic, ["after"])
     reader = tables.stream(
         "value binary, bad_record string",

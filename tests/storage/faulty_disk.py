@@ -28,7 +28,7 @@ rename or directory entry, which the file system's own journal prevents.
 from random import Random
 
 from magnetar.storage import DiskError, DiskFullError, DiskShortageError, MemoryDisk
-from magnetar.testing.sim_disk import put, put_torn
+from magnetar.testing.sim.disk import put, put_torn
 
 
 class PowerCut(Exception):

@@ -15,7 +15,7 @@ from random import Random
 
 from magnetar.model import Position
 from magnetar.storage import FileDisk, Outcome, Retention, Store, StoreOptions, open_store
-from magnetar.storage.writer import StoreWriter
+from magnetar.storage.log.writer import StoreWriter
 
 TOPICS = ("a", "b", "c")
 WAITING_MAX = 500

@@ -16,8 +16,8 @@ from magnetar.storage import (
     DiskFullError,
     Retention,
 )
-from magnetar.storage.catalog_guard import COPY, copy_catalog, open_catalog
-from magnetar.storage.catalog_mark import item_digest
+from magnetar.storage.catalog.catalog_guard import COPY, copy_catalog, open_catalog
+from magnetar.storage.catalog.catalog_mark import item_digest
 
 RIGHT = ("permissions", "public/default", '{"guest": ["produce"]}')
 

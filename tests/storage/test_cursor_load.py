@@ -23,7 +23,7 @@ from magnetar.errors import NoSuchEntryError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Retention, Store, check, open_store
-from magnetar.storage.cursor_load import StoredBatchSizes, load_cursor, load_ledgers
+from magnetar.storage.cursor.cursor_load import StoredBatchSizes, load_cursor, load_ledgers
 
 BATCH_SIZES = (1, 1, 3, 10, 70)
 

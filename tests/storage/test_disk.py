@@ -381,6 +381,16 @@ def test_a_salt_that_is_no_number_is_corruption(tmp_path: Path, salt: str) -> No
     assert [v.path for v in check(FileDisk(tmp_path))] == ["FORMAT"]
 
 
+def test_a_directory_that_lost_its_format_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    open_store(FileDisk(tmp_path), lambda: 0, small_options()).close()
+    (tmp_path / "FORMAT").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(CorruptionError, match="FORMAT at byte 0: the file is missing, though"):
+        open_store(FileDisk(tmp_path), lambda: 0, small_options())
+    assert contents(tmp_path) == before
+    assert [v.path for v in check(FileDisk(tmp_path))] == ["FORMAT"]
+
+
 def test_a_lost_file_of_ids_is_corruption(tmp_path: Path) -> None:
     store = open_store(FileDisk(tmp_path), lambda: 0, small_options())
     store.create_topic("t")

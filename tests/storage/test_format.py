@@ -3,11 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.storage.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.ledger_index import HeapIndex, IndexColumns, IndexRewrite, Moves, decode_index
-from magnetar.storage.record import ENTRY, HEAD_BYTES, Record, address_of
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import (
+from magnetar.storage.ledger.ledger_index import (
+    HeapIndex,
+    IndexColumns,
+    IndexRewrite,
+    Moves,
+    decode_index,
+)
+from magnetar.storage.log.heads import decode_heads, encode_heads, heads_length
+from magnetar.storage.log.record import ENTRY, HEAD_BYTES, Record, address_of
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import (
     FORMAT_VERSION,
     GroupHeader,
     SegmentHeader,

@@ -1,14 +1,15 @@
 """Entries of sealed ledgers that lie scattered over the log are copied together, once."""
 
 import pytest
-from storage.by_hand import publish, runs, texts
+from storage.by_hand import BEHIND_ALL, publish, runs, texts
 from storage.conftest import House
 from storage.workload import small_options
 
-from magnetar.storage import Store
-from magnetar.storage.job import ReadBodies
-from magnetar.storage.ledger_index import HeapIndex
-from magnetar.storage.scatter import scattered
+from magnetar.storage import Retention, Store
+from magnetar.storage.ledger.ledger_index import HeapIndex
+from magnetar.storage.ledger.scatter import scattered
+from magnetar.storage.log.job import ReadBodies, WriteIndex
+from magnetar.storage.log.record import segment_of
 
 
 def scatter(
@@ -243,3 +244,100 @@ def test_many_copies_settle_and_many_index_files_are_written_in_steps(house: Hou
     assert indexing > 3
     assert max(runs(store, topic_id) for topic_id in topics) <= 4
     assert [len(texts(store, topic_id)) for topic_id in topics] == [3200] * 3
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_copies_stay_while_an_index_file_that_names_them_is_put_off(
+    house: House, clean: bool
+) -> None:
+    store = house.store
+    ids = scatter(store)
+    before = [texts(store, topic_id) for topic_id in ids]
+    put_off = gather_and_put_off(store)
+    assert len(put_off) == len(ids)
+    copied = segment_of(store.log.journal.end)
+    store.reclaimer.abandon()  # a group failed
+    publish(store, store.create_topic("more"), 200, 400)
+    store.flush()
+    house.work_off()
+    assert copied in store.log.lengths
+    assert [texts(store, topic_id) for topic_id in ids] == before
+    for job in put_off:
+        store.log.add_chore(job)
+    house.work_off()
+    assert [texts(store, topic_id) for topic_id in ids] == before
+    assert max(runs(store, topic_id) for topic_id in ids) <= 2
+    store = house.reopen(clean=clean)
+    assert [texts(store, topic_id) for topic_id in ids] == before
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_nothing_of_a_ledger_is_copied_while_its_new_index_file_is_put_off(
+    house: House, full: bool
+) -> None:
+    store = house.store
+    ids = scatter(store)
+    before = texts(store, ids[0])
+    put_off = gather_and_put_off(store)
+    store.reclaimer.abandon()
+    publish(store, store.create_topic("more"), 200, 400)
+    for topic_id in ids[1:]:
+        store.delete_topic(topic_id)  # what is left lies in segments that are mostly dead
+    store.flush()
+    picked: set[int] = set()
+    for _ in range(50):
+        store.log.full = full and store.reclaimer.state == "copying"
+        store.maintain()
+        store.flush()
+        picked.add(store.reclaimer.segment_id)
+    assert picked - {0}
+    assert texts(store, ids[0]) == before
+    assert store.ledgers(ids[0])[0].id in store.reclaimer._late
+    store.log.full = False
+    for job in put_off:
+        store.log.add_chore(job)
+    house.work_off()
+    assert texts(store, ids[0]) == before
+    assert store.reclaimer._late == {}
+    store = house.reopen(clean=False)
+    assert texts(store, ids[0]) == before
+
+
+def test_dead_segments_go_while_a_full_disk_puts_index_files_off(house: House) -> None:
+    store = house.store
+    ids = scatter(store)
+    busy = store.create_topic("busy")
+    publish(store, busy, 200, 400)
+    store.seal_topic(busy)
+    store.flush()
+    before = [texts(store, topic_id) for topic_id in ids]
+    put_off = gather_and_put_off(store)
+    store.trim(busy, BEHIND_ALL, Retention())
+    store.flush()
+    segments = len(store.log.lengths)
+    for _ in range(60):
+        store.log.full = True
+        store.maintain()
+        store.flush()
+    assert len(store.log.lengths) < segments - 3
+    store.log.full = False
+    for job in put_off:
+        store.log.add_chore(job)
+    house.work_off()
+    assert [texts(store, topic_id) for topic_id in ids] == before
+    assert max(runs(store, topic_id) for topic_id in ids) <= 2
+    store = house.reopen(clean=False)
+    assert [texts(store, topic_id) for topic_id in ids] == before
+
+
+def gather_and_put_off(store: Store) -> list[WriteIndex]:
+    """Gathers; returns the index files, which are no chores any more, as on a full disk."""
+    reclaimer = store.reclaimer
+    while reclaimer.state != "indexing" or reclaimer._moves or reclaimer._rewrite:
+        store.maintain()
+        if reclaimer.state != "indexing":
+            store.flush()
+    put_off = [job for job in store.log._chores if isinstance(job, WriteIndex)]
+    for job in put_off:
+        store.log._chores.remove(job)
+    return put_off

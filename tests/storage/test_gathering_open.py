@@ -7,9 +7,9 @@ from storage.workload import START, small_options
 
 from magnetar.model import Position
 from magnetar.storage import DiskFullError, Store, StoreOptions
-from magnetar.storage.index_file import MappedIndex
-from magnetar.storage.job import GroupWrite, Job
-from magnetar.storage.record import COPY
+from magnetar.storage.ledger.index_file import MappedIndex
+from magnetar.storage.log.job import GroupWrite, Job
+from magnetar.storage.log.record import COPY
 
 
 def open_options(fsync: str = "always", **changes: int) -> StoreOptions:

@@ -6,9 +6,16 @@ from storage.conftest import House
 from storage.workload import Clock, small_options
 
 from magnetar.model import Position
-from magnetar.storage import CorruptionError, DiskError, MemoryDisk, open_store
-from magnetar.storage.index_file import IndexFiles, MappedIndex
-from magnetar.storage.ledger_index import HeapIndex, index_path
+from magnetar.storage import (
+    CorruptionError,
+    DiskError,
+    MemoryDisk,
+    StoreOptions,
+    check,
+    open_store,
+)
+from magnetar.storage.ledger.index_file import IndexFiles, MappedIndex
+from magnetar.storage.ledger.ledger_index import HeapIndex, index_path
 from magnetar.storage.store import attempt
 
 SALT = 7
@@ -155,3 +162,30 @@ def test_the_free_space_is_looked_at_while_many_index_files_are_written() -> Non
         clock.now_ms += 100
     assert chores.count("writing the index of a ledger") > 50
     assert len(chores) < 115
+
+
+@pytest.mark.parametrize("entries", [5, 500])
+@pytest.mark.parametrize("column", ["batch size", "publish time"])
+def test_damaged_columns_are_never_believed(entries: int, column: str) -> None:
+    """No record tells that a batch size or a time is wrong: only the checksum does."""
+    disk = MemoryDisk()
+    options = StoreOptions(ledger_entries_max=entries)
+    store = open_store(disk, lambda: 1, options)
+    topic_id = store.create_topic("t")
+    for _ in range(entries):
+        store.append(topic_id, b"entry", batch_size=3, publish_time_ms=7)
+    store.close()
+    store = open_store(disk, lambda: 1, options)
+    store.flush()  # index files are written when what they speak of is durable
+    store.close()
+    (path,) = [f"index/{name}" for name in disk.names("index")]
+    at = len(disk.files[path]) - 2 if column == "batch size" else 64 + 8 * entries + 4
+    disk.files[path][at] ^= 1
+    assert [one.reason for one in check(disk)] == ["the columns are damaged"]
+    store = open_store(disk, lambda: 1, options)
+    (ledger,) = store.log.state.ledgers.values()
+    if entries == 5:  # made anew from the log
+        assert (ledger.index.batch_size(4), ledger.index.publish_time_ms(0)) == (3, 7)
+    else:
+        with pytest.raises(CorruptionError, match="the index file is damaged"):
+            ledger.index.batch_size(4)

@@ -6,7 +6,7 @@ from storage.conftest import House
 from storage.workload import small_options
 
 from magnetar.storage import Retention, Store, StoredEntry, UnknownObjectError
-from magnetar.storage.job import ReadBodies
+from magnetar.storage.log.job import ReadBodies
 
 
 def segments(house: House) -> list[str]:

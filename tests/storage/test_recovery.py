@@ -8,16 +8,17 @@ from storage.test_faults import filled
 from storage.workload import START, Workload, small_options
 
 from magnetar.storage import CorruptionError, DiskFullError, check, open_store
-from magnetar.storage.heads import encode_heads, heads_length
 from magnetar.storage.ids import BLOCK, encode_ids, read_ids
-from magnetar.storage.ledger_index import HeapIndex, index_path, ledger_id_of
-from magnetar.storage.record import COPY, HEAD_BYTES, SEAL, Record, crc_bytes, decode_head
-from magnetar.storage.scan import Scan
-from magnetar.storage.segment import GROUP_HEADER, GroupHeader, decode_group_header
+from magnetar.storage.ledger.ledger_index import HeapIndex, index_path, ledger_id_of
+from magnetar.storage.log.heads import encode_heads, heads_length
+from magnetar.storage.log.record import COPY, HEAD_BYTES, SEAL, Record, crc_bytes, decode_head
+from magnetar.storage.log.scan import Scan
+from magnetar.storage.log.segment import GROUP_HEADER, GroupHeader, decode_group_header
 from magnetar.storage.state import cursor_record, ledger_record
 
 SEGMENT_1 = "journal/00000001.log"
 HEADS_1 = "journal/00000001.heads"
+HEADS_HEADER_BYTES = 24
 
 
 def closed(steps: int = 60) -> tuple[FaultyDisk, Workload]:
@@ -328,6 +329,15 @@ def test_a_closed_segment_with_a_damaged_header_is_missed_by_its_heads(heads: st
         disk.remove(path)
     work.open(disk)
     assert len(work.store.cuts) == 1
+
+
+def test_heads_that_are_not_those_of_their_segment_are_refused() -> None:
+    disk, work = closed(200)
+    segments = sorted(path for path in disk.files if path.endswith(".log"))
+    other = bytes(disk.files[HEADS_1])[HEADS_HEADER_BYTES:]
+    forged = encode_heads(other, disk.size(segments[-1]), work.store.log.salt)
+    put(disk, segments[-1].replace(".log", ".heads"), forged)
+    check_refused(disk, work, "not the heads of the segment")
 
 
 def test_names_of_indexes_are_read_back_and_others_are_not() -> None:

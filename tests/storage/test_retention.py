@@ -4,7 +4,7 @@ import pytest
 
 from magnetar.model import Position
 from magnetar.storage import LedgerInfo, Retention
-from magnetar.storage.retention import ledgers_to_trim
+from magnetar.storage.ledger.retention import ledgers_to_trim
 
 NOW = 1_000_000
 

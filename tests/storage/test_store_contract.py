@@ -14,7 +14,7 @@ from magnetar.storage import (
     StoreClosedError,
     UnknownObjectError,
 )
-from magnetar.storage.record import DELTA, Record
+from magnetar.storage.log.record import DELTA, Record
 
 
 def image(store: Store, cursor_id: int) -> CursorImage:

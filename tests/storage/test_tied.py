@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from storage.faulty_disk import FaultyDisk, PowerCut
 from storage.workload import small_options
 
-from magnetar.storage.job import GroupWrite
-from magnetar.storage.memory_disk import MemoryDisk
+from magnetar.storage.disk.memory_disk import MemoryDisk
+from magnetar.storage.log.job import GroupWrite
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.store import Store, attempt, open_store
 

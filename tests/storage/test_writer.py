@@ -19,7 +19,7 @@ from magnetar.storage import (
     check,
     open_store,
 )
-from magnetar.storage.writer import StoreWriter
+from magnetar.storage.log.writer import StoreWriter
 
 PATIENCE_S = 10
 

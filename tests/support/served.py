@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import httpx
 import pulsar
 
-from magnetar.admin.http import HttpServer
+from magnetar.admin.http.server import HttpServer
 from magnetar.broker.broker import Broker
-from magnetar.broker.server import BrokerServer
-from magnetar.broker.settings import BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.server import BrokerServer
 from magnetar.storage import Catalog, MemoryDisk
 
 T = TypeVar("T")

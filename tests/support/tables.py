@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from magnetar.client.connection import ClientConnection
+from magnetar.client.network.connection import ClientConnection
+from magnetar.model import CompressionType
 from magnetar.protocol import CommandSend, encode, encode_entry
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.protocol.batch_claim import DECOMPRESS_BYTES_MAX
+from magnetar.protocol.compression import compress
 from magnetar.protocol.metadata import MessageMetadata
 from magnetar.spark.source import BatchReader, MagnetarDataSource
 from magnetar.spark.stream import StreamReader
@@ -89,6 +92,23 @@ async def publish_raw(
 ) -> None:
     """Publishes an entry whatever its payload; `count` says how many messages it claims."""
     await publish_raws(url, topic, [(payload, {"num_messages_in_batch": count, **fields})])
+
+
+async def publish_unreadable(url: str, topic: str, *, count: int) -> None:
+    """Publishes a batch that is none: it says that it has `count` messages, and has zeros.
+
+    The broker finds out where it can: this one is compressed, and larger than it looks into.
+    """
+    zeros = bytes(2 * DECOMPRESS_BYTES_MAX)
+    payload = compress(CompressionType.LZ4, zeros)
+    await publish_raw(
+        url,
+        topic,
+        payload,
+        count=count,
+        compression=int(CompressionType.LZ4),
+        uncompressed_size=len(zeros),
+    )
 
 
 async def publish_raws(url: str, topic: str, entries: list[tuple[bytes, dict[str, Any]]]) -> None:

@@ -89,6 +89,29 @@ class Issuer:
         key_file.write_bytes(private_pem(key))
         return str(certificate_file), str(key_file)
 
+    def revoke(self, *certificate_files: str, file: str = "revoked.crl") -> str:
+        """The path of a list (CRL) that revokes these certificates, and those alone."""
+        now = datetime.datetime.now(datetime.UTC)
+        day = datetime.timedelta(days=1)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._name)
+            .last_update(now - day)
+            .next_update(now + day)
+        )
+        for certificate_file in certificate_files:
+            certificate = x509.load_pem_x509_certificate(Path(certificate_file).read_bytes())
+            revoked = (
+                x509.RevokedCertificateBuilder()
+                .serial_number(certificate.serial_number)
+                .revocation_date(now - day)
+                .build()
+            )
+            builder = builder.add_revoked_certificate(revoked)
+        found = self._directory / file
+        found.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+        return str(found)
+
     def _sign(
         self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool = False
     ) -> x509.Certificate:

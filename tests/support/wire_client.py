@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from magnetar.broker.peer import Port, unsigned
-from magnetar.broker.session import Session
+from magnetar.broker.session.session import Session
 from magnetar.model import AckType, ConsumerType, InitialPosition, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
@@ -142,6 +142,7 @@ class WireClient:
         frames = self.session.take_outbox()
         if not frames:
             return fed
+        self.session.have_written(0)
         if full:  # and now there is room, as the shell says too
             self.session.lag_ended()
         self._connection.receive_data(b"".join(frames))

@@ -28,18 +28,18 @@ from typing import Any, Final
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
-from magnetar.broker.policy import Policies
+from magnetar.broker.policy.policy import Policies
 from magnetar.broker.promise import Promise
-from magnetar.broker.settings import MIB, SETTINGS, BrokerSettings
-from magnetar.broker.subscription import Subscription
-from magnetar.broker.topic import Topic
+from magnetar.broker.setting.settings import MIB, SETTINGS, BrokerSettings
+from magnetar.broker.topic.subscription import Subscription
+from magnetar.broker.topic.topic import Topic
 from magnetar.errors import DiskError, DiskFullError, StorageError
 from magnetar.model import TopicName
 from magnetar.protocol import PROTOCOL_VERSION
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.storage.catalog import Catalog
-from magnetar.storage.memory_disk import MemoryDisk
-from magnetar.storage.read_plan import ReadPlan
+from magnetar.storage.catalog.catalog import Catalog
+from magnetar.storage.disk.memory_disk import MemoryDisk
+from magnetar.storage.ledger.read_plan import ReadPlan
 from magnetar.storage.store import Store, open_store
 from support.wire_client import WireClient
 
@@ -144,6 +144,7 @@ class World:
         *,
         authentication: Authentication | None = None,
         now_ms: int = START_MS,
+        salt: int | None = None,
         **settings: Any,
     ) -> None:
         self.authentication = authentication
@@ -152,7 +153,7 @@ class World:
         )
         while ABANDONED:
             ABANDONED.pop().close()
-        self.disk = MemoryDisk()
+        self.disk = MemoryDisk(salt=salt)
         self.catalog = Catalog()
         weakref.finalize(self, close_catalog, self.catalog)
         self.clients: list[WireClient] = []

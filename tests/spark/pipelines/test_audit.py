@@ -13,8 +13,8 @@ from support.tables import path_of
 from typer.testing import CliRunner
 
 import magnetar
-from magnetar.cli import pipeline_audit
 from magnetar.cli.app import app
+from magnetar.cli.pipeline import audit as pipeline_audit
 from magnetar.errors import SettingsError, SubscriptionNotFound
 from magnetar.schema import Integer, JsonSchema, Record
 from magnetar.spark.pipelines.audit import AuditOptions, audit

@@ -5,9 +5,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.chunks import Part
-from magnetar.client.options import ProducerOptions
-from magnetar.client.producer_core import ProducerCore
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.chunks import Part
+from magnetar.client.producer.core import ProducerCore
 from magnetar.errors import AlreadyClosed
 from magnetar.model import MessageId
 from magnetar.protocol.columns import BatchColumns, decode_batch_columns
