@@ -25,8 +25,7 @@ FROM python:3.12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
-COPY requirements/dev.lock requirements/
-COPY tools/compile.py tools/
+COPY tools/compile.py tools/hatch_build.py tools/
 COPY src src
 # What is compiled is type-checked first, so its libraries must be there.
 RUN pip install --no-cache-dir --upgrade "pip>=25.1" \

@@ -7,18 +7,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := .build/compiled
 LOG := .build/interpreted.log
-KILLS_LOG := .build/kills.log
-# What runs interpreted too.
+TIMED := $(BIN)/python tools/timed.py
+WORKERS ?= 2
+# What runs interpreted too: the rooms that decide, and a look at the rest. Command line, Spark
+# and peers are shells around them, which are never compiled and so are tested once.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/admin tests/sim tests/cli tests/spark/plan tests/test_architecture.py \
+  tests/client tests/admin tests/sim tests/spark/plan tests/cli/test_main.py tests/cli/test_story.py tests/cli/test_backup.py tests/cli/test_check.py \
   tests/test_front_door.py tests/peer/test_official_client.py src
-# What kills pipelines and runs them again: minutes, most of which Spark takes to start.
-KILLS := tests/spark/pipelines/test_archive_kills.py tests/spark/pipelines/test_pipeline_kills.py
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test test-compiled test-interpreted test-kills check bench build clean test-long sim compiled sweep format proto reference lock newcomer
+.PHONY: help demo test test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -40,43 +40,41 @@ demo: $(READY) sweep
 	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-# Two lanes, each of which keeps a core busy: the compiler and then the tests of what it made;
-# the interpreted tests and then, compiled, those of killed pipelines.
-test: check
+# Two parts at a time: the C compiler and the checks, then the compiled tests in workers of their
+# own and the interpreted ones. So both cores are busy to the end, whichever part ends first.
+test: $(READY) sweep
+	@$(TIMED) --begin
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
-	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted test-kills
+	@$(MAKE) --no-print-directory -j2 check compiled test-compiled test-interpreted; \
+	  code=$$?; $(TIMED) --table; exit $$code
 	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
-	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*'
-	@$(BIN)/python -m coverage report --fail-under=97
+	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*' \
+	  --omit="$$($(BIN)/python tools/shells.py)"
+	@$(BIN)/python -m coverage report --fail-under=97 --omit="$$($(BIN)/python tools/shells.py)"
 
+# A file's tests run in one worker, Spark's too: tests/conftest.py says how they are shared.
 test-compiled: compiled
 	@if [ -d $(COMPILED) ]; then \
-	  echo '== tests, compiled'; \
-	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q tests \
-	    $(KILLS:%=--ignore=%); \
+	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(TIMED) 'tests, compiled' \
+	    $(BIN)/python -m pytest -q -n $(WORKERS) --durations=10 tests; \
 	fi
 
-test-kills: compiled test-interpreted
-	@if [ -d $(COMPILED) ]; then \
-	  echo "== tests, compiled, of killed pipelines: $(KILLS_LOG)"; \
-	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q $(KILLS) \
-	    > $(KILLS_LOG) 2>&1; \
-	  code=$$?; echo '== tests, compiled, of killed pipelines'; cat $(KILLS_LOG); exit $$code; \
-	fi
-
-# The pure rooms in full and a smoke run of the rest; everything where nothing is compiled.
+# The rooms of which coverage is asked, and what runs otherwise interpreted than compiled;
+# everything where nothing is compiled.
 test-interpreted: $(READY)
 	@mkdir -p .build
 	@$(BIN)/python tools/compile.py --possible && paths="$(INTERPRETED)" || paths="tests src"; \
 	  echo "== tests, interpreted, with coverage: $(LOG)"; \
 	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 MAGNETAR_SIM_SEEDS=15 \
-	    $(BIN)/python -m coverage run -m pytest -q --hypothesis-profile=brief --doctest-modules \
-	    $$paths > $(LOG) 2>&1; \
-	  code=$$?; echo '== tests, interpreted'; cat $(LOG); exit $$code
+	    $(TIMED) 'tests, interpreted' $(BIN)/python -m coverage run -m pytest -q \
+	    --hypothesis-profile=brief --doctest-modules $$paths > $(LOG) 2>&1; \
+	  code=$$?; cat $(LOG); exit $$code
 
 check: $(READY) sweep
-	@echo '== check'
+	@$(TIMED) check $(MAKE) --no-print-directory check-parts
+
+check-parts:
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -96,10 +94,12 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
 	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=otel,spark \
 	  MAGNETAR_ARCHIVE_MESSAGES=200000 MAGNETAR_PIPELINE_KILLS=20 \
+	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: fuzzing'
-	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/fuzz_protocol.py
+	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \
+	  --seconds $${MAGNETAR_FUZZ_SECONDS:-120}
 
 # One seed runs interpreted, for breakpoints; a search runs compiled. Traces are the same.
 N ?= 1000
@@ -117,7 +117,7 @@ build: $(READY)
 	@$(BIN)/python tools/compile.py --wheels dist
 
 compiled: $(READY)
-	@$(BIN)/python tools/compile.py
+	@$(TIMED) compile $(BIN)/python tools/compile.py
 
 sweep:
 	@find src -name '*.so' -o -name '*.pyd' | while read -r file; do \

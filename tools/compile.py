@@ -1,10 +1,11 @@
 """Builds the compiled package beside the sources, where it can never shadow them.
 
-mypyc's output goes to .build/compiled, from a copy of the tree: no compiled file ever
-lies in src/, and one that strays in (hatch-mypyc leaves some behind) is removed. The
-build is keyed by a digest of everything that goes into it, so it is redone when a source
-changed and only then. Without a C compiler or Python.h there is no compiled package, and
-everything runs interpreted; this says so, and fails if MAGNETAR_REQUIRE names `compiled`.
+The package goes to .build/compiled, unpacked from the wheel that tools/hatch_build.py compiles:
+no compiled file ever lies in src/, and one that strays in is removed. The build is keyed by a
+digest of what matters to it, so it is redone when a source changed and only then; what a change
+leaves as it was comes from .build/objects. Without a C compiler or Python.h there is no compiled
+package, and everything runs interpreted; this says so, and fails if MAGNETAR_REQUIRE names
+`compiled`.
 
 `--wheels DIR` writes the compiled wheel (where one can be built) and the pure one.
 """
@@ -12,13 +13,18 @@ everything runs interpreted; this says so, and fails if MAGNETAR_REQUIRE names `
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from hatch_build import obstacle
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / ".build"
@@ -26,7 +32,10 @@ COMPILED = BUILD / "compiled"
 DIGEST = BUILD / "compiled.digest"
 # The wheel that the compiled package came in.
 WHEEL = BUILD / "wheel"
-INPUTS = ("pyproject.toml", "README.md", "LICENSE", "requirements/dev.lock")
+# Objects of earlier builds.
+OBJECTS = BUILD / "objects"
+# What a build reads besides src/.
+INPUTS = ("pyproject.toml", "README.md", "LICENSE", "tools/hatch_build.py")
 
 
 def main() -> int:
@@ -38,23 +47,23 @@ def main() -> int:
     wheels: Path | None = arguments.wheels
     if arguments.current:
         return 0 if is_current(digest_of_inputs()) else 1
-    obstacle = missing_compiler()
+    why_not = obstacle()
     if arguments.possible:
-        return 1 if obstacle else 0
+        return 1 if why_not else 0
     sweep()
-    if obstacle:
+    if why_not:
         shutil.rmtree(COMPILED, ignore_errors=True)
         DIGEST.unlink(missing_ok=True)
-        print(f"not compiled: {obstacle}; everything runs interpreted")
+        print(f"not compiled: {why_not}; everything runs interpreted")
         if "compiled" in os.environ.get("MAGNETAR_REQUIRE", "").split():
             print("MAGNETAR_REQUIRE asks for a compiled build", file=sys.stderr)
             return 1
     if wheels is not None:
         wheels = wheels.absolute()
         build_wheel(wheels, compiled=False)
-        if not obstacle:
+        if not why_not:
             build_wheel(wheels, compiled=True)
-    elif not obstacle:
+    elif not why_not:
         compile_package()
     return 0
 
@@ -65,25 +74,6 @@ def sweep() -> None:
         for stray in (ROOT / "src").rglob(pattern):
             print(f"removing {stray.relative_to(ROOT)}: compiled files do not belong in src/")
             stray.unlink()
-
-
-def missing_compiler() -> str:
-    """Why nothing can be compiled here, or an empty string."""
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()
-    include = sysconfig.get_path("include")
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "probe.c"
-        source.write_text("#include <Python.h>\n")
-        try:
-            probe = subprocess.run(
-                [*compiler, f"-I{include}", "-c", str(source), "-o", str(source) + ".o"],
-                capture_output=True,
-            )
-        except OSError:
-            return f"there is no C compiler ({compiler[0]})"
-    if probe.returncode != 0:
-        return f"the C compiler finds no Python.h in {include}"
-    return ""
 
 
 def is_current(digest: str) -> bool:
@@ -98,42 +88,43 @@ def compile_package() -> None:
     DIGEST.unlink(missing_ok=True)
     for old in (COMPILED, WHEEL):
         shutil.rmtree(old, ignore_errors=True)
-    print("compiling the pure rooms with mypyc")
+    print("compiling the pure rooms with mypyc", flush=True)
     with zipfile.ZipFile(build_wheel(WHEEL, compiled=True)) as archive:
         archive.extractall(COMPILED)
     DIGEST.write_text(digest)
 
 
 def digest_of_inputs() -> str:
-    total = hashlib.sha256(f"{sys.version} {sysconfig.get_platform()}".encode())
+    """What tells one compiled package from another: sources, settings and tools of the build."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings = [project.get(part) for part in ("build-system", "project")]
+    settings.append(project.get("tool", {}).get("hatch"))
+    said = [sys.version, sysconfig.get_platform(), repr(settings), repr(tools_of(project))]
+    total = hashlib.sha256("\n".join(said).encode())
     sources = (p for p in (ROOT / "src").rglob("*") if p.is_file() and p.suffix != ".pyc")
-    for path in sorted([*sources, *(ROOT / name for name in INPUTS)]):
+    for path in sorted([*sources, ROOT / "tools" / "hatch_build.py"]):
         total.update(path.relative_to(ROOT).as_posix().encode())
         total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 
+def tools_of(project: dict[str, Any]) -> list[tuple[str, str]]:
+    """The packages that compile, and those whose types they read, with their versions."""
+    wanted = {re.split(r"[^\w.-]", text)[0] for text in project["dependency-groups"]["build"]}
+    return sorted((d.name, d.version) for d in metadata.distributions() if d.name in wanted)
+
+
 def build_wheel(into: Path, *, compiled: bool) -> Path:
-    """Builds one wheel from a copy of the tree and returns its path."""
-    with tempfile.TemporaryDirectory() as scratch:
-        stage = Path(scratch) / "stage"
-        shutil.copytree(ROOT / "src", stage / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in INPUTS:
-            (stage / name).parent.mkdir(exist_ok=True)
-            shutil.copy(ROOT / name, stage / name)
-        built = subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)],
-            cwd=stage,
-            env=os.environ
-            | {
-                "HATCH_BUILD_HOOK_ENABLE_MYPYC": "true" if compiled else "false",
-                # Nobody mends generated C, and looking for warnings in it takes the longest.
-                "CFLAGS": f"{os.environ.get('CFLAGS', '')} -Wno-all".strip(),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    """Builds one wheel and returns its path."""
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)],
+        cwd=ROOT,
+        env=os.environ
+        | {"MAGNETAR_COMPILE": "yes" if compiled else "no", "MAGNETAR_OBJECTS": str(OBJECTS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if built.returncode != 0:
         print(built.stdout, file=sys.stderr)
         raise SystemExit("the build failed, see above")

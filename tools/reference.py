@@ -18,10 +18,11 @@ import cli_reference
 from opentelemetry.metrics import NoOpMeterProvider
 
 from magnetar import errors
-from magnetar.admin import metrics, needs
-from magnetar.admin.routes import ROUTES
-from magnetar.broker.broker_conf_keys import HONOURED
-from magnetar.broker.settings import (
+from magnetar.admin.http import needs
+from magnetar.admin.http.routes import ROUTES
+from magnetar.admin.route import metrics
+from magnetar.broker.setting.broker_conf_keys import HONOURED
+from magnetar.broker.setting.settings import (
     BOOL,
     COUNT,
     NAMES,
@@ -29,9 +30,10 @@ from magnetar.broker.settings import (
     TEXT,
     BrokerSettings,
 )
-from magnetar.broker.settings_manual import MEANINGS
+from magnetar.broker.setting.settings_manual import MEANINGS
+from magnetar.broker.setting.text_limits import TEXT_LIMITS
 from magnetar.cli.exit_code import EXIT_CODES, exit_code_of
-from magnetar.client.telemetry import Telemetry
+from magnetar.client.telemetry.telemetry import Telemetry
 from magnetar.spark.plan import options
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
@@ -94,6 +96,15 @@ def _default(name: str) -> str:
 def _unit(name: str) -> str:
     kind = SETTINGS[name].kind
     return "" if kind in (BOOL, COUNT, TEXT, NAMES) else kind
+
+
+def texts() -> Iterator[str]:
+    yield from table("text", "limit", "setting", "because")
+    for limit in TEXT_LIMITS:
+        size = f"{limit.bytes_max:,}"
+        if limit.count_max:
+            size += f", and {limit.count_max} keys"
+        yield row(limit.noun, size, f"`{limit.setting}`" if limit.setting else "", limit.reason)
 
 
 # ---- REST ------------------------------------------------------------------------------
@@ -203,6 +214,7 @@ def spark(names: dict[str, str]) -> Callable[[], Iterator[str]]:
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "commands": cli_reference.lines,
     "settings": settings,
+    "texts": texts,
     "routes": routes,
     "hierarchy": hierarchy,
     "exceptions": exceptions,

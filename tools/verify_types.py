@@ -10,7 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = ("magnetar.broker.", "magnetar.admin.", "magnetar.cli.", "magnetar.client.batcher.")
+PROGRAMS = (
+    "magnetar.broker.",
+    "magnetar.admin.",
+    "magnetar.cli.",
+    "magnetar.client.producer.batcher.",
+)
 
 
 def main() -> int:
