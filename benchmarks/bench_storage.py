@@ -26,8 +26,8 @@ from timing import fastest, print_build, print_table
 
 from magnetar.model import Position
 from magnetar.storage import FileDisk, Outcome, Store, StoreOptions, open_store
-from magnetar.storage.ledger_index import HeapIndex, decode_index
-from magnetar.storage.writer import StoreWriter
+from magnetar.storage.ledger.ledger_index import HeapIndex, decode_index
+from magnetar.storage.log.writer import StoreWriter
 
 T = TypeVar("T")
 

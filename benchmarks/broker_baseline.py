@@ -31,7 +31,7 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.storage import FileDisk, Outcome, StoreOptions, open_store
-from magnetar.storage.writer import StoreWriter
+from magnetar.storage.log.writer import StoreWriter
 
 
 def now_ms() -> int:

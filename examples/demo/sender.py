@@ -8,7 +8,7 @@ from examples.demo import orders
 from examples.demo.orders import BURST, CHUNK, Order, Plan, checksum
 from examples.demo.worker import now_ms, place_of
 from magnetar import aio
-from magnetar.client.policy import BatchingType
+from magnetar.client.option.policy import BatchingType
 from magnetar.model import MessageId
 
 # As many bursts go out at once; then there is a pause, if sending is ahead of its time.

@@ -33,7 +33,7 @@ from examples.demo.sender import Sender
 from examples.demo.watch import Watch
 from examples.demo.worker import now_ms, place_of
 from magnetar.cli.admin_client import Answer
-from magnetar.cli.messages import Entry
+from magnetar.cli.message.messages import Entry
 from magnetar.model import MessageId
 
 TOPIC = "persistent://public/default/orders"
