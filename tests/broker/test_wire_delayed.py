@@ -12,6 +12,7 @@ from support.wire_client import (
 )
 from support.world import ENDS, World
 
+from magnetar.broker.topic.dispatch.shared import DUE_MAX
 from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.model import ServerError
 
@@ -258,8 +259,8 @@ def test_unsubscribing_forgets_them(world: World) -> None:
     assert not consumer.client.received
 
 
-def test_an_entry_that_is_nacked_while_it_is_read_anew_is_delivered_once_and_others_too() -> None:
-    """I3: it was due, delivered ahead of its turn, given back, and then read in its turn."""
+def test_an_entry_that_is_nacked_while_others_are_read_is_delivered_once_and_others_too() -> None:
+    """I3: what was delayed is due, and stands among what is read again."""
     world = World(cache_bytes=0)
     client = world.connect()
     first = client.subscribe("t", "sub", Shared)
@@ -269,19 +270,42 @@ def test_an_entry_that_is_nacked_while_it_is_read_anew_is_delivered_once_and_oth
     producer.send("late", deliver_at_time=world.host.now + 5000)
     producer.send("z")
     assert first.receive() == ["a", "b", "c", "z"]
-    first.close()  # everything is to be read again, but what is delayed is known
+    first.close()  # everything is to be read again
     second = client.subscribe("t", "sub", Shared)
     world.advance(6000)
     world.hold_reads()
     second.flow(1)
     world.release_reads()
-    (late,) = second.deliveries()
-    assert late.payloads == {0: "late"}
+    (a,) = second.deliveries()
+    assert a.payloads == {0: "a"}  # what is due has no precedence over what is read before it
     world.hold_reads()
-    second.flow(10)  # reads a, b, c, late and z
-    second.redeliver(late)
+    second.flow(10)  # reads b, c, late and z
+    second.redeliver(a)
     world.release_reads()
     assert sorted(second.payloads()) == ["a", "b", "c", "late", "z"]
     producer.send("more")
     assert second.payloads() == ["more"]
     assert second.stats().unackedMessages == 6
+
+
+@pytest.mark.parametrize("type", MANY)
+@pytest.mark.parametrize("count", [3, 2 * DUE_MAX])
+def test_chunks_that_are_due_stay_in_order_when_all_consumers_leave(
+    world: World, type: int, count: int
+) -> None:
+    """A consumer that gets chunk 1 before chunk 0 can only give it back (seed 19718703)."""
+    producer, consumer = start(world, type)
+    due_ms = world.host.now + 5000
+    chunks = [f"{i}" for i in range(count)]
+    producer.send_chunks("u", *chunks, deliver_at_time=due_ms)
+    consumer.client.drop()
+    second = world.connect().subscribe("t", "sub", type)
+    second.flow(1)
+    world.advance(5000)
+    assert second.payloads() == ["0"]
+    second.client.drop()
+    third = world.connect().subscribe("t", "sub", type)
+    third.flow(count)
+    world.advance(20)
+    assert third.payloads() == chunks
+    assert delayed(world) == 0

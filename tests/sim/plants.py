@@ -97,6 +97,16 @@ def _answers_first(original: Callable[..., Any]) -> Callable[..., Any]:
     return ack
 
 
+def _keeps_what_is_due(original: Callable[..., Any]) -> Callable[..., Any]:
+    def rewind(self: Any) -> None:
+        due = self._due.first(len(self._due)) if hasattr(self, "_due") else []
+        original(self)
+        for key in due:
+            self._due.add(key)
+
+    return rewind
+
+
 def _forgets_record(original: Callable[..., Any]) -> Callable[..., Any]:
     def ack_indexes(self: Any, entry_id: int, record: int, size: int) -> None:
         if entry_id in self.records:
@@ -443,6 +453,12 @@ PLANTS = [
         f"{BROKER}.topic.chunk.chunk_owners:ChunkOwners.slot_owner",
         returns(-1),
         102,
+    ),
+    Plant(
+        "what is due overtakes what is read again",
+        f"{BROKER}.topic.dispatch.shared:SharedDispatcher.rewind",
+        _keeps_what_is_due,
+        0,
     ),
     Plant(
         "a key that is let go of is not looked at again",

@@ -38,6 +38,7 @@ from magnetar.testing.checker.history import (
     Quiet,
     Recalled,
     Received,
+    RedeliverCame,
     ResetCame,
     ResetEnded,
     SeekAnswered,
@@ -132,6 +133,11 @@ def subscribed(line: int, type: str = "Shared") -> Subscribed:
 
 def dispatched(line: int, entry: int, unacked: int = 1, key: bytes = b"k") -> Dispatched:
     return Dispatched(line, 1, 1, entry, unacked, key, False)
+
+
+def chunk(line: int, number: int, of: int = 3) -> Dispatched:
+    """Chunks of one message, which stand in the first entries."""
+    return Dispatched(line, 1, 1, number, 1, b"k", False, "u", number, of)
 
 
 def came(line: int, entry: int, left: int = 0, request: int = 7) -> AckCame:
@@ -248,6 +254,16 @@ BAD: list[tuple[str, list[Fact]]] = [
             dispatched(2, 1),
         ],
     ),
+    # It gave back the last chunk but one that it has, and keeps the others.
+    (
+        "one_holder",
+        [
+            *[subscribed(1, "KeyShared"), subscribed(2, "KeyShared")],
+            *[chunk(1, 0), chunk(1, 1), chunk(1, 2), RedeliverCame(1, 1, ((1, 1),)), came(1, 2)],
+            chunk(2, 1),
+        ],
+    ),
+    ("chunk_order", [subscribed(1), chunk(1, 1), chunk(1, 2), chunk(1, 0)]),
     (
         "published_order",
         [SENT, Sent("p", 1, "t", b"n", "", False), STORED, Stored("p", 1, Place(0, 9), -1)],
@@ -398,6 +414,17 @@ GOOD: list[tuple[str, list[Fact]]] = [
             dispatched(2, 1),
         ],
     ),
+    # Who gives back the last chunk that it has of a message gives back all of them.
+    (
+        "one_holder",
+        [
+            *[subscribed(1, "KeyShared"), subscribed(2, "KeyShared")],
+            *[chunk(1, 0), chunk(1, 1), RedeliverCame(1, 1, ((1, 1),)), chunk(2, 0)],
+        ],
+    ),
+    ("chunk_order", [subscribed(1), chunk(1, 0), chunk(1, 1), chunk(1, 0)]),
+    ("chunk_order", [subscribed(1), chunk(1, 1), subscribed(1), chunk(1, 0)]),
+    ("chunk_order", [subscribed(1), subscribed(2), chunk(1, 1), chunk(2, 0)]),
 ]
 
 

@@ -18,6 +18,7 @@
 | in_order        | I4        | the broker's first deliveries are in order: per topic where one   |
 |                 |           | consumer is active, per key on Key_Shared                         |
 | one_holder      | I4        | a key is with one consumer of a Key_Shared subscription at a time |
+| chunk_order     | I6        | a consumer is sent the chunks of a message in order               |
 | published_order | I4        | receipts of one producer are in the order of its sends            |
 | counted         | I7        | counters equal those of a plain set                               |
 | one_name        | I9        | a place names one message                                         |
@@ -84,6 +85,7 @@ __all__ = [
     "answered",
     "bounded",
     "check",
+    "chunk_order",
     "counted",
     "delivered",
     "in_order",
@@ -406,7 +408,7 @@ def one_holder(history: History) -> Iterable[Violation]:
             held.doubt((fact.topic, fact.subscription), chunks.bits(fact.places))
         elif isinstance(fact, RedeliverCame):
             line = (fact.line, fact.consumer)
-            held.give_back(seats.topic.get(line, NOWHERE), line, fact.entries)
+            held.give_back(seats.topic.get(line, NOWHERE), line, fact.entries, chunks)
         elif isinstance(fact, (Dismissed, Subscribed)):
             held.forget(fact.line, fact.consumer)
         elif isinstance(fact, LineEnded):
@@ -463,11 +465,14 @@ class _Held:
                         if mine[entry] == 0:
                             del mine[entry]
 
-    def give_back(self, where: Where, line: Line, entries: Iterable[Entry]) -> None:
+    def give_back(
+        self, where: Where, line: Line, entries: Iterable[Entry], chunks: ChunkFacts
+    ) -> None:
         """A consumer wants entries again; none named is all."""
+        named = set(entries)
         for holders in self._held.get(where, {}).values():
             mine = holders.get(line, {})
-            for entry in list(entries) or list(mine):
+            for entry in chunks.with_others(named, mine) if named else list(mine):
                 mine.pop(entry, None)
 
     def forget(self, line: int, consumer: int | None = None) -> None:
@@ -477,6 +482,28 @@ class _Held:
                 for one in [one for one in holders if one[0] == line]:
                     if consumer in (None, one[1]):
                         del holders[one]
+
+
+def chunk_order(history: History) -> Iterable[Violation]:
+    """I6: a consumer is sent the chunks of a message in order, or it could not use them.
+
+    Of a copy of the message, which is another one, and for the first time: what it gives back
+    comes again, and where one consumer is active at a time, so does what it had when it was.
+    """
+    chunks = ChunkFacts(history)
+    # By consumer and copy: the chunks that it was sent.
+    sent: dict[tuple[Line, Entry], set[Entry]] = {}
+    for fact in history.facts:
+        if isinstance(fact, Subscribed):
+            line = (fact.line, fact.consumer)
+            sent = {key: entries for key, entries in sent.items() if key[0] != line}
+        elif isinstance(fact, Dispatched) and fact.chunk >= 0:
+            entry = (fact.ledger, fact.entry)
+            copy = ((fact.line, fact.consumer), min(chunks.whole(entry)))
+            before = sent.setdefault(copy, set())
+            if entry not in before and any(entry < one for one in before):
+                yield Violation("I6", f"{fact} was sent after {max(before)}, which it precedes")
+            before.add(entry)
 
 
 def published_order(history: History) -> Iterable[Violation]:
@@ -540,6 +567,7 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     answered,
     in_order,
     one_holder,
+    chunk_order,
     published_order,
     counted,
     bounded,

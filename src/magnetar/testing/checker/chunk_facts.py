@@ -72,6 +72,21 @@ class ChunkFacts:
                 break
         return found
 
+    def with_others(self, named: set[Entry], held: Iterable[Entry]) -> set[Entry]:
+        """What a negative ack brings back of what a consumer holds.
+
+        Who names the last chunk that it has of a message gives back all that it has of it.
+        """
+        messages: dict[Message, list[Entry]] = {}
+        for entry in held:
+            if entry in self._message:
+                messages.setdefault(self._message[entry][0], []).append(entry)
+        given = set(named)
+        for entries in messages.values():
+            if max(entries) in named:
+                given.update(entries)
+        return given
+
     def first(self, place: Place) -> Place | None:
         """Where the message begins that ends at a place; None if nobody was sent its beginning."""
         entry = (place.ledger, place.entry)

@@ -12,10 +12,12 @@ and go to one of these:
     delayed  not before its time
     replay   nobody could take it now
 
-An entry is in one place at a time, except that one which is delayed, due or in replay may
-come again as new after a rewind; `owners` and the cursor decide then, so it is delivered
-once. Chunks of one message go to one consumer, in order: as long as one waits in replay,
-since its consumer has no room or gave it back, all chunks behind it wait too.
+An entry is in one place at a time, except that one which is delayed may come again as new
+after a rewind. What is pending, due or in replay stands before the read position: when the
+time comes for a delayed entry that is still to be read, the reading gets there in turn, and
+so chunks cannot come before the one that they follow. Chunks of one message go to one
+consumer, in order: as long as one waits in replay, since its consumer has no room or gave it
+back, all chunks behind it wait too.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -268,6 +270,8 @@ class SharedDispatcher(Dispatcher):
         for key, consumer_id in self._chunks.held().items():
             assert key in held, "a chunk that nobody has binds its message"
             assert held[key].key == consumer_id, "a chunk is another's"
+        for key in self._due.first(len(self._due)):
+            self._check_waits(key)
         self._check_waiting()
         if not (self.reading or self._scheduled or self._closed or self.subscription.fenced):
             assert self._plan() is None, "there is something to do, and nobody does it"
@@ -292,6 +296,7 @@ class SharedDispatcher(Dispatcher):
         self._check_there(key)
 
     def _check_there(self, key: int) -> None:
+        assert self._was_read(key), "what is to be read is with somebody, or waits"
         position = self._ledgers.position(key)
         assert self.cursor.remaining(position) != 0, "what is acked is not let go of"
         there = self.subscription.topic.ledgers.entry_count(position.ledger_id)
@@ -301,13 +306,13 @@ class SharedDispatcher(Dispatcher):
 
     def rewind(self) -> None:
         super().rewind()
+        self._due.clear()
         self._replay.clear()
         self._chunks.clear()
 
     def reset(self) -> None:
         """The cursor was put somewhere else: all that was known of deliveries is void."""
         self.delayed.clear()
-        self._due.clear()
         self.redeliveries.clear()
         self.overtaken.clear()
         self._set_alarm()
@@ -438,8 +443,7 @@ class SharedDispatcher(Dispatcher):
             if source != REPLAY:
                 self._wait(key, 0)
             return False
-        if source == REPLAY or len(self._replay) > 0:
-            # One that was due early, and then given back, waits there and comes as new.
+        if source == REPLAY:
             self._leave_replay(key)
         self._send(consumer, entry, key, remaining, 0, now_ms)
         if facts.chunk_id >= 0:
@@ -526,9 +530,14 @@ class SharedDispatcher(Dispatcher):
             delay_ms = min(max(next_ms - self.host.now_ms(), 1), ALARM_MS_MAX)
             self._alarm = self.host.call_later(delay_ms, self._ring)
 
+    def _was_read(self, key: int) -> bool:
+        """Whether an entry stands before the read position."""
+        return self._ledgers.position(key) < self.read_position
+
     def _ring(self) -> None:
         self._alarm = None
         for key in self.delayed.due(self.host.now_ms(), DUE_MAX):
-            self._due.add(key)
+            if self._was_read(key):
+                self._due.add(key)
         self._set_alarm()
         self.pump()
