@@ -101,7 +101,8 @@ test-long: test .venv/.fuzz-ready
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \
 	  --seconds $${MAGNETAR_FUZZ_SECONDS:-120}
 
-# One seed runs interpreted, for breakpoints; a search runs compiled. Traces are the same.
+# One seed runs interpreted, for breakpoints; a search runs compiled, on all cores or JOBS of
+# them. Traces are the same.
 N ?= 1000
 FIRST ?= 0
 sim: $(READY) $(if $(SEED),,compiled)
@@ -109,7 +110,8 @@ ifdef SEED
 	@PYTHONPATH=src:tests $(BIN)/python tests/sim/search.py --seed $(SEED) $(if $(TRACE),--trace)
 else
 	@[ -d $(COMPILED) ] && path=$(COMPILED) || path=src; \
-	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N)
+	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N) \
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again)
 endif
 
 build: $(READY)

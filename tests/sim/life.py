@@ -45,7 +45,9 @@ from magnetar.model import ConsumerType, InitialPosition
 from magnetar.testing.checker.checkers import CHECKERS, check, stored_once, undelivered, unreturned
 from magnetar.testing.checker.history import Counted, Fact, Quiet
 from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.loop import SimLoop
 from magnetar.testing.sim.simulation import Simulation
+from magnetar.testing.sim.trace import Trace
 from magnetar.testing.sim.trouble import Trouble
 
 # What the time of peace has for each thing that must happen, in virtual seconds.
@@ -313,24 +315,27 @@ def _state(simulation: Simulation, book: Book, plan: SubscriptionPlan, topic: st
 # ---- A seed ------------------------------------------------------------------
 
 
-def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
-    """Runs a seed and judges it. Raises what went wrong."""
-    with Simulation(seed, settings=None) as probe:
-        scenario = draw(probe.loop.random_for("scenario"))
-        scenario = sharpen(scenario, probe.loop.random_for("keys that nearly stick"))
-        scenario = vary(scenario, probe.loop.random_for("scenario of chunks"))
-        edges = draw_edges(probe.loop.random_for("ack edges"))
-        # Where programs seek, their seeks are the edge.
-        if not any(plan.seek_share for plan in scenario.subscriptions):
-            scenario = replace(scenario, edges=edges)
-        scenario = replace(scenario, rush=draw_rush(probe.loop.random_for("rush")))
+def scenario_of(seed: int) -> Scenario:
+    """What a seed draws; each part from a stream of its own."""
+    random_for = SimLoop(seed).random_for
+    scenario = draw(random_for("scenario"))
+    scenario = sharpen(scenario, random_for("keys that nearly stick"))
+    scenario = vary(scenario, random_for("scenario of chunks"))
+    edges = draw_edges(random_for("ack edges"))
+    # Where programs seek, their seeks are the edge.
+    if not any(plan.seek_share for plan in scenario.subscriptions):
+        scenario = replace(scenario, edges=edges)
+    return replace(scenario, rush=draw_rush(random_for("rush")))
+
+
+def settings_of(scenario: Scenario) -> BrokerSettings:
     limits: dict[str, Any] = {}
     if scenario.rush:
         limits = {
             "max_outbound_bytes_per_connection": RUSH_BYTES,
             "max_outbound_bytes": RUSH_BYTES_ALL,
         }
-    settings = BrokerSettings(
+    return BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,
         ledger_entries_max=scenario.ledger_entries_max,
@@ -339,7 +344,26 @@ def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk) -> Simulation:
         delayed_delivery_tick_ms=100,
         **limits,
     )
-    with Simulation(seed, settings=settings, disk_class=disk_class) as simulation:
+
+
+def run_seed(seed: int, disk_class: type[SimDisk] = SimDisk, **options: Any) -> Simulation:
+    """Runs a seed and judges it. Raises what went wrong."""
+    return run_scenario(seed, scenario_of(seed), disk_class, **options)
+
+
+def run_scenario(
+    seed: int,
+    scenario: Scenario,
+    disk_class: type[SimDisk] = SimDisk,
+    *,
+    trace: Trace | None = None,
+    watch: Callable[[Simulation], None] | None = None,
+) -> Simulation:
+    """Runs a scenario with the chance of a seed, and judges it; `watch` is handed it before."""
+    settings = settings_of(scenario)
+    with Simulation(seed, settings=settings, disk_class=disk_class, trace=trace) as simulation:
+        if watch is not None:
+            watch(simulation)
         simulation.loop.note("scenario", repr(scenario))
         simulation.run(live(simulation, scenario))
     check(simulation.history, CHECKERS)

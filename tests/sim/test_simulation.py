@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sim import search
 from sim.ack_plants import ACK_PLANTS
 from sim.plants import PLANTS
 from sim.rot_plants import ROT_PLANTS
@@ -15,7 +14,6 @@ from magnetar.testing import (
     CHECKERS,
     History,
     Place,
-    PowerLost,
     Simulation,
     ViolationError,
     check,
@@ -88,19 +86,6 @@ def test_nobody_looks_into_a_broker_whose_power_went() -> None:
             assert broker.loaded() == []
 
         simulation.run(main())
-
-
-def test_a_search_outlives_a_program_that_met_a_disk_without_power(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(seed: int) -> None:
-        raise PowerLost
-
-    monkeypatch.setattr(search, "run_seed", fail)
-    assert search._many(range(3, 5)) == 1
-    told = capsys.readouterr().out
-    assert "seed 3: PowerLost" in told
-    assert "2 of 2 seeds, 0 facts, 2 failed" in told
 
 
 # ---- Each checker, on a history by hand ----------------------------------------

@@ -110,7 +110,7 @@ class Acked:
 
 def stays_acked(history: History) -> Iterable[Violation]:
     """I2, I5: an ack that the broker confirmed, a skip and a seek are not forgotten."""
-    seats, seeks, chunks = Seats(), Seeks(history), ChunkFacts(history)
+    seats, seeks, chunks = Seats(), history.view(Seeks), history.view(ChunkFacts)
     acked: dict[Where, Acked] = {}
     epochs: dict[Where, int] = {}
     moving: dict[Where, None] = {}
@@ -172,7 +172,7 @@ class _SeenAgain:
     def __init__(self, history: History, *, pending: bool) -> None:
         self._history: Final = history
         self._pending: Final = pending
-        self._seeks: Final = Seeks(history)
+        self._seeks: Final = history.view(Seeks)
         self._topics: Final[dict[int, str]] = {}
         self._subscription: Final[dict[str, str]] = {}
         # Those who have their acks retried: an ack counts as soon as it is asked for.
@@ -289,10 +289,10 @@ class _TakenBack:
 
     def __init__(self, history: History) -> None:
         self._history: Final = history
-        self._seeks: Final = Seeks(history)
+        self._seeks: Final = history.view(Seeks)
         self._seats: Final = Seats()
         self._asked: Final[dict[tuple[str, int], AckAsked]] = {}
-        self._chunks: Final = ChunkFacts(history)
+        self._chunks: Final = history.view(ChunkFacts)
         # The last call that acked it.
         self._last: Final[dict[tuple[str, Place], int]] = {}
         self._taken: Final[dict[tuple[str, Place], None]] = {}
@@ -392,7 +392,7 @@ def sought(history: History) -> Iterable[Violation]:
 
     Unless another consumer sought meanwhile: then nobody knows whose target it is now.
     """
-    seeks = Seeks(history)
+    seeks = history.view(Seeks)
     subscription = {fact.consumer: fact.subscription for fact in history.of(Opened)}
     first: dict[tuple[str, str], Place] = {}
     # While one is under way: who else moves the subscription.

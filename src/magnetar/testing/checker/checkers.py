@@ -176,7 +176,7 @@ def delivered(history: History) -> Iterable[Violation]:
 
 def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
     """What has a receipt and did not reach a subscription yet, or not since the last seek."""
-    seeks, chunks = Seeks(history), ChunkFacts(history)
+    seeks, chunks = history.view(Seeks), history.view(ChunkFacts)
     opened = {fact.subscription: None for fact in history.of(Opened)}
     sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
     # Which fact told of it last.
@@ -349,7 +349,7 @@ def answered(history: History) -> Iterable[Violation]:
 
 def in_order(history: History) -> Iterable[Violation]:
     """I4: what comes for the first time comes in order; what is delayed has none."""
-    seats, seeks = Seats(), Seeks(history)
+    seats, seeks = Seats(), history.view(Seeks)
     seen: dict[Where, dict[Entry, None]] = {}
     last: dict[tuple[str, str, bytes], Entry] = {}
     # What came while a seek was under way, perhaps already from where it leads to.

@@ -19,9 +19,9 @@ A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. 
 numbered for the whole broker, so a place needs no topic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from magnetar.model import MessageId
 from magnetar.testing.sim.trace import fingerprint
@@ -409,6 +409,7 @@ class Turn(Fact):
 
 
 F = TypeVar("F", bound=Fact)
+V = TypeVar("V")
 
 
 class History:
@@ -417,15 +418,27 @@ class History:
     def __init__(self, loop: "SimLoop | None" = None) -> None:
         self.facts: Final[list[Fact]] = []
         self._loop: Final = loop
+        # What was made of the facts, and of how many of them.
+        self._views: Final[dict[object, tuple[int, object]]] = {}
 
     def add(self, fact: Fact) -> None:
         self.facts.append(fact)
-        if self._loop is not None:
+        if self._loop is not None and self._loop.trace.written:
             self._loop.note("fact", text_of(fact))
 
     def of(self, kind: type[F]) -> Iterator[F]:
         """The facts of one kind."""
         return (fact for fact in self.facts if isinstance(fact, kind))
+
+    def view(self, make: "Callable[[History], V]") -> V:
+        """What `make` makes of this history: made once, until there are more facts.
+
+        For what several checkers need. Nobody may change it.
+        """
+        made = self._views.get(make)
+        if made is None or made[0] != len(self.facts):
+            made = self._views[make] = (len(self.facts), make(self))
+        return cast("V", made[1])
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -434,13 +447,25 @@ class History:
 def text_of(fact: Fact) -> str:
     """A fact as a line that is the same in every process."""
     words = [type(fact).__name__]
-    for field in fields(fact):
-        value = getattr(fact, field.name)
-        words.append(f"{field.name}={_word(value)}")
+    for name in _names(type(fact)):
+        words.append(f"{name}={_word(getattr(fact, name))}")
     return " ".join(words)
 
 
+NAMES: Final[dict[type[Fact], tuple[str, ...]]] = {}
+
+
+def _names(kind: type[Fact]) -> tuple[str, ...]:
+    """What the fields of a kind are called; looked up once."""
+    names = NAMES.get(kind)
+    if names is None:
+        names = NAMES[kind] = tuple(field.name for field in fields(kind))
+    return names
+
+
 def _word(value: object) -> str:
+    if type(value) in (int, str, bool):
+        return str(value)
     if isinstance(value, bytes):
         return value.decode() if len(value) < 32 and value.isascii() else fingerprint(value)
     if isinstance(value, Place):

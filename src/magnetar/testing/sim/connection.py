@@ -191,11 +191,13 @@ class _Pipe:
         size = self._network.piece(len(self.flight))
         data = bytes(self.flight[:size])
         del self.flight[:size]
-        self._network.loop.note(self.label, fingerprint(data))
+        loop = self._network.loop
+        if loop.trace.written:
+            loop.note(self.label, fingerprint(data))
         if not self._is_filling:
             self._is_filling = True
             delay_ns = self._delay_ns()
-            self._network.loop.call_arrival(delay_ns, self._drained, context=self.source.context)
+            loop.call_arrival(delay_ns, self._drained, context=self.source.context)
         self.target.receive(data)
         self._expect(self._delay_ns() // 4)
 

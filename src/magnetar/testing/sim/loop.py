@@ -112,6 +112,7 @@ class SimLoop(Loop):
         self._clock_offset_ms = 0
         self._serial = 0
         self._random = self.random_for("loop")
+        self._chance: Final = self._random.random
         drawn = self._random.random() < 0.5
         # Whether the clock is uvloop's.
         self.coarse: Final = drawn if coarse is None else coarse
@@ -305,32 +306,33 @@ class SimLoop(Loop):
     def _tick(self) -> None:
         self._tick_ms = self.now_ns // MS_NS
         self._schedule.admit(self.now_ns)
-        self._run_asides()
+        if self._schedule.asides:
+            self._run_asides()
         ready = self._schedule.ready
         if not ready:
             self._jump()
             return
+        asides = self._schedule.asides
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.is_void():
+            if not (handle._cancelled or handle.process.dead):
                 self._step(handle)
-            self._run_asides()
+            if asides and asides[0][0] <= self.now_ns:
+                self._run_asides()
 
     def _step(self, handle: AnyHandle) -> None:
         self.steps += 1
         if self.steps > self._steps_max:
             raise self._with_place(StepLimitError(f"more than {self._steps_max} steps"))
         handle._run()
-        self._spend()
-        if self._failure is not None:
-            raise self._with_place(self._failure)
-
-    def _spend(self) -> None:
-        random = self._random.random
+        # A callback takes a while.
+        random = self._chance
         cost_ns = CALLBACK_NS_MIN + int(random() * self._callback_ns_max)
         if self._pause_share and random() < self._pause_share:
             cost_ns += int(random() * PAUSE_NS_MAX)
         self.now_ns += cost_ns
+        if self._failure is not None:
+            raise self._with_place(self._failure)
 
     def _run_asides(self) -> None:
         """What other threads did until now."""

@@ -41,7 +41,7 @@ class SimSchedule:
         self._random: Final = random
         # By time, then by a tie that chance breaks, then as they came.
         self._events: Final[list[tuple[int, float, int, AnyHandle]]] = []
-        self._asides: Final[list[tuple[int, float, int, SimHandle]]] = []
+        self.asides: Final[list[tuple[int, float, int, SimHandle]]] = []
 
     def add_event(self, when_ns: int, serial: int, handle: AnyHandle, *, in_order: bool) -> None:
         """A timer, or an arrival from outside; `in_order` among those of the same time."""
@@ -50,13 +50,19 @@ class SimSchedule:
 
     def add_aside(self, when_ns: int, serial: int, handle: SimHandle) -> None:
         """What another thread does."""
-        heapq.heappush(self._asides, (when_ns, self._random.random(), serial, handle))
+        heapq.heappush(self.asides, (when_ns, self._random.random(), serial, handle))
 
     def admit(self, now_ns: int) -> None:
         """What came from outside until now joins the queue."""
         if not self._events or self._events[0][0] > now_ns:
             return
-        due: list[AnyHandle] = []
+        first = heapq.heappop(self._events)[3]
+        if not self._events or self._events[0][0] > now_ns:
+            # The common case, with the same draw.
+            self._random.random()
+            self.ready.append(first)
+            return
+        due: list[AnyHandle] = [first]
         while self._events and self._events[0][0] <= now_ns:
             due.append(heapq.heappop(self._events)[3])
         timers = [handle for handle in due if isinstance(handle, SimTimerHandle)]
@@ -71,8 +77,8 @@ class SimSchedule:
 
     def take_aside(self, now_ns: int) -> SimHandle | None:
         """The next thing that another thread did until now."""
-        while self._asides and self._asides[0][0] <= now_ns:
-            handle = heapq.heappop(self._asides)[3]
+        while self.asides and self.asides[0][0] <= now_ns:
+            handle = heapq.heappop(self.asides)[3]
             if not handle.is_void():
                 return handle
         return None
@@ -81,11 +87,14 @@ class SimSchedule:
         """When something happens next that is not ready yet; None if nothing does."""
         while self._events and self._events[0][3].is_void():
             heapq.heappop(self._events)
-        while self._asides and self._asides[0][3].is_void():
-            heapq.heappop(self._asides)
-        return min([entry[0] for entry in (*self._events[:1], *self._asides[:1])], default=None)
+        while self.asides and self.asides[0][3].is_void():
+            heapq.heappop(self.asides)
+        if not self.asides:
+            return self._events[0][0] if self._events else None
+        aside_ns = self.asides[0][0]
+        return min(aside_ns, self._events[0][0]) if self._events else aside_ns
 
     def clear(self) -> None:
         self.ready.clear()
         self._events.clear()
-        self._asides.clear()
+        self.asides.clear()

@@ -1,0 +1,11 @@
+"""What came of a case."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a case; `error` is empty if all was well."""
+
+    facts: int = 0
+    error: str = ""
