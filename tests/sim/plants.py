@@ -458,7 +458,7 @@ PLANTS = [
         "what is due overtakes what is read again",
         f"{BROKER}.topic.dispatch.shared:SharedDispatcher.rewind",
         _keeps_what_is_due,
-        0,
+        19718703,
     ),
     Plant(
         "a key that is let go of is not looked at again",
