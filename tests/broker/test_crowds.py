@@ -142,7 +142,10 @@ def test_many_producers_are_turned_out_in_turns_and_publish_nothing_meanwhile(
     assert other.producer("t", producer_access_mode=ProducerAccessMode.Exclusive).success
 
 
-def test_what_is_sent_to_a_topic_that_is_unloading_is_refused_for_that(world: World) -> None:
+def test_what_is_sent_to_a_topic_that_is_unloading_comes_again_with_its_producer(
+    world: World,
+) -> None:
+    """A SEND that is refused makes official clients give up the connection, consumers and all."""
     client = world.connect()
     producers = [client.producer("t") for _ in range(2 * DISMISSED_AT_ONCE)]
     topic = world.topic("t")
@@ -150,8 +153,8 @@ def test_what_is_sent_to_a_topic_that_is_unloading_is_refused_for_that(world: Wo
     world.broker.unload(topic.name)
     producers[-1].publish("too late")
     world.release_disk()
-    (error,) = client.take(pb.CommandSendError)
-    assert error.error == ServerError.ServiceNotReady
+    assert client.send_answers() == []
+    assert sorted(client.closed_producers()) == sorted(producer.id for producer in producers)
 
 
 def test_rates_of_a_crowd_are_reckoned_in_turns(world: World) -> None:

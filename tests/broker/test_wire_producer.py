@@ -398,6 +398,39 @@ def test_unload_closes_producers_and_they_come_back(world: World) -> None:
     again.send("b")
 
 
+def test_unload_gives_receipts_before_it_closes_a_producer(world: World) -> None:
+    """Without them the client sends again what is stored, and it is there twice."""
+    client = world.connect()
+    producer = client.producer("t")
+    world.hold_disk()
+    first = producer.publish("a")
+    unloaded = world.broker.unload(world.topic("t").name)
+    producer.publish("b")  # it comes again when the producer does, and is not stored before
+    closed_early = client.closed_producers()
+    world.release_disk()
+    world.done(unloaded)
+    assert closed_early == []
+    assert [type(command) for command in client.received] == [
+        CommandSendReceipt,
+        pb.CommandCloseProducer,
+    ]
+    assert client.send_answers() == [(first, None)]
+    assert client.closed_producers() == [producer.id]
+    assert client.subscribe("t", initialPosition=Earliest).receive() == ["a"]
+
+
+def test_an_unload_while_the_disk_fails_tells_of_the_failure_first(world: World) -> None:
+    client = world.connect()
+    producer = client.producer("t")
+    world.hold_disk()
+    sequence_id = producer.publish("a")
+    unloaded = world.broker.unload(world.topic("t").name)
+    world.fail_disk(BROKEN)
+    world.done(unloaded)
+    assert client.send_answers() == [(sequence_id, ServerError.PersistenceError)]
+    assert client.closed_producers() == [producer.id]
+
+
 def test_a_topic_that_unloads_asks_to_try_again(world: World) -> None:
     client = world.connect()
     client.producer("t").send("a")
@@ -672,6 +705,7 @@ def test_a_producer_that_leaves_takes_no_other_of_its_id_along(world: World) -> 
     world.release_disk()
     world.done(unloaded)
     assert isinstance(client.answer(close), pb.CommandSuccess)
+    assert client.send_answers() == [(0, None)]  # of what the one that left had published
     assert client.closed_producers() == []
     following.send("b")
     client.drop()

@@ -232,6 +232,7 @@ def test_a_deletion_that_the_catalog_does_not_take_is_answered(world: World) -> 
         promise = world.broker.delete_topic(TopicName.parse("t"), force=True, delete_schema=True)
         world.release_disk()
         assert isinstance(promise.error, DiskError)
+        assert client.send_answers() == [(0, None)]
         client.producer("other")
         with pytest.raises(DiskError):
             world.topic("other").terminate()

@@ -170,19 +170,23 @@ class Admission:
     def dismiss_all(self) -> None:
         """Turns everybody out, and nobody has the topic then.
 
-        Many are told a few at a time; what they send until then is refused.
+        Many are told a few at a time, and each after the receipts of what it has published, or
+        its client would send that again. What it sends until then is not stored.
         """
         leaving = self.everybody()
         self.producers.clear()
         self.waiting.clear()
         for producer in leaving:
             producer.ready = False
-        steps: list[Step] = [partial(_dismiss, producer) for producer in leaving]
+        steps: list[Step] = [partial(_dismiss, self._topic, producer) for producer in leaving]
         in_slices(self._topic.host, steps, _nothing, DISMISSED_AT_ONCE)
 
 
-def _dismiss(producer: Producer) -> Promise[None]:
-    producer.dismiss()
+def _dismiss(topic: "Topic", producer: Producer) -> Promise[None]:
+    if producer.pending == 0:
+        producer.dismiss()
+    else:
+        topic.when(topic.store.ticket_last, lambda error: producer.dismiss())
     return kept(None)
 
 

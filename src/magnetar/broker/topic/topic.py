@@ -232,14 +232,14 @@ class Topic:
         self.host.kick()
 
     def _turn_away(self, producer: Producer, send: CommandSend) -> None:
+        if self.closed:
+            return  # The client hears that its producer is closed, comes back and sends it again.
         if self.terminated:
             code, reason = ServerError.TopicTerminatedError, f"{self.name} is terminated"
         elif self.blocked is not None:
             code, reason = ServerError(self.blocked.code), self.blocked.reason
         elif producer.broken:
             code, reason = ServerError.PersistenceError, producer.broken
-        elif self.closed:
-            code, reason = ServerError.ServiceNotReady, f"{self.name} is unloading: try again"
         else:
             code = ServerError.ProducerFenced
             reason = f"the producer waits for {self.name} to be its own"
