@@ -72,8 +72,7 @@ def test_a_consumer_closed_by_a_seek_is_told_to_try_again(world: World) -> None:
 
 def test_a_consumer_closed_by_the_operator_is_told_to_try_again(world: World) -> None:
     consumer, (message,) = start(world, ("a",))
-    subscription = world.subscription("t", "sub")
-    subscription.dismiss(subscription.consumers[0])
+    world.done(world.topic("t").unsubscribe(world.subscription("t", "sub")))
     with refused(ServerError.ServiceNotReady):
         consumer.acked(message)
 

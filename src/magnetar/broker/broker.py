@@ -4,6 +4,7 @@ It owns the topics that are loaded, knows the names of those that are not, and c
 outcomes of the journal to whoever waits for them. `upkeep` does what falls due.
 """
 
+from functools import partial
 from typing import Final, final
 
 from magnetar.ack import Ledgers
@@ -27,6 +28,8 @@ from magnetar.broker.topic.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
 from magnetar.broker.topic.topic import Topic
 from magnetar.broker.turn.outbound import Outbound
+from magnetar.broker.turn.pieces import Pieces
+from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.broker.turn.turns import Turns
 from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import BrokerError, StorageError
@@ -39,7 +42,7 @@ from magnetar.storage.store import Store
 __all__ = ["Broker"]
 
 SCHEMAS: Final = "schemas"
-# Partitions are made in one go, so there is a limit where none is set.
+# There is a limit to partitions where none is set.
 PARTITIONS_MAX: Final = 10_000
 
 
@@ -64,6 +67,7 @@ class Broker:
         self.ack_budget: Final = AckBudget(settings, host.warn)
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
         self.turns: Final = Turns(host)
+        self.pieces: Final = Pieces()
         self._catalog: Final = catalog
         catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)
@@ -180,6 +184,7 @@ class Broker:
         if not may_create or not policies.auto_create_topics:
             raise self._not_found(name)
         if policies.auto_create_partitions > 0:
+            # Who waits for one that cannot be made is told so when he asks for it.
             self.create_partitioned(name, policies.auto_create_partitions)
             return policies.auto_create_partitions
         return 0
@@ -302,8 +307,12 @@ class Broker:
 
     def create_partitioned(
         self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
-    ) -> None:
-        """A partitioned topic and all its partitions; more partitions if it exists."""
+    ) -> Promise[None]:
+        """A partitioned topic and all its partitions; more partitions if it exists.
+
+        Raises BrokerError. Partitions are made a few at a time; the promise is kept when all
+        are there, durable when `store.ticket_last` is. Who asks for one before that makes it.
+        """
         limit = self.settings.max_partitions_per_topic or PARTITIONS_MAX
         if partitions > limit:
             raise BrokerError(
@@ -317,8 +326,22 @@ class Broker:
         if missing:
             self._require_room(name, self.directory.effective(name), len(missing))
         self.directory.put_partitioned(str(name), partitions, properties)
-        for partition in missing:
-            self.create_topic(partition)
+        return self._create_all(missing)
+
+    def _create_all(self, names: list[TopicName]) -> Promise[None]:
+        promise: Promise[None] = Promise()
+
+        def create(name: TopicName) -> Promise[None]:
+            try:
+                if not promise.done and not self.exists(name):
+                    self.create_topic(name)
+            except BrokerError as error:
+                promise.fail(error)
+            return kept(None)
+
+        steps: list[Step] = [partial(create, name) for name in names]
+        in_slices(self.host, steps, lambda: promise.keep(None), self.pieces.topics)
+        return promise
 
     def save_topic(self, topic: Topic) -> None:
         """Keeps what the catalog has of a topic."""

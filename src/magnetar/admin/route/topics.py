@@ -202,7 +202,7 @@ async def create_partitioned(call: Call) -> Response:
         most = limit if limit > 0 else INT32_MAX
         raise Refusal(NOT_ACCEPTABLE, f"{count} partitions: give a number from 1 to {most}")
     _require_new(call, name)
-    call.broker.create_partitioned(name, count, properties)
+    await settle(call.broker.create_partitioned(name, count, properties))
     await durable(call.broker)
     return no_content()
 
@@ -222,7 +222,7 @@ async def update_partitions(call: Call) -> Response:
         for subscription in topic.subscriptions.values()
         if subscription.durable
     }
-    call.broker.create_partitioned(name, count)
+    await settle(call.broker.create_partitioned(name, count))
     await durable(call.broker)
     for number in range(before, count) if name.persistent else []:
         topic = call.broker.find(name.with_partition(number))

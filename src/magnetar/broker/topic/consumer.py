@@ -80,6 +80,8 @@ class Consumer:
         self.closed: bool = False
         # Not yet to be served: its subscribe has not been answered.
         self.held: bool = True
+        # It gives back what it holds, so often, in steps: it is sent nothing meanwhile.
+        self.giving_back: i64 = 0
         self.pending: Final[dict[int, int]] = {}
         self.recalled: bool = False
         self.is_over: bool = False
@@ -101,7 +103,13 @@ class Consumer:
     @property
     def available(self) -> bool:
         """Whether it may be sent a message now."""
-        return self.permits > 0 and not self.blocked and not self.held and self.peer.ready
+        return (
+            self.permits > 0
+            and not self.blocked
+            and not self.held
+            and self.giving_back == 0
+            and self.peer.ready
+        )
 
     # ---- Sending -------------------------------------------------------------
 
@@ -169,6 +177,11 @@ class Consumer:
         packed = self.pending.pop(key)
         self._count(-(packed >> SLOT_BITS))
         return packed & SLOT_MASK
+
+    def drop_all(self) -> None:
+        """It holds nothing any more: nobody counts it."""
+        self.pending.clear()
+        self.unacked = 0
 
     def _count(self, messages: i64) -> None:
         """So many more are unacked, or fewer."""

@@ -30,7 +30,6 @@ from magnetar.broker.topic.damage import Damage
 from magnetar.broker.topic.dispatch.choice import make_dispatcher, suits
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
 from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.dispatch.single import SingleDispatcher
 from magnetar.broker.topic.properties import pack_properties
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
@@ -144,6 +143,8 @@ class Subscription:
         self.last_expired_ms: int = 0
         self.last_moved_ms: int = 0
         self._told_end: bool = False
+        # That of its consumers, or of the last ones.
+        self.type_name: str = last_type or "None"
         self.damage: Final = Damage(self)
         self.share: Final = AckShare(topic.broker.ack_budget)
         self.share.count(cursor.record_bytes())
@@ -180,7 +181,7 @@ class Subscription:
         def settled(error: Exception | None) -> None:
             if error is not None:
                 self.topic.drop(self)
-                self.close()
+                self.topic.dismiss(self.close())
 
         self.topic.when(ticket, settled)
 
@@ -277,6 +278,7 @@ class Subscription:
         if present is not None:
             present.close()
         self.dispatcher = make_dispatcher(self, type, options)
+        self.type_name = self.dispatcher.type_name
         self._keep_type(self.dispatcher)
         return self.dispatcher
 
@@ -305,15 +307,22 @@ class Subscription:
         consumer.closed = True
         consumer.held = True
 
-        def go_on() -> None:
-            self._remove(consumer)
+        def left(done: None) -> None:
             self.last_active_ms = self.topic.host.now_ms()
             if not self.durable and not self.busy:
                 self.topic.drop(self)
             promise.keep(None)
 
-        self._when_quiet(go_on)
+        self._when_quiet(lambda: self._remove(consumer).then(left, promise.fail))
         return promise
+
+    def _remove(self, consumer: Consumer) -> Promise[None]:
+        dispatcher = self.dispatcher
+        return kept(None) if dispatcher is None else dispatcher.remove(consumer)
+
+    def have_left(self, consumer: Consumer) -> None:
+        """A consumer is gone."""
+        self._out_before.add(consumer.out.messages, consumer.out.bytes)
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         self.last_flow_ms = self.topic.host.now_ms()
@@ -665,8 +674,14 @@ class Subscription:
             if error is not None:
                 self._reset_failed(promise, error)
                 return
-            # Fenced still: who is about to be closed gets nothing more.
-            self._have_reset(reset, acks)
+            self.cursor.apply(reset)
+            self.apply_acks(acks)
+            # All of them: one of Failover that is not active may still have acks on their way.
+            closed = self._close_consumers()
+            # Fenced still: nobody comes back before all are told, nor is anything skipped.
+            self.topic.dismiss(closed).then(told, promise.fail)
+
+        def told(done: None) -> None:
             self._unfence()
             promise.keep(None)
             self.pump()
@@ -687,31 +702,25 @@ class Subscription:
         for go_on in waiting:
             go_on()
 
-    def _have_reset(self, reset: ResetDelta, acks: AckDelta) -> None:
-        self.cursor.apply(reset)
-        self.apply_acks(acks)
+    def _close_consumers(self) -> list[Consumer]:
+        """Closes all from this side; those that are to be told, for they did not leave.
+
+        Their clients will come back. What was known of deliveries is void.
+        """
         dispatcher = self.dispatcher
         if dispatcher is None:
-            return
-        # All of them: one of Failover that is not active may still have acks on their way.
-        for consumer in list(dispatcher.consumers):
-            self.dismiss(consumer)
-        if isinstance(dispatcher, SharedDispatcher):
-            dispatcher.reset()
-        else:
-            dispatcher.rewind()
-
-    def dismiss(self, consumer: Consumer) -> None:
-        """Closes a consumer from this side; its client will come back."""
-        leaves = consumer.closed
-        consumer.closed = True
-        consumer.held = True
-        self._remove(consumer)
-        if leaves:
-            return
-        if not consumer.recalled:
-            consumer.tell_closed()
-        self.topic.broker.strays.add(str(self.topic.name), self.name, consumer)
+            return []
+        self.dispatcher = None
+        strays, topic_name = self.topic.broker.strays, str(self.topic.name)
+        told: list[Consumer] = []
+        for consumer in dispatcher.retire():
+            self.have_left(consumer)
+            if not consumer.closed:
+                strays.add(topic_name, self.name, consumer)
+                told.append(consumer)
+            consumer.closed = True
+            consumer.held = True
+        return told
 
     def close_for_recall(self, consumer: Consumer) -> None:
         """Has the client of a consumer empty its queue; what it holds stays with it meanwhile."""
@@ -724,11 +733,6 @@ class Subscription:
         """How many messages an entry has, as far as that is known and can be."""
         size = self.topic.ledgers.sizes.batch_size(position.ledger_id, position.entry_id)
         return min(max(int(size), 1), BATCH_SIZE_MAX)
-
-    def _remove(self, consumer: Consumer) -> None:
-        if self.dispatcher is not None and self.dispatcher.has(consumer):
-            self._out_before.add(consumer.out.messages, consumer.out.bytes)
-            self.dispatcher.remove(consumer)
 
     def _write_then(
         self, deltas: Sequence[Delta], settled: Callable[[Exception | None], None]
@@ -759,17 +763,13 @@ class Subscription:
             for consumer in self.consumers:
                 consumer.tell_end_of_topic()
 
-    def close(self) -> None:
-        """Closes it and its consumers: unload, delete, unsubscribe."""
+    def close(self) -> list[Consumer]:
+        """Closes it and its consumers: unload, delete, unsubscribe. Those that are to be told."""
         if self.closed:
-            return
+            return []
         self.closed = True
         self.share.end()
-        # First, or what one consumer had would go to the next, which is closed as well.
-        if self.dispatcher is not None:
-            self.dispatcher.close()
-        for consumer in list(self.consumers):
-            self.dismiss(consumer)
+        return self._close_consumers()
 
     # ---- Figures -------------------------------------------------------------
 
@@ -781,8 +781,3 @@ class Subscription:
             messages += consumer.out.messages
             size += consumer.out.bytes
         return messages, size
-
-    @property
-    def type_name(self) -> str:
-        """That of its consumers, or of the last ones; None before there was any."""
-        return (self.last_type or "None") if self.dispatcher is None else self.dispatcher.type_name

@@ -33,6 +33,7 @@ from magnetar.broker.topic.deduplication import (
     UNDECIDED,
     Deduplication,
 )
+from magnetar.broker.topic.dismissal import dismiss
 from magnetar.broker.topic.dispatch.selector import StickySelector
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.properties import pack_properties, unpack_properties
@@ -508,10 +509,9 @@ class Topic:
             reason = f"{subscription.title} is deleted already, or about to be"
             return broken(BrokerError(ServerError.SubscriptionNotFound, reason))
         self.drop(subscription)
-        subscription.close()
+        told = self.dismiss(subscription.close())
         if not subscription.durable:
-            promise.keep(None)
-            return promise
+            return told
         try:
             ticket = self.store.delete_cursor(subscription.cursor_id)
         except StorageError as error:
@@ -526,7 +526,7 @@ class Topic:
                 promise.fail(error)
             else:
                 self.acks_moved()
-                promise.keep(None)
+                told.then(promise.keep, promise.fail)
 
         self.when(ticket, settled)
         return promise
@@ -676,13 +676,19 @@ class Topic:
         promise: Promise[None] = Promise()
         self.closed = True
         self.admission.dismiss_all()
+        consumers: list[Consumer] = []
         for subscription in list(self.subscriptions.values()):
-            subscription.close()
+            consumers.extend(subscription.close())
+        told = self.dismiss(consumers)
         if self.deduplication is not None and not self.deleted:
             self.deduplication.snapshot()
-        self.when(self.store.ticket_last, lambda error: promise.keep(None))
+        self.when(self.store.ticket_last, lambda error: told.then(promise.keep, promise.fail))
         self.host.kick()
         return promise
+
+    def dismiss(self, consumers: list[Consumer]) -> Promise[None]:
+        """Tells consumers that they are closed; kept when all are told."""
+        return dismiss(self.host, self.broker.pieces, consumers)
 
     def give_up(self, error: Exception) -> None:
         """Something happened here that nobody foresaw: what is in memory is not to be trusted.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.promise import Promise, broken
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
 from magnetar.broker.topic.chunk.chunk_search import find_chunks
@@ -97,6 +97,9 @@ class SimBroker:
         self.disk.on_power_lost = self._power_went
         await process.start(server.start(), name="broker start")
         server.broker.turns.watcher = self.turn_watcher
+        # Long work in the smallest steps there are, so that all else comes between them.
+        pieces = server.broker.pieces
+        pieces.entries, pieces.consumers, pieces.topics = 2, 1, 1
         self.lives += 1
         self.process, self._server = process, server
         self.disk.faults = self.faults
@@ -157,12 +160,7 @@ class SimBroker:
     async def create_partitioned(self, topic: str, partitions: int) -> None:
         """Makes a topic with partitions, as an operator would."""
         name = TopicName.parse(topic)
-
-        def ask(server: BrokerServer) -> Promise[None]:
-            server.broker.create_partitioned(name, partitions)
-            return kept(None)
-
-        await self.ask(ask)
+        await self.ask(lambda server: server.broker.create_partitioned(name, partitions))
 
     async def skip(self, topics: list[str], subscription: str, places: list[Place]) -> list[Place]:
         """Skips single messages of a topic, or of its partitions, all or none of them.

@@ -25,6 +25,7 @@ from mypy_extensions import i64
 from magnetar.ack import Cursor
 from magnetar.broker.host import Host
 from magnetar.broker.peer import Peer
+from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
@@ -86,6 +87,7 @@ class Dispatcher:
         self.by_key[consumer.key] = consumer
 
     def _take_out(self, consumer: Consumer) -> None:
+        self.subscription.have_left(consumer)
         del self.consumers[bisect_left(self.consumers, _rank(consumer), key=_rank)]
         del self.by_key[consumer.key]
 
@@ -98,8 +100,17 @@ class Dispatcher:
     def add(self, consumer: Consumer) -> None:
         raise NotImplementedError
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> Promise[None]:
+        """Kept when it is gone, and nothing is its own any more."""
         raise NotImplementedError
+
+    def retire(self) -> list[Consumer]:
+        """Closes, and has no consumers any more; those that it had."""
+        self.close()
+        consumers = self.consumers
+        self.consumers = []
+        self.by_key.clear()
+        return consumers
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         """The consumer has room for so many more."""

@@ -91,12 +91,9 @@ class KeySharedDispatcher(SharedDispatcher):
         self._moved = True
         super().add(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
-        if not self.has(consumer):
-            return
+    def _begin_leave(self, consumer: Consumer) -> None:
         self.selector.remove(consumer.key)
         self._moved = True
-        super().remove(consumer)
 
     def _owner(self, slot: int) -> int:
         """Who gets what is next in a slot, or NOBODY."""

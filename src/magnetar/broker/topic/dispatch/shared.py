@@ -18,18 +18,29 @@ time comes for a delayed entry that is still to be read, the reading gets there 
 so chunks cannot come before the one that they follow. Chunks of one message go to one
 consumer, in order: as long as one waits in replay, since its consumer has no room or gave it
 back, all chunks behind it wait too.
+
+What changes hands by the thousand does so in pieces (`handover.py`).
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from magnetar.ack.ledgers import KEY_MAX
 from magnetar.broker.host import Timer
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
 from magnetar.broker.topic.delayed import DelayedMessages
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
+from magnetar.broker.topic.dispatch.handover import (
+    CLEARANCE,
+    LEAVE,
+    REDELIVERY,
+    Handover,
+    Handovers,
+)
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Redeliveries, Replay
 from magnetar.model import Position
@@ -64,6 +75,9 @@ class SharedDispatcher(Dispatcher):
         self._due: Final = Replay()
         self._replay: Final = Replay()
         self._chunks: Final = ChunkOwners()
+        self._handovers: Final = Handovers()
+        # Consumers that give back what they hold before they go.
+        self._leaving: Final[dict[int, Promise[None]]] = {}
         self._alarm: Timer | None = None
         self._alarm_ms: int = 0
         self._source: int = NEW
@@ -92,19 +106,27 @@ class SharedDispatcher(Dispatcher):
         self._put(consumer)
         self.changed()
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> Promise[None]:
         if not self.has(consumer):
-            return
+            return kept(None)
+        leaving = self._leaving.get(consumer.key)
+        if leaving is None:
+            leaving = self._leaving[consumer.key] = Promise()
+            self._begin_leave(consumer)
+            self._hand_over(Handover(LEAVE, sorted(consumer.pending), consumer))
+        return leaving
+
+    def _begin_leave(self, consumer: Consumer) -> None:
+        """It gets nothing new from here on."""
+
+    def _end_leave(self, consumer: Consumer) -> None:
         self._take_out(consumer)
         self._turn_left = 0
-        for key in sorted(consumer.pending):
-            self._give_back(key, consumer)
         if len(self.overtaken) > 0:
             self.overtaken.leave(consumer)
         if not self.consumers:
             self.rewind()
-        self._have_changed()
-        self.pump_later()  # others may leave with it
+        self._leaving.pop(consumer.key).keep(None)
 
     def changed(self) -> None:
         self._have_changed()
@@ -116,14 +138,60 @@ class SharedDispatcher(Dispatcher):
         self._judge()
 
     def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        for key in self._with_chunks(consumer, keys) or sorted(consumer.pending):
-            if key in consumer.pending:
-                self.redeliveries.bump(key)
-                self._give_back(key, consumer)
-        self.changed()
+        named = self._with_chunks(consumer, keys) or sorted(consumer.pending)
+        consumer.giving_back += 1
+        self._hand_over(Handover(REDELIVERY, named, consumer))
 
     def _with_chunks(self, consumer: Consumer, keys: list[int]) -> list[int]:
         return keys if len(self._chunks) == 0 else self._chunks.with_others(keys, consumer.pending)
+
+    # ---- Handovers -----------------------------------------------------------
+
+    def _hand_over(self, handover: Handover) -> None:
+        if self._handovers.add(handover):
+            self._hand_over_some()
+
+    def _go_on(self) -> None:
+        try:
+            self._hand_over_some()
+        except Exception as error:
+            self._give_up(error)
+
+    def _hand_over_some(self) -> None:
+        """A piece of what is in line; the rest in later events."""
+        left = self.subscription.topic.broker.pieces.entries
+        while len(self._handovers) > 0 and left > 0:
+            handover = self._handovers.first()
+            keys = handover.take(left)
+            left -= len(keys)
+            self._hand_over_keys(keys, handover)
+            if handover.done:
+                self._handovers.end_first()
+                self._end_handover(handover)
+        if len(self._handovers) > 0:
+            self.host.call_soon(self._go_on)
+        self._have_changed()
+        self.pump_later()  # others may leave with it
+
+    def _hand_over_keys(self, keys: list[int], handover: Handover) -> None:
+        consumer = handover.consumer
+        if consumer is None:
+            for key in keys:
+                self._forget(key)
+            return
+        for key in keys:
+            if key in consumer.pending:
+                if handover.kind == REDELIVERY:
+                    self.redeliveries.bump(key)
+                self._give_back(key, consumer)
+
+    def _end_handover(self, handover: Handover) -> None:
+        consumer = handover.consumer
+        if handover.kind == LEAVE:
+            assert consumer is not None
+            self._end_leave(consumer)
+        elif consumer is not None:
+            consumer.giving_back -= 1
 
     def _give_back(self, key: int, consumer: Consumer) -> None:
         """The entry is nobody's; it waits for its next delivery."""
@@ -205,16 +273,14 @@ class SharedDispatcher(Dispatcher):
 
     def passed(self) -> None:
         floor = self._floor()
-        for key in [key for key in self.owners if key <= floor]:
-            self._forget(key)
-        for key in self._chunks.known_through(floor):
-            self._forget(key)
+        gone = [key for key in self.owners if key <= floor]
+        gone.extend(self._chunks.known_through(floor))
         self.redeliveries.forget_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
         self._discard_through(floor)
         self._set_alarm()
-        self.changed()
+        self._hand_over(Handover(CLEARANCE, gone))
 
     def _floor(self) -> int:
         """The last entry before the first that is unacked: of all up to it nothing is left."""
@@ -259,8 +325,12 @@ class SharedDispatcher(Dispatcher):
         """Asserts that all that is known of entries agrees, between two events."""
         held = {key: consumer for consumer in self.consumers for key in consumer.pending}
         assert held == self.owners, "owners and what consumers have differ"
+        passed = self._handovers.to_be_cleared()
         for key in held:
-            self._check_there(key)
+            if key not in passed:
+                self._check_there(key)
+        for key in self._leaving:
+            assert key in self.by_key, "who is gone leaves"
         for consumer in self.consumers:
             unacked: i64 = sum([packed >> SLOT_BITS for packed in consumer.pending.values()])
             assert consumer.unacked == unacked, "a consumer's unacked messages are miscounted"
@@ -310,16 +380,13 @@ class SharedDispatcher(Dispatcher):
         self._replay.clear()
         self._chunks.clear()
 
-    def reset(self) -> None:
-        """The cursor was put somewhere else: all that was known of deliveries is void."""
-        self.delayed.clear()
-        self.redeliveries.clear()
-        self.overtaken.clear()
-        self._set_alarm()
-        self.rewind()
-
     def close(self) -> None:
         super().close()
+        self._handovers.clear()
+        for leaving in self._leaving.values():
+            # In a moment, for whoever waits may close this too.
+            self.host.call_soon(partial(leaving.keep, None))
+        self._leaving.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from magnetar.broker.host import Timer
 from magnetar.broker.peer import Peer
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
 from magnetar.broker.topic.dispatch.failover import Candidates
@@ -56,9 +57,9 @@ class SingleDispatcher(Dispatcher):
         if self.failover and consumer is not self.active:
             consumer.tell_active(False)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> Promise[None]:
         if not self.has(consumer):
-            return
+            return kept(None)
         self._take_out(consumer)
         if self.failover:
             self._candidates.remove(consumer.key)
@@ -66,6 +67,7 @@ class SingleDispatcher(Dispatcher):
             self.active = None
             self.rewind()
         self._choose()
+        return kept(None)
 
     def _choose(self) -> None:
         chosen = self._candidate()

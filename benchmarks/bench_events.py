@@ -1,0 +1,290 @@
+"""The longest events of a broker in which a lot is to be done for one peer's sake (I10).
+
+    make bench                                      compiled
+    .venv/bin/python benchmarks/bench_events.py     interpreted
+    ... bench_events.py --messages 5000 --crowd 500 a short form
+
+The broker runs in this thread, on a disk in memory. An event is what the loop does before others
+have their turn: a callback, a command, the end of a write. Of each case the longest event, its
+CPU time, and all events together.
+
+    leave       a consumer that holds all messages closes; another one is there
+    drop        the same, by the end of its connection
+    last        the same, and nobody else is there
+    redeliver   a consumer that holds all messages asks for them anew
+    nack        the same, but it names them
+    clear       an operator clears the backlog that a consumer holds
+    skip        an operator skips by id what two consumers hold
+    seek        one of a crowd of consumers seeks
+    unload      a topic with a crowd of consumers is unloaded
+    partitions  a topic of a thousand partitions is created
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from timing import print_build, print_table
+
+HERE: Final = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from support.wire_client import (  # noqa: E402
+    EARLIEST_ID,
+    Failover,
+    KeyShared,
+    Shared,
+    WireClient,
+    WireConsumer,
+)
+from support.world import World  # noqa: E402
+
+from magnetar.broker.peer import unsigned  # noqa: E402
+from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip  # noqa: E402
+from magnetar.model import TopicName  # noqa: E402
+from magnetar.protocol import CommandFlow, encode, message_id_to_pb  # noqa: E402
+from magnetar.protocol import pulsar_pb2 as pb  # noqa: E402
+
+TARGET: Final = "10 ms"
+PARTITIONS: Final = 1000
+KEYS: Final = 5000
+BATCH: Final = 10
+TYPES: Final[dict[str, int]] = {"Shared": Shared, "Key_Shared": KeyShared, "Failover": Failover}
+
+
+class TimedWorld(World):
+    """A world that measures its events."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.total = 0.0
+        self.events = 0
+        super().__init__(
+            max_unacked_per_consumer=0,
+            max_unacked_per_subscription=0,
+            max_topics_per_namespace=0,
+            max_ack_state_bytes=0,
+        )
+
+    def event(self, callback: Callable[[], Any]) -> Any:
+        began = time.thread_time()
+        result = callback()
+        took = time.thread_time() - began
+        self.longest = max(self.longest, took)
+        self.total += took
+        self.events += 1
+        return result
+
+    def hear(self, client: WireClient, command: Any) -> None:
+        """A client says something, and no more than that is done."""
+        data = encode(command)
+        self.event(lambda: client.session.receive(data))
+
+    def begin(self) -> None:
+        self.longest, self.total, self.events = 0.0, 0.0, 0
+
+    def settle(self) -> None:
+        """Clients do not read meanwhile: that is not the broker's work."""
+        while True:
+            while self.event(self._turn):
+                pass
+            if sum([client.collect() for client in self.clients]) == 0:
+                return
+
+    def _turn(self) -> bool:
+        host = self.host
+        if host.soon:
+            host.soon.popleft()()
+        elif (callback := host.due()) is not None:
+            callback()
+        elif host.reads:
+            host.reads.popleft()()
+        else:
+            return host.kicked and self._write()
+        return True
+
+
+class Case:
+    """A topic with messages, and consumers of its one subscription."""
+
+    def __init__(self, type: int) -> None:
+        self.world = TimedWorld()
+        self.type = type
+        self.ids: list[Any] = []
+
+    def subscribe(self, client: WireClient | None = None) -> WireConsumer:
+        client = client or self.world.connect()
+        return client.subscribe("t", "s", self.type, initialPosition=1)
+
+    def publish(self, messages: int) -> None:
+        producer = self.world.connect().producer("t")
+        for number in range(messages):
+            producer.publish("x" * 10, partition_key=f"k{number % KEYS}")
+
+    def crowd(self, count: int) -> list[WireConsumer]:
+        clients = [self.world.connect() for _ in range(10)]
+        consumers = [self.subscribe(clients[number % 10]) for number in range(count)]
+        return consumers
+
+
+def hold(consumer: WireConsumer, messages: int) -> None:
+    consumer.client.say(CommandFlow(consumer.id, messages))
+    consumer.client.received.clear()
+
+
+def leaves(case: Case, messages: int, *, last: bool, dropped: bool) -> None:
+    consumer = case.subscribe()
+    case.publish(messages)
+    hold(consumer, messages)
+    if not last:
+        case.subscribe()
+    world = case.world
+    subscription = world.subscription("t", "s")
+    assert subscription.dispatcher is not None
+    assert subscription.dispatcher.unacked_count() == messages
+    world.begin()
+    if dropped:
+        world.event(consumer.client.session.lost)
+    else:
+        command = pb.CommandCloseConsumer(consumer_id=consumer.id, request_id=10**6)
+        world.hear(consumer.client, command)
+    world.settle()
+    assert subscription.dispatcher.unacked_count() == 0
+
+
+def redeliver(case: Case, messages: int, *, named: bool) -> None:
+    consumer = case.subscribe()
+    case.publish(messages)
+    case.subscribe()
+    consumer.client.say(CommandFlow(consumer.id, messages))
+    ids = [
+        message_id_to_pb(one.message_id)
+        for one in consumer.client.received
+        if hasattr(one, "message_id")
+    ]
+    consumer.client.received.clear()
+    command = pb.CommandRedeliverUnacknowledgedMessages(
+        consumer_id=unsigned(consumer.id), message_ids=ids if named else []
+    )
+    world = case.world
+    world.begin()
+    world.hear(consumer.client, command)
+    world.settle()
+
+
+def clear(case: Case, messages: int) -> None:
+    consumer = case.subscribe()
+    case.publish(messages)
+    hold(consumer, messages)
+    world = case.world
+    world.begin()
+    world.event(lambda: world.subscription("t", "s").clear())
+    world.settle()
+    assert world.subscription("t", "s").cursor.unacked_entries() == 0
+
+
+def skip(case: Case, messages: int) -> None:
+    one, two = case.subscribe(), case.subscribe()
+    case.publish(messages)
+    for _ in range(messages // PIECE_IDS + 1):
+        for consumer in (one, two):
+            consumer.client.say(CommandFlow(consumer.id, PIECE_IDS // 2))
+    got = [*one.client.received, *two.client.received]
+    ids = sorted(
+        [m.message_id for m in got if hasattr(m, "message_id")],
+        key=lambda i: i.entry_id * 7919 % 10007,
+    )
+    assert len(ids) == messages, len(ids)
+    world = case.world
+    world.begin()
+    made = world.event(lambda: Skip([world.topic("t")], "s", ids, recall=True))
+    while world.event(made.plan_piece):
+        pass
+    world.event(made.carry_out)
+    world.settle()
+    world.event(lambda: made.recalled(1000))
+    world.settle()
+
+
+def seek(case: Case, crowd: int) -> None:
+    consumers = case.crowd(crowd)
+    case.publish(10)
+    world = case.world
+    consumer = consumers[0]
+    command = consumer.seek_command(EARLIEST_ID)
+    command.request_id = 10**6
+    world.begin()
+    world.hear(consumer.client, command)
+    world.settle()
+    assert not world.subscription("t", "s").consumers
+
+
+def unload(case: Case, crowd: int) -> None:
+    case.crowd(crowd)
+    case.publish(10)
+    world = case.world
+    world.begin()
+    promise = world.event(lambda: world.broker.unload(TopicName.parse("t")))
+    world.settle()
+    assert promise.done
+
+
+def partitions(case: Case, count: int) -> None:
+    world = case.world
+    world.begin()
+    world.event(lambda: world.broker.create_partitioned(TopicName.parse("p"), count))
+    world.settle()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--skips", type=int, default=20_000)
+    parser.add_argument("--crowd", type=int, default=5000)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    shared = [("Shared", Shared), ("Key_Shared", KeyShared)]
+    n, crowd = options.messages, options.crowd
+    cases: list[tuple[str, int, Callable[[Case], None]]] = []
+    for name, type in shared:
+        cases += [
+            (f"leave {name}", type, lambda c: leaves(c, n, last=False, dropped=False)),
+            (f"drop {name}", type, lambda c: leaves(c, n, last=False, dropped=True)),
+            (f"last {name}", type, lambda c: leaves(c, n, last=True, dropped=False)),
+            (f"redeliver {name}", type, lambda c: redeliver(c, n, named=False)),
+            (f"nack {name}", type, lambda c: redeliver(c, n, named=True)),
+            (f"clear {name}", type, lambda c: clear(c, n)),
+            (f"skip {name}", type, lambda c: skip(c, options.skips)),
+        ]
+    for name, type in TYPES.items():
+        cases += [
+            (f"seek {name}", type, lambda c: seek(c, crowd)),
+            (f"unload {name}", type, lambda c: unload(c, crowd)),
+        ]
+    cases.append(("partitions", Shared, lambda c: partitions(c, PARTITIONS)))
+    print_build()
+    rows: list[list[str]] = []
+    for title, type, run in cases:
+        if options.only in title:
+            case = Case(type)
+            run(case)
+            world = case.world
+            rows.append(
+                [
+                    title,
+                    f"{world.longest * 1000:.1f} ms",
+                    TARGET,
+                    f"{world.events}",
+                    f"{world.total * 1000:.0f} ms",
+                ]
+            )
+            world.close()
+            print(rows[-1], flush=True)
+    print_table("Longest events", ["case", "longest event", "aim", "events", "all"], rows)
+
+
+if __name__ == "__main__":
+    main()

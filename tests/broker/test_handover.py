@@ -1,0 +1,371 @@
+"""What changes hands by the thousand does so in pieces (I10), and nothing is lost in between.
+
+Pieces are of two entries, one consumer, one topic here. What is counted is how much changes in
+one event; after each event the dispatcher checks itself.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.wire_client import (
+    EARLIEST_ID,
+    Delivery,
+    Failover,
+    KeyShared,
+    Shared,
+    WireClient,
+    WireConsumer,
+)
+from support.world import World
+
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.errors import BrokerError
+from magnetar.model import ConsumerType, TopicName
+from magnetar.protocol import CommandFlow, encode, message_id_to_pb
+from magnetar.protocol import pulsar_pb2 as pb
+
+PIECE = 2
+MANY = 12
+KEYS = 3
+TYPES = [Shared, KeyShared]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    pieces = made.broker.pieces
+    pieces.entries, pieces.consumers, pieces.topics = PIECE, 1, PIECE
+    yield made
+    made.close()
+
+
+def dispatcher(world: World) -> SharedDispatcher:
+    found = world.subscription("t", "s").dispatcher
+    assert isinstance(found, SharedDispatcher)
+    return found
+
+
+def subscribe(world: World, type: ConsumerType, client: WireClient | None = None) -> WireConsumer:
+    return (client or world.connect()).subscribe("t", "s", type, initialPosition=1)
+
+
+def publish(world: World, first: int = 0, count: int = MANY) -> None:
+    producer = world.connect().producer("t")
+    for number in range(first, first + count):
+        producer.send(f"{number:03}", partition_key=str(number % KEYS))
+
+
+def holder(world: World, type: ConsumerType, *, permits: int = MANY) -> WireConsumer:
+    """A consumer that has everything."""
+    consumer = subscribe(world, type)
+    publish(world)
+    consumer.flow(permits)
+    assert dispatcher(world).unacked_count() == MANY
+    return consumer
+
+
+def say(consumer: WireConsumer, command: object) -> None:
+    """The session hears it, and nothing else is done yet."""
+    consumer.client.session.receive(encode(command))  # type: ignore[arg-type]
+
+
+def close(consumer: WireConsumer) -> None:
+    say(consumer, pb.CommandCloseConsumer(consumer_id=consumer.id, request_id=99))
+
+
+def redeliver(consumer: WireConsumer) -> None:
+    say(consumer, pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.id))
+
+
+def by_key(deliveries: list[Delivery]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for delivery in deliveries:
+        found.setdefault(delivery.key, []).append(delivery.payloads[0])
+    return found
+
+
+ALL_BY_KEY = {
+    str(key): [f"{number:03}" for number in range(MANY) if number % KEYS == key]
+    for key in range(KEYS)
+}
+
+
+def most_at_once(world: World, begin: Callable[[], object]) -> int:
+    """How many entries change hands in one event, at most."""
+    found = dispatcher(world)
+    counts = [len(found.owners)]
+    begin()
+    counts.append(len(found.owners))
+    while world._step():
+        if not found._closed:
+            found.check()
+        counts.append(len(found.owners))
+    return max(before - after for before, after in itertools.pairwise(counts))
+
+
+# ---- Consumers that leave, or want everything again --------------------------
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("how", ["close", "drop", "redeliver", "nack", "clear"])
+def test_what_a_consumer_holds_goes_a_piece_at_a_time(
+    world: World, type: ConsumerType, how: str
+) -> None:
+    consumer = holder(world, type)
+    subscribe(world, type)
+    ids = [delivery.id for delivery in consumer.deliveries()]
+    begin: dict[str, Callable[[], object]] = {
+        "close": lambda: close(consumer),
+        "drop": consumer.client.session.lost,
+        "redeliver": lambda: redeliver(consumer),
+        "nack": lambda: consumer.client.session.receive(encode(nack(consumer, ids))),
+        "clear": lambda: world.subscription("t", "s").clear(),
+    }
+    assert most_at_once(world, begin[how]) == PIECE
+    assert dispatcher(world).unacked_count() == 0
+    assert len(dispatcher(world).owners) == 0
+
+
+def nack(consumer: WireConsumer, ids: list[object]) -> pb.CommandRedeliverUnacknowledgedMessages:
+    return pb.CommandRedeliverUnacknowledgedMessages(
+        consumer_id=consumer.id,
+        message_ids=[message_id_to_pb(id) for id in ids],  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_who_leaves_is_answered_when_all_is_given_back(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    other = subscribe(world, type)
+    close(consumer)
+    assert len(world.subscription("t", "s").consumers) == 2
+    assert not consumer.client.received or consumer.client.answer(99) is None
+    world.settle()
+    assert isinstance(consumer.client.answer(99), pb.CommandSuccess)
+    assert len(world.subscription("t", "s").consumers) == 1
+    other.flow(MANY)
+    assert by_key(other.deliveries()) == ALL_BY_KEY
+
+
+def test_a_key_keeps_its_order_while_its_holder_leaves(world: World) -> None:
+    """Nobody else is sent entries of it before all are given back (I4)."""
+    consumer = holder(world, KeyShared)
+    other = subscribe(world, KeyShared)
+    other.client.session.receive(encode(CommandFlow(other.id, 10 * MANY)))
+    close(consumer)
+    publish(world, MANY, KEYS)  # while that goes on, and after it
+    got = by_key(other.deliveries())
+    for key, payloads in ALL_BY_KEY.items():
+        assert got[key] == [*payloads, f"{MANY + int(key):03}"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_who_wants_everything_again_gets_nothing_before_the_last_is_given_back(
+    world: World, type: ConsumerType
+) -> None:
+    """What comes later would overtake what it is to get again (I4)."""
+    consumer = holder(world, type, permits=10 * MANY)
+    consumer.deliveries()
+    producer = world.connect().producer("t")
+    world.hold_disk()
+    producer.publish("new", partition_key="2")
+    redeliver(consumer)
+    world._write()  # it is durable, and could be delivered
+    assert not consumer.client.session.outbox
+    world.release_disk()
+    got = by_key(consumer.deliveries())
+    assert got == ALL_BY_KEY | {"2": [*ALL_BY_KEY["2"], "new"]}
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_everything_that_is_wanted_again_counts_as_that_once(
+    world: World, type: ConsumerType
+) -> None:
+    consumer = holder(world, type)
+    consumer.deliveries()
+    redeliver(consumer)
+    redeliver(consumer)  # of which the first has not given all back
+    consumer.flow(MANY)
+    assert [d.redelivery_count for d in consumer.deliveries()] == [1] * MANY
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_acks_that_come_between_two_pieces_count(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    got = consumer.deliveries()
+    redeliver(consumer)
+    consumer.acked(*got[-3:])
+    consumer.flow(MANY)
+    assert sorted(consumer.payloads()) == [f"{number:03}" for number in range(MANY - 3)]
+    dispatcher(world).check()
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_who_leaves_while_he_gives_back_leaves_once(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    redeliver(consumer)
+    close(consumer)
+    consumer.client.session.lost()
+    world.settle()
+    assert world.subscription("t", "s").consumers == []
+    other = subscribe(world, type)
+    other.flow(MANY)
+    assert sorted(other.payloads()) == [f"{number:03}" for number in range(MANY)]
+    sent, _ = world.topic("t").out_totals()
+    assert sent == 2 * MANY
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_an_unload_between_two_pieces_loses_nothing(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    close(consumer)
+    world.unload("t")
+    assert isinstance(consumer.client.answer(99), pb.CommandSuccess)
+    other = subscribe(world, type)
+    other.flow(MANY)
+    assert sorted(other.payloads()) == [f"{number:03}" for number in range(MANY)]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_a_seek_between_two_pieces_loses_nothing(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    other = subscribe(world, type)
+    close(consumer)
+    other.seek(EARLIEST_ID)
+    assert isinstance(consumer.client.answer(99), pb.CommandSuccess)
+    again = subscribe(world, type)
+    again.flow(MANY)
+    assert sorted(again.payloads()) == [f"{number:03}" for number in range(MANY)]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_what_is_cleared_between_two_pieces_is_not_given_back(
+    world: World, type: ConsumerType
+) -> None:
+    consumer = holder(world, type)
+    other = subscribe(world, type)
+    other.flow(MANY)
+    world.hold_disk()
+    cleared = world.subscription("t", "s").clear()
+    redeliver(consumer)
+    close(consumer)
+    world.release_disk()
+    assert cleared.done
+    assert most_at_once(world, lambda: None) == 0
+    assert dispatcher(world).replay_count() == 0
+    assert world.subscription("t", "s").cursor.unacked_entries() == 0
+
+
+def test_the_last_of_all_leaves_and_everything_comes_from_the_beginning(world: World) -> None:
+    consumer = holder(world, KeyShared)
+    close(consumer)
+    other = subscribe(world, KeyShared)  # before it is gone, or after
+    other.flow(MANY)
+    assert by_key(other.deliveries()) == ALL_BY_KEY
+
+
+# ---- Consumers that the broker closes ----------------------------------------
+
+
+def closes(client: WireClient) -> int:
+    """How many consumers of a client were told so far, and not carried away."""
+    return len(client.session.outbox)
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared, Failover])
+@pytest.mark.parametrize("how", ["seek", "unload"])
+def test_consumers_that_are_closed_are_told_one_after_the_other(
+    world: World, type: ConsumerType, how: str
+) -> None:
+    client, operator = world.connect(), world.connect()
+    consumers = [subscribe(world, type, client) for _ in range(MANY)]
+    publish(world, count=1)
+    if type == Failover:
+        world.advance(world.settings.failover_delay_ms + 1)
+    client.received.clear()
+    if how == "seek":
+        promise = world.subscription("t", "s").reset(world.topic("t").position_at(0))
+    else:
+        promise = world.broker.unload(TopicName.parse("t"))
+    counts = [closes(client)]
+    while not promise.done:
+        if not world.host.soon:
+            world._write()
+        else:
+            world.host.soon.popleft()()
+        counts.append(closes(client))
+    assert max(after - before for before, after in itertools.pairwise(counts)) == 1
+    assert counts[-1] == MANY
+    world.settle()
+    assert all(consumer.closed_by_broker() for consumer in consumers)
+    assert operator.subscribe("t", "s", type)
+
+
+def test_all_are_closed_before_the_first_is_told(world: World) -> None:
+    client = world.connect()
+    consumers = [subscribe(world, Shared, client) for _ in range(3)]
+    publish(world, count=3)
+    for consumer in consumers:
+        consumer.flow(1)
+    last = consumers[2].deliveries()
+    world.broker.unload(TopicName.parse("t"))
+    request_id = client.next_request_id()
+    say(consumers[2], consumers[2].ack_command(tuple(last), request_id=request_id))
+    world.settle()
+    answer = consumers[2].receipt(request_id)
+    assert answer is not None
+    assert answer.error is not None
+
+
+def test_who_closes_meanwhile_is_not_closed_by_the_broker(world: World) -> None:
+    """Or the consumer that has its number since would be."""
+    client = world.connect()
+    consumers = [subscribe(world, Shared, client) for _ in range(3)]
+    publish(world, count=1)
+    world.broker.unload(TopicName.parse("t"))
+    say(consumers[2], pb.CommandCloseConsumer(consumer_id=consumers[2].id, request_id=99))
+    world.settle()
+    assert isinstance(client.answer(99), pb.CommandSuccess)
+    assert [consumer.closed_by_broker() for consumer in consumers] == [True, True, False]
+
+
+def test_a_skip_waits_for_those_that_are_not_told_yet(world: World) -> None:
+    client = world.connect()
+    for _ in range(3):
+        subscribe(world, Shared, client)
+    name = str(world.topic("t").name)
+    world.broker.unload(TopicName.parse("t"))
+    assert len(world.broker.strays.of(name, "s")) == 3
+
+
+# ---- Partitions --------------------------------------------------------------
+
+
+def test_partitions_are_made_a_few_at_a_time(world: World) -> None:
+    name = TopicName.parse("p")
+    made = world.broker.create_partitioned(name, MANY)
+    counts = [0, world.broker.count_names("public/default")]
+    while not made.done:
+        world.host.soon.popleft()()
+        counts.append(world.broker.count_names("public/default"))
+    assert max(after - before for before, after in itertools.pairwise(counts)) == PIECE
+    assert counts[-1] == MANY
+
+
+def test_a_partition_that_is_asked_for_before_its_turn_is_there(world: World) -> None:
+    world.broker.create_partitioned(TopicName.parse("p"), MANY)
+    topic = world.broker.topic(TopicName.parse(f"p-partition-{MANY - 1}"), may_create=True)
+    world.settle()
+    assert world.topic(f"p-partition-{MANY - 1}") is topic
+    assert world.broker.count_names("public/default") == MANY
+
+
+def test_a_partition_that_cannot_be_made_is_told_of() -> None:
+    world = World(max_topics_per_namespace=MANY)
+    world.broker.pieces.topics = PIECE
+    made = world.broker.create_partitioned(TopicName.parse("p"), MANY)
+    world.broker.topic(TopicName.parse("another"), may_create=True)
+    world.settle()
+    assert isinstance(made.error, BrokerError)
+    assert world.broker.count_names("public/default") == MANY
