@@ -9,16 +9,23 @@ COMPILED := .build/compiled
 LOG := .build/interpreted.log
 TIMED := $(BIN)/python tools/timed.py
 WORKERS ?= 2
-# What runs interpreted too: the rooms that decide, and a look at the rest. Command line, Spark
-# and peers are shells around them, which are never compiled and so are tested once.
+# Tests start hundreds of Pythons: without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+# What passed is left out while nothing changes, but not in CI and not with FORCE=1.
+UNCHANGED := $(BIN)/python tools/unchanged.py
+COVERAGE := $(CURDIR)/.build/coverage
+# Apache Pulsar is fetched where it is required, while something else computes.
+APACHE := $(if $(filter apache,$(MAGNETAR_REQUIRE)),apache)
+# What runs interpreted too: the rooms that are compiled, and the simulation of all. Command line,
+# REST, Spark and peers are shells around them, which are never compiled and so are tested once.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/admin tests/sim tests/spark/plan tests/cli/test_main.py tests/cli/test_story.py tests/cli/test_backup.py tests/cli/test_check.py \
-  tests/test_front_door.py tests/peer/test_official_client.py src
+  tests/client tests/sim tests/spark/plan tests/test_front_door.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
+REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer
+.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -26,6 +33,7 @@ help:
 	@echo 'make check      format, lint, types, generated files'
 	@echo 'make bench      benchmarks, compiled'
 	@echo 'make test-long  the long forms: more examples, fuzzing'
+	@echo 'make steady     tests that could depend on time, again and again beside other work'
 	@echo 'make sim        broker and clients simulated: SEED=n repeats a run, N=1000 searches'
 	@echo 'make build      compiled and pure wheels, in dist/'
 	@echo 'make format     let ruff rewrite what it can'
@@ -40,35 +48,41 @@ demo: $(READY) sweep
 	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-# Two parts at a time: the C compiler and the checks, then the compiled tests in workers of their
-# own and the interpreted ones. So both cores are busy to the end, whichever part ends first.
+# Side by side: the C compiler, the checks and the interpreted tests, then the compiled ones. Both
+# kinds of tests have workers enough for both cores, so these are busy to the end.
 test: $(READY) sweep
 	@$(TIMED) --begin
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
-	@$(MAKE) --no-print-directory -j2 check compiled test-compiled test-interpreted; \
+	@$(MAKE) --no-print-directory -j3 $(APACHE) compiled check test-interpreted test-compiled; \
 	  code=$$?; $(TIMED) --table; exit $$code
-	@$(BIN)/python -m coverage report --fail-under=100 --include='$(COVERED)'
-	@$(BIN)/python -m coverage report --fail-under=99 --include='*/magnetar/storage/*' \
+	@$(REPORT) --fail-under=100 --include='$(COVERED)'
+	@$(REPORT) --fail-under=99 --include='*/magnetar/storage/*' \
 	  --omit="$$($(BIN)/python tools/shells.py)"
-	@$(BIN)/python -m coverage report --fail-under=97 --omit="$$($(BIN)/python tools/shells.py)"
+	@$(REPORT) --fail-under=97 --omit="$$($(BIN)/python tools/shells.py)"
+
+apache: $(READY)
+	@$(TIMED) 'Apache Pulsar, fetched' $(BIN)/python tests/apache/artifacts.py
 
 # A file's tests run in one worker, Spark's too: tests/conftest.py says how they are shared.
-test-compiled: compiled
+test-compiled: compiled $(APACHE)
 	@if [ -d $(COMPILED) ]; then \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(TIMED) 'tests, compiled' \
-	    $(BIN)/python -m pytest -q -n $(WORKERS) --durations=10 tests; \
+	    $(UNCHANGED) compiled $(BIN)/python -m pytest -q -n $(WORKERS) --durations=10 \
+	    --hypothesis-profile=brief tests; \
 	fi
 
 # The rooms of which coverage is asked, and what runs otherwise interpreted than compiled;
 # everything where nothing is compiled.
 test-interpreted: $(READY)
 	@mkdir -p .build
-	@$(BIN)/python tools/compile.py --possible && paths="$(INTERPRETED)" || paths="tests src"; \
+	@$(BIN)/python tools/compile.py --possible && { paths="$(INTERPRETED)"; once=1; } \
+	  || { paths="tests src"; once=; }; \
 	  echo "== tests, interpreted, with coverage: $(LOG)"; \
-	  MAGNETAR_BUILD=interpreted MAGNETAR_FAULT_ROUNDS=40 MAGNETAR_SIM_SEEDS=15 \
-	    $(TIMED) 'tests, interpreted' $(BIN)/python -m coverage run -m pytest -q \
-	    --hypothesis-profile=brief --doctest-modules $$paths > $(LOG) 2>&1; \
+	  MAGNETAR_BUILD=interpreted MAGNETAR_ONCE=$$once MAGNETAR_FAULT_ROUNDS=10 MAGNETAR_SIM_SEEDS=4 \
+	    $(TIMED) 'tests, interpreted' $(UNCHANGED) interpreted $(BIN)/python tools/covered.py \
+	    $(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=terse \
+	    --doctest-modules $$paths > $(LOG) 2>&1; \
 	  code=$$?; cat $(LOG); exit $$code
 
 check: $(READY) sweep
@@ -113,6 +127,13 @@ else
 	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N) \
 	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again)
 endif
+
+# Again and again beside other work: a test that fails then waits for time, not for what it needs.
+RUNS ?= 30
+TIMING := tests/client tests/chaos tests/hostile tests/cli tests/admin tests/peer
+steady: compiled
+	@MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python tools/steady.py --runs $(RUNS) \
+	  $(or $(TESTS),$(TIMING)) -- --hypothesis-profile=brief
 
 build: $(READY)
 	@rm -rf dist

@@ -2,10 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
+import coverage
 import pytest
 from hypothesis import HealthCheck, settings
+from support.untraced import untraced
 
 import magnetar
 
@@ -18,7 +21,9 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=25)
+# `make test`: the compiled build in short form, and the interpreted one, which is slow, in shorter.
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=50)
+settings.register_profile("terse", settings.get_profile("ci"), max_examples=10)
 settings.register_profile(
     "long", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck)
 )
@@ -46,12 +51,32 @@ def group_of(nodeid: str) -> str:
     return "spark" if shares and not file.endswith("_kills.py") else file
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what the tests of the compiled build show as well, where these run too."""
+    if not os.environ.get("MAGNETAR_ONCE"):
+        return
+    twice = [item for item in items if item.get_closest_marker("once") is None]
+    if len(twice) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(twice)])
+        items[:] = twice
+
+
+@pytest.fixture
+def without_coverage() -> Iterator[None]:
+    """For what is slow under coverage, and whose branches other tests take."""
+    with untraced():
+        yield
+
+
 def pytest_report_header() -> str:
     return f"magnetar: {BUILD}, {magnetar.__file__}"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """`make` says which build it means; tests of the other one would prove nothing."""
+    # Coverage measures the workers; the programs that tests start there are not its matter.
+    if hasattr(config, "workerinput"):
+        os.environ.pop("COVERAGE_PROCESS_START", None)
     # In the background of a shell Ctrl-C is ignored, and it would be in every process that a test
     # starts and then interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -59,3 +84,11 @@ def pytest_configure() -> None:
     wanted = os.environ.get("MAGNETAR_BUILD", BUILD)
     if wanted != BUILD:
         raise pytest.UsageError(f"the {wanted} build was to be tested, this is the {BUILD} one")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A worker of xdist is gone before its process would save what coverage saw."""
+    measured = coverage.Coverage.current()
+    if measured is not None and hasattr(config, "workerinput"):
+        measured.stop()
+        measured.save()

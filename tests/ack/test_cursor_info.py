@@ -351,6 +351,7 @@ def test_a_cursor_whose_state_is_in_a_ledger_is_refused() -> None:
         decode_managed_cursor_info(encode_managed_cursor_info(info)[:13])
 
 
+@pytest.mark.once
 def test_a_million_ranges_are_no_limit_nor_is_a_ledger_of_millions_of_entries() -> None:
     one = encode_position_info(CursorInfo(Position(5, 1), ((Position(5, 2), Position(5, 3)),)))[4:]
     words = b"\x08\x05" + b"\x10\x01" * 300_000

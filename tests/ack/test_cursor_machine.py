@@ -13,6 +13,7 @@ from ack.topic_model import Message, Topic, assert_left
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.examples import examples
 
 from magnetar.ack import (
     AckDelta,
@@ -299,7 +300,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 CursorMachine.TestCase.settings = settings(
-    max_examples=min(6 * settings().max_examples, 5000),
+    max_examples=examples(600),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -123,6 +123,7 @@ def test_one_ack_of_a_few_kilobytes_does_not_make_gigabytes(world: World) -> Non
     assert again(world) == []
 
 
+@pytest.mark.once
 def test_a_hundred_thousand_partly_acked_batches_of_a_thousand_work() -> None:
     world = World(segment_bytes=64 << 20)
     ids = store(world, 100_000, 1000)

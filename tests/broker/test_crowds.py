@@ -74,6 +74,7 @@ def test_permits_that_come_while_there_is_nothing_look_at_no_others(
     assert counted.walks == 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("type", TYPES)
 def test_a_crowd_is_served_all_the_same(world: World, type: ConsumerType) -> None:
     consumers = crowd(world, type)

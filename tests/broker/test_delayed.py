@@ -3,6 +3,7 @@
 import random
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -164,6 +165,7 @@ def test_cancelled_messages_leave_no_waste() -> None:
 
 
 # What an operator may count on: a million delayed messages take less than 64 MB.
+@pytest.mark.once
 def test_a_delayed_message_takes_at_most_64_bytes() -> None:
     count = 100_000
     rng = random.Random(7)

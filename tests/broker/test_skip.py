@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.wire_client import Earliest, Exclusive, Failover, KeyShared, Shared, WireProducer
 from support.world import ENDS, FULL, World
 
@@ -57,7 +58,7 @@ PICK = st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(-2, 3), st.bo
 REQUESTS = st.lists(st.lists(PICK, min_size=1, max_size=6), min_size=1, max_size=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(SIZES, min_size=3, max_size=3), REQUESTS, st.booleans())
 def test_a_request_acks_exactly_what_it_names_or_nothing(
     sizes: list[list[int]], requests: list[list[tuple[int, int, int, bool]]], crash: bool

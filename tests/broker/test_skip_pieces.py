@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.wire_client import Earliest, Exclusive, KeyShared, Shared
 from support.world import World
 
@@ -58,7 +59,7 @@ def refusal(skip: Skip) -> int:
     return caught.value.code
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(PLACES, min_size=2, max_size=4), st.lists(st.tuples(ACKS, EVENTS), max_size=3))
 def test_what_comes_between_pieces_is_neither_lost_nor_undone(
     pieces: list[list[tuple[int, int]]], between: list[tuple[list[tuple[int, int]], str]]

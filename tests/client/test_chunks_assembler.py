@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from magnetar.client.consumer.chunk.assembler import (
     ACKED_MAX,
@@ -767,7 +768,7 @@ def test_the_redelivery_count_is_that_of_the_whole_message() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whatever_happens_only_whole_messages_come_out_and_nothing_is_left(
     data: st.DataObject,
 ) -> None:

@@ -18,6 +18,7 @@ from client.chunk_model import (
 from client.consumer_model import LEDGER, Rig, plain_entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.consumer.dead_letter import dead_letter_properties
@@ -609,7 +610,7 @@ def topic_of(rng: random.Random) -> tuple[list[bytes], list[bytes]]:
 
 
 @given(st.integers(0, 2**32), st.sampled_from([SINGLE, SHARED]), st.sampled_from([1, 2, 5, 1000]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
     seed: int, kind: ConsumerType, queue: int
 ) -> None:

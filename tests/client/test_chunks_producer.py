@@ -7,6 +7,7 @@ import pytest
 from client.producer_model import take_send
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.chunks import COUNT_MAX, WINDOW_BYTES, Part
@@ -401,7 +402,7 @@ def test_a_producer_holds_the_message_and_one_chunk() -> None:
     st.integers(10, 600),
     st.lists(st.sampled_from(["store", "confirm", "cut"]), max_size=60),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_every_message_is_stored_whole_whatever_happens(
     size: int, chunk: int, steps: list[str]
 ) -> None:

@@ -172,6 +172,7 @@ def test_a_large_batch_is_filtered_in_linear_time() -> None:
     assert numbers(columns.indexes)[:3] == [0, 2, 3]
 
 
+@pytest.mark.once
 def test_columns_keep_no_object_for_a_message() -> None:
     payload = encode_batch([SingleMessage(b"payload", i) for i in range(10_000)])
     columns = BatchColumns()

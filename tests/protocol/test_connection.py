@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.plain import describe, parsed
 from support.strategies import COMMANDS, cuts, frame, frames, messages, mutations
 
@@ -56,7 +57,7 @@ def test_any_cut_of_the_stream_gives_the_same_commands(data: st.DataObject) -> N
 
 
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=4), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_cut_of_large_frames_gives_the_same_commands(
     sizes: list[int], data: st.DataObject
 ) -> None:

@@ -70,6 +70,7 @@ AMPLIFIERS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("data", AMPLIFIERS.values(), ids=AMPLIFIERS)
 def test_no_frame_costs_many_times_its_size(data: bytes) -> None:
     assert len(data) <= MESSAGE_SIZE_MAX
@@ -82,6 +83,7 @@ PACKED_INDEXES = b"\xfa\x01" + varint(ROOM - 100) + b"\x05" * (ROOM - 100)
 SMALLEST = b"\x00\x00\x00\x02\x18\x00"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "more",
     [
@@ -98,6 +100,7 @@ def test_no_metadata_costs_many_times_its_size(more: bytes) -> None:
         costing_at_most(100 * MIB, entry.metadata)
 
 
+@pytest.mark.once
 def test_lists_just_below_the_limit_are_read_in_linear_time() -> None:
     """In quadratic time this would take minutes."""
     count = FIELDS_MAX - 3
@@ -113,6 +116,7 @@ def test_lists_just_below_the_limit_are_read_in_linear_time() -> None:
 SMALLEST_ID = b"\x1a\x04\x08\x00\x10\x00"
 
 
+@pytest.mark.once
 def test_a_batch_of_the_smallest_messages_costs_what_its_messages_cost() -> None:
     count = MESSAGE_SIZE_MAX // len(SMALLEST) // 10
     columns = BatchColumns()

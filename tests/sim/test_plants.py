@@ -20,9 +20,6 @@ SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", "200"))
 
 PLANTS = [*OTHERS, *ACK_PLANTS, *ROT_PLANTS]
 
-pytestmark = pytest.mark.skipif(magnetar.COMPILED, reason="compiled code cannot be changed")
-
-
 LIVES = {"life": life, "homes": homes, "rot": rot_life}
 
 
@@ -39,11 +36,19 @@ def find(plant: Plant, seeds: Iterable[int]) -> int | None:
     return None
 
 
+@pytest.mark.skipif(magnetar.COMPILED, reason="compiled code cannot be changed")
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_a_planted_bug_is_found(plant: Plant) -> None:
     found = find(plant, [plant.seed, *range(SEEDS_MAX)])
     assert found is not None, f"{SEEDS_MAX} seeds did not find that {plant.name}"
-    assert LIVES[plant.life].count_facts(found)  # without the bug it does not fail
+    if found != plant.seed or not os.environ.get("MAGNETAR_ONCE"):
+        assert LIVES[plant.life].count_facts(found)  # without the bug it does not fail
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("kind", "seed"), sorted({(plant.life, plant.seed) for plant in PLANTS}))
+def test_its_seed_does_not_fail_without_the_bug(kind: str, seed: int) -> None:
+    assert LIVES[kind].count_facts(seed)
 
 
 def test_there_are_enough_plants() -> None:

@@ -189,6 +189,7 @@ def test_ledgers_that_go_before_they_are_looked_at_are_forgotten(house: House) -
     assert list(store.topics().values()) == ["behind"]
 
 
+@pytest.mark.once
 def test_large_ledgers_are_gathered_a_few_at_a_time(house: House) -> None:
     options = small_options(segment_bytes=64 * 1024, ledger_entries_max=1000)
     store = house.reopen(options=options)
@@ -219,6 +220,7 @@ def test_a_ledger_is_scattered_if_its_runs_are_short_and_not_few() -> None:
     assert not scattered(HeapIndex(), 0, 200)
 
 
+@pytest.mark.once
 def test_many_copies_settle_and_many_index_files_are_written_in_steps(house: House) -> None:
     options = small_options(
         segment_bytes=256 * 1024, group_bytes_max=256 * 1024, ledger_entries_max=20_000

@@ -186,6 +186,7 @@ def test_the_end_of_a_ledger_is_gathered_when_it_is_sealed(house: House) -> None
     assert max(runs(store, topic_id) for topic_id in ids) < 10
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("fsync", ["always", "never"])
 def test_a_ledger_may_be_sealed_or_go_at_any_moment_of_its_gathering(
     house: House, fsync: str

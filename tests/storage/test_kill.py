@@ -33,6 +33,7 @@ def run_and_kill(directory: Path, random: Random) -> list[str]:
     return [line.rstrip("\n") for line in said if line.endswith("\n")]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", range(max(ROUNDS // ROUNDS_PER_DIRECTORY, 1)))
 def test_everything_receipted_survives_kill_9_and_no_id_names_two_messages(
     tmp_path: Path, seed: int
