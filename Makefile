@@ -14,6 +14,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # What passed is left out while nothing changes, but not in CI and not with FORCE=1.
 UNCHANGED := $(BIN)/python tools/unchanged.py
 COVERAGE := $(CURDIR)/.build/coverage
+# Interpreted, the tests keep their files in memory where there is room, and wait for no disk.
+MEMORY := $(shell [ "$$(df -Pk /dev/shm 2> /dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] \
+  2> /dev/null && echo /dev/shm)
 # Apache Pulsar is fetched where it is required, while something else computes.
 APACHE := $(if $(filter apache,$(MAGNETAR_REQUIRE)),apache)
 # What runs interpreted too: the rooms that are compiled, and the simulation of all. Command line,
@@ -80,8 +83,10 @@ test-interpreted: $(READY)
 	  || { paths="tests src"; once=; }; \
 	  echo "== tests, interpreted, with coverage: $(LOG)"; \
 	  MAGNETAR_BUILD=interpreted MAGNETAR_ONCE=$$once MAGNETAR_FAULT_ROUNDS=10 MAGNETAR_SIM_SEEDS=4 \
+	    PYTEST_DEBUG_TEMPROOT=$(MEMORY) \
 	    $(TIMED) 'tests, interpreted' $(UNCHANGED) interpreted $(BIN)/python tools/covered.py \
 	    $(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=terse \
+	    -o tmp_path_retention_policy=failed \
 	    --doctest-modules $$paths > $(LOG) 2>&1; \
 	  code=$$?; cat $(LOG); exit $$code
 
@@ -111,6 +116,9 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
+	@echo '== long: everything interpreted'
+	@MAGNETAR_BUILD=interpreted PYTHONPATH=src $(BIN)/python -m pytest -q -n $(WORKERS) \
+	  --hypothesis-profile=ci --doctest-modules tests src
 	@echo '== long: fuzzing'
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \
 	  --seconds $${MAGNETAR_FUZZ_SECONDS:-120}

@@ -41,18 +41,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
+    config.option.loadscopereorder = False  # in our order
     return ByFile(config, log)
 
 
 def group_of(nodeid: str) -> str:
-    """What one worker runs: a file, or all that shares the session of Spark."""
+    """What one worker runs: a file, or all that shares the session of Spark or Apache Pulsar."""
     file = nodeid.partition("::")[0]
+    if "[apache" in nodeid:
+        return "apache"
     shares = file.startswith("tests/spark/") and not file.startswith("tests/spark/plan/")
     return "spark" if shares and not file.endswith("_kills.py") else file
 
 
+# The longest first, so that no worker has one left when the others are done; a worker takes a
+# second group along at once, so a short one comes between.
+ORDER = [
+    "spark",
+    "tests/docs/",
+    "tests/wire/",
+    "tests/model/",
+    "apache",
+    "tests/apache/",
+    "tests/spark/",
+    "tests/sim/",
+    "tests/chaos/",
+    "tests/demo/",
+    "tests/storage/",
+]
+
+
+def turn_of(item: pytest.Item) -> int:
+    """When a test's group has its turn."""
+    group = group_of(item.nodeid)
+    return next((n for n, begin in enumerate(ORDER) if group.startswith(begin)), len(ORDER))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what the tests of the compiled build show as well, where these run too."""
+    """Puts the longest first, and leaves out what compiled tests show where these run too."""
+    items.sort(key=turn_of)
     if not os.environ.get("MAGNETAR_ONCE"):
         return
     twice = [item for item in items if item.get_closest_marker("once") is None]

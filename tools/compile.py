@@ -34,8 +34,6 @@ DIGEST = BUILD / "compiled.digest"
 WHEEL = BUILD / "wheel"
 # Objects of earlier builds.
 OBJECTS = BUILD / "objects"
-# What a build reads besides src/.
-INPUTS = ("pyproject.toml", "README.md", "LICENSE", "tools/hatch_build.py")
 
 
 def main() -> int:

@@ -68,7 +68,7 @@ def test_what_was_redelivered_most_is_shown(served: Served) -> None:
         counts = dict.fromkeys(ids, 0)
         # The first is given back once, the second three times, the third never.
         while counts[ids[0]] < 2 or counts[ids[1]] < 4:
-            message = consumer.receive(10_000)
+            message = consumer.receive(30_000)
             id = f"{message.message_id().ledger_id()}:{message.message_id().entry_id()}"
             counts[id] += 1
             if id != ids[2] and counts[id] < (2 if id == ids[0] else 4):

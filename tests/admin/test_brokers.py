@@ -68,7 +68,7 @@ def test_the_official_client_works_over_http_lookup(served: Served, partitions: 
         consumer = client.subscribe(topic, "s")
         producer = client.create_producer(topic)
         producer.send(b"hello")
-        message = consumer.receive(10_000)
+        message = consumer.receive(30_000)
         assert message.data() == b"hello"
         consumer.acknowledge(message)
 
@@ -81,7 +81,7 @@ def test_the_official_client_finds_topics_by_pattern_over_http(served: Served) -
         consumer = client.subscribe(re.compile(f"persistent://{ns}/a-.*"), "s")
         for name in ("a-1", "a-2", "b-1"):
             client.create_producer(f"{ns}/{name}").send(name.encode())
-        got = sorted(consumer.receive(10_000).data() for _ in range(2))
+        got = sorted(consumer.receive(30_000).data() for _ in range(2))
         assert got == [b"a-1", b"a-2"]
 
 

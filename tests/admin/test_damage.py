@@ -44,7 +44,7 @@ def test_a_damaged_entry_is_shown_and_skipped(
             producer.send(text)
         position = served.call(lambda: damage(served, 1))
         consumer = client.subscribe(f"persistent://{TOPIC}", "s")
-        assert consumer.receive(timeout_millis=10_000).data() == b"a"
+        assert consumer.receive(timeout_millis=30_000).data() == b"a"
         wait_until(lambda: figures(served)["damagedPosition"] == position)
         assert "is damaged" in str(figures(served)["damagedReason"])
         metrics = httpx.get(f"{served.http_url}/metrics").text
@@ -54,7 +54,7 @@ def test_a_damaged_entry_is_shown_and_skipped(
         assert f"s is stuck at {position}: journal/" in cli.ok("topics", "stats", TOPIC)
         told = cli.ok("subscriptions", "skip-damaged", TOPIC, "-s", "s")
         assert told == f"skipped the damaged entry on s of {TOPIC}\n"
-        assert consumer.receive(timeout_millis=10_000).data() == b"c"
+        assert consumer.receive(timeout_millis=30_000).data() == b"c"
         assert figures(served)["damagedPosition"] == ""
         assert figures(served)["damagedEntriesSkipped"] == 1
         again = served.http.post(f"{SUBSCRIPTION}/skipDamaged")

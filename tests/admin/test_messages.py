@@ -69,7 +69,7 @@ def test_a_peek_passes_over_what_is_acked(served: Served, topic: str) -> None:
         consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
         served.publish(topic, 6)
         for i in range(6):
-            message = consumer.receive(10_000)
+            message = consumer.receive(30_000)
             if i in (0, 2, 3):
                 consumer.acknowledge(message)
     path = f"/persistent/{topic}/subscription/s/position"

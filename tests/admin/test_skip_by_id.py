@@ -68,7 +68,7 @@ def backlog(served: Served, topic: str) -> tuple[int, int]:
 
 
 def received(consumer: Any, count: int) -> list[bytes]:
-    return [consumer.receive(timeout_millis=10_000).data() for _ in range(count)]
+    return [consumer.receive(timeout_millis=30_000).data() for _ in range(count)]
 
 
 def nothing_more(consumer: Any) -> bool:

@@ -79,7 +79,7 @@ def wait_for_queue(consumer: Any, count: int) -> None:
 
 
 def received(consumer: Any, count: int) -> list[int]:
-    return [int(consumer.receive(timeout_millis=10_000).data()) for _ in range(count)]
+    return [int(consumer.receive(timeout_millis=30_000).data()) for _ in range(count)]
 
 
 def nothing_more(consumer: Any) -> bool:
@@ -170,7 +170,7 @@ def test_a_call_that_gathers_a_batch_does_not_return_what_was_skipped(
     )
     assert rows(served, topic, ids[1]) == [{"result": "skipped", "takenBackFrom": ["w"]}]
     publish(client, topic, 2)
-    thread.join(10)
+    thread.join(30)
     assert got == [0, 2, 0, 1]
 
 
@@ -191,7 +191,7 @@ def test_the_asyncio_door_gives_back_too(served: Served, topic: str) -> None:
             ids += [await producer.send(b"2")]
             taken = await asyncio.to_thread(rows, served, topic, ids[0])
             assert taken == [{"result": "skipped", "takenBackFrom": ["w"]}]
-            got = [await consumer.receive(10_000) for _ in range(2)]
+            got = [await consumer.receive(30_000) for _ in range(2)]
             return [int(message.data()) for message in got]
 
     assert asyncio.run(run()) == [1, 2]
@@ -205,7 +205,7 @@ def test_what_was_refused_does_not_come_again(
     )
     ids = publish(client, topic, 2)
     for _ in ids:
-        consumer.negative_acknowledge(consumer.receive(10_000))
+        consumer.negative_acknowledge(consumer.receive(30_000))
     (part,) = consumer._consumer.parts.values()
     waiting = part.core._outstanding._negative.deadlines
     assert len(waiting) == 2

@@ -61,7 +61,7 @@ def test_stats_are_what_a_model_of_acks_says(served: Served, seed: int) -> None:
         )
         ids = served.publish(topic, entries * batch, batch=batch)
         first = ids[0].entry_id()
-        messages = [consumer.receive(10_000) for _ in range(entries * batch)]
+        messages = [consumer.receive(30_000) for _ in range(entries * batch)]
         random.shuffle(messages)
         for count in (len(messages) // 3, len(messages)):
             for message in messages[:count]:
@@ -174,7 +174,7 @@ def test_key_shared_consumers_show_their_slots_and_what_drains(served: Served) -
         producer = client.create_producer(topic, batching_enabled=False)
         for i in range(50):
             producer.send(b"x", partition_key=f"key-{i}")
-        received = [one.receive(10_000) for _ in range(50)]
+        received = [one.receive(30_000) for _ in range(50)]
         with served.client() as other:
             other.subscribe(topic, "s", consumer_name="two", **options)
             found = subscription(served, topic)
@@ -215,7 +215,7 @@ def test_metrics_are_read_from_the_broker_at_a_scrape(served: Served) -> None:
         consumer = client.subscribe(name, "s", consumer_type=pulsar.ConsumerType.Shared)
         served.publish(name, 10, batch=10)
         for _ in range(10):
-            consumer.receive(10_000)
+            consumer.receive(30_000)
         found = samples(served)
         for metric, value in [
             ("pulsar_in_messages_total", 10),

@@ -116,7 +116,7 @@ def test_skip_passes_over_what_is_acked(served: Served, topic: str) -> None:
         consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
         served.publish(topic, 100)
         for i in range(100):
-            message = consumer.receive(10_000)
+            message = consumer.receive(30_000)
             if i % 2:
                 consumer.acknowledge(message)
     assert backlog(served, topic) == (50, 50)
@@ -238,11 +238,11 @@ def test_a_reset_is_heard_by_a_consumer_that_is_there(served: Served, topic: str
         consumer = client.subscribe(topic, "s")
         ids = served.publish(topic, 3)
         for _ in range(3):
-            consumer.acknowledge(consumer.receive(10_000))
+            consumer.acknowledge(consumer.receive(30_000))
         body = id_json(ids[1])
         path = f"/persistent/{topic}/subscription/s/resetcursor"
         assert served.http.post(path, json=body).status_code == 204
-        assert consumer.receive(10_000).data() == b"message 1"
+        assert consumer.receive(30_000).data() == b"message 1"
 
 
 def test_a_subscription_makes_its_topic_where_clients_may(served: Served) -> None:

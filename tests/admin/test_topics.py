@@ -184,7 +184,7 @@ def test_topics_that_are_not_persistent_are_listed_and_counted(served: Served) -
         consumer = client.subscribe(f"non-persistent://{ns}/news", "s")
         producer = client.create_producer(f"non-persistent://{ns}/news")
         producer.send(b"now")
-        assert consumer.receive(10_000).data() == b"now"
+        assert consumer.receive(30_000).data() == b"now"
         stats = served.http.get(f"{path}/stats").json()
         assert stats["msgInCounter"] == stats["msgOutCounter"] == 1
         assert stats["subscriptions"]["s"]["msgBacklog"] == 0

@@ -47,7 +47,7 @@ def test_partitions_are_found_by_the_name_of_their_topic(
             producer.send(name.encode())
             producer.send(name.encode())
         wanted = [b"a", b"a"] + [b"b", b"b"] * ("b" in ending)
-        got = [consumer.receive(timeout_millis=10_000).data() for _ in wanted]
+        got = [consumer.receive(timeout_millis=30_000).data() for _ in wanted]
         assert sorted(got) == wanted
         with pytest.raises(module.Timeout):
             consumer.receive(timeout_millis=100)

@@ -92,7 +92,7 @@ class Bench:
         stats = json.loads(self.cli.ok("topics", self._stats, self.topic, "--json"))
         count = stats["subscriptions"]["sub"]["msgBacklogMessages"]
         with self.consumer() as consumer:
-            found = [consumer.receive(5000).data().decode() for _ in range(count)]
+            found = [consumer.receive(30_000).data().decode() for _ in range(count)]
             with pytest.raises(magnetar.Timeout):
                 consumer.receive(20)
         return sorted(found)
@@ -272,7 +272,7 @@ def test_exclusive_and_failover_are_refused(bench: Bench, way: str, kind: str) -
 def test_key_shared_is_joined_as_such(bench: Bench, way: str) -> None:
     ids = bench.fill(["a"], ["b"], ["c"])
     with bench.consumer(magnetar.ConsumerType.KeyShared) as consumer:
-        held = consumer.receive(5000)
+        held = consumer.receive(30_000)
         ran = bench.skip(way, "--messageId-triplet", id_text(ids[1]))
         assert ran.code == 0, ran
         assert ("Key_Shared" in ran.err) == (way == "acks")
@@ -285,7 +285,7 @@ def test_a_shared_consumer_goes_on(bench: Bench, way: str) -> None:
     """Nothing comes to the consumer that acks: it has no permits."""
     ids = bench.fill(["a"], ["b"], ["c"])
     with bench.consumer() as consumer:
-        first = [consumer.receive(5000) for _ in range(3)]
+        first = [consumer.receive(30_000) for _ in range(3)]
         assert bench.skip(way, "--messageId-triplet", id_text(ids[1])).code == 0
         stats = json.loads(bench.cli.ok("topics", "stats", bench.topic, "--json"))
         assert len(stats["subscriptions"]["sub"]["consumers"]) == 1
@@ -452,7 +452,7 @@ def test_it_says_from_whom_a_message_was_taken_back(bench: Bench) -> None:
         consumer = client.subscribe(
             bench.topic, "sub", magnetar.ConsumerType.Shared, consumer_name="worker"
         )
-        assert consumer.receive(5000).data() == b"a"
+        assert consumer.receive(30_000).data() == b"a"
         (part,) = consumer._consumer.parts.values()
         wait_until(lambda: part.core.queue_length() == 2, lambda: "not all are queued")
         texts = [arg for id in ids[:2] for arg in ("--messageId-triplet", id_text(id))]
@@ -463,7 +463,7 @@ def test_it_says_from_whom_a_message_was_taken_back(bench: Bench) -> None:
             "request", "--messageId-triplet", id_text(ids[2]), "--no-recall", "--json"
         )
         assert "takenBackFrom" not in json.loads(left.out)["messageIds"][0]
-        assert consumer.receive(5000).data() == b"c"
+        assert consumer.receive(30_000).data() == b"c"
 
 
 # ---- Lists that are too long -----------------------------------------------------

@@ -246,7 +246,7 @@ async def test_receives_can_be_stopped_anywhere(engine: Engine, topic: str) -> N
             got.append((await consumer.receive()).data())
 
         async def take_by_time(turns: int) -> None:
-            got.append((await consumer.receive(10_000)).data())
+            got.append((await consumer.receive(30_000)).data())
 
         async def take_batch(turns: int) -> None:
             got.extend(datas(await consumer.batch_receive()))

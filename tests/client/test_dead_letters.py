@@ -152,8 +152,8 @@ def test_the_blocking_door_buries_too(client: Client, topic: str) -> None:
     )
     client.create_producer(topic).send(b"poison")
     for _ in range(2):
-        consumer.negative_acknowledge(consumer.receive(5000))
-    assert letters.receive(5000).data() == b"poison"
+        consumer.negative_acknowledge(consumer.receive(30_000))
+    assert letters.receive(30_000).data() == b"poison"
 
 
 # ---- Retry letters -----------------------------------------------------------
@@ -214,8 +214,8 @@ async def test_who_receives_no_retry_letters_cannot_send_them(engine: Engine, to
 def test_retry_letters_through_the_blocking_door(client: Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", retry_enabled=True, **OPTIONS)
     client.create_producer(topic).send(b"hard")
-    consumer.reconsume_later(consumer.receive(5000), timedelta(0))
-    again = consumer.receive(5000)
+    consumer.reconsume_later(consumer.receive(30_000), timedelta(0))
+    again = consumer.receive(30_000)
     assert (again.data(), again.properties()["RECONSUMETIMES"]) == (b"hard", "1")
     consumer.acknowledge(again)
 

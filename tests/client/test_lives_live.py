@@ -43,11 +43,11 @@ def test_acks_that_a_cluster_never_confirmed_do_not_follow_the_client_to_another
                 auto_retry_acknowledgement=True,
                 on_acknowledgement_failed=lambda ids, error: failed.append((ids, error)),
             )
-            old = [consumer.receive(10_000) for _ in range(10)]
+            old = [consumer.receive(30_000) for _ in range(10)]
             for message in old[:7]:
                 consumer.acknowledge(message)
             provider.update(ServiceInfo(there.url))
-            new = [consumer.receive(10_000) for _ in range(10)]
+            new = [consumer.receive(30_000) for _ in range(10)]
             assert datas(new) == payloads(10, 10)
             wait_until(lambda: len(failed) == 1)
             ids, error = failed[0]

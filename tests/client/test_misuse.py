@@ -173,7 +173,7 @@ async def test_what_is_closed_says_so(engine: Engine, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     reader = await client.create_reader(topic, MessageId.earliest)
     await producer.send(b"x")
-    message = await consumer.receive(5000)
+    message = await consumer.receive(30_000)
     for what in (producer, consumer, reader):
         await what.close()
         await what.close()

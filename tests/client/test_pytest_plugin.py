@@ -27,7 +27,7 @@ def test_an_order_is_published(magnetar_broker, magnetar_client):
     topic = magnetar_broker.topic("orders")
     consumer = magnetar_client.subscribe(topic, "billing")
     magnetar_client.create_producer(topic).send(b"order 1")
-    message = consumer.receive(timeout_millis=5000)
+    message = consumer.receive(timeout_millis=30_000)
     assert message.data() == b"order 1"
     consumer.acknowledge(message)
 """,
@@ -57,7 +57,7 @@ def test_they_talk(magnetar_broker, magnetar_client):
     consumer = magnetar_client.subscribe(topic, "s")
     official = pulsar.Client(magnetar_broker.url)
     official.create_producer(topic).send(b"hello")
-    assert consumer.receive(5000).data() == b"hello"
+    assert consumer.receive(30_000).data() == b"hello"
     official.close()
 """,
 }

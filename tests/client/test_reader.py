@@ -32,7 +32,7 @@ async def publish(client: aio.Client, topic: str, batched: bool, count: int = 10
 async def rest_of(reader: aio.Reader) -> list[bytes]:
     got = []
     while await reader.has_message_available():
-        got.append((await reader.read_next(5000)).data())
+        got.append((await reader.read_next(30_000)).data())
     return got
 
 
@@ -108,7 +108,7 @@ async def test_a_reader_leaves_no_subscription(engine: Engine, topic: str) -> No
         async with await client.create_reader(
             topic, MessageId.earliest, subscription_role_prefix="mine"
         ) as reader:
-            await reader.read_next(5000)
+            await reader.read_next(30_000)
             (name,) = (await asyncio.to_thread(engine.stats, topic))["subscriptions"]
             assert name.startswith("mine-")
         assert (await asyncio.to_thread(engine.stats, topic))["subscriptions"] == {}
@@ -129,7 +129,7 @@ async def test_a_small_queue_reads_all(engine: Engine, topic: str) -> None:
         await publish(client, topic, False, 20)
         for size in (0, 1, 3):
             reader = await client.create_reader(topic, MessageId.earliest, receiver_queue_size=size)
-            got = [await reader.read_next(5000) for _ in range(20)]
+            got = [await reader.read_next(30_000) for _ in range(20)]
             assert datas(got) == payloads(20)
             await reader.close()
 
@@ -139,10 +139,10 @@ def test_the_blocking_reader_and_its_listener(client: Client, topic: str) -> Non
     ids = [producer.send(content) for content in payloads(5)]
     reader = client.create_reader(topic, ids[1])
     assert reader.has_message_available()
-    assert [reader.read_next(5000).data() for _ in range(3)] == payloads(3, 2)
+    assert [reader.read_next(30_000).data() for _ in range(3)] == payloads(3, 2)
     assert not reader.has_message_available()
     reader.seek(ids[3])
-    assert reader.read_next(5000).data() == payloads(1, 4)[0]
+    assert reader.read_next(30_000).data() == payloads(1, 4)[0]
     assert (reader.topic(), reader.is_connected()) == (topic, True)
     got: list[bytes] = []
     listening = client.create_reader(
@@ -157,7 +157,7 @@ async def test_reading_returns_permits(engine: Engine, topic: str) -> None:
         await publish(client, topic, False, 25)
         reader = await client.create_reader(topic, MessageId.earliest, receiver_queue_size=10)
         for _ in range(25):
-            await reader.read_next(5000)
+            await reader.read_next(30_000)
         stats = reader._consumer.stats()
         assert stats.available_permits + stats.unreturned_permits == 10
         await until(
@@ -201,7 +201,7 @@ async def test_an_inclusive_reader_may_begin_with_the_last_message(
         empty = await client.create_reader(topic, **start)
         assert not await empty.has_message_available()
         await publish(client, topic, batched)
-        assert datas([await empty.read_next(5000)]) == payloads(1)
+        assert datas([await empty.read_next(30_000)]) == payloads(1)
         reader = await client.create_reader(topic, **start)
         assert await rest_of(reader) == payloads(1, 9)
         await reader.seek(MessageId.latest)

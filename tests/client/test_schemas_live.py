@@ -68,7 +68,7 @@ async def test_values_come_out_as_they_went_in(
         got = await receive(consumer, len(values) + 1)
         assert [message.value() for message in got] == [*values, None]
         reader = await client.create_reader(topic, MessageId.earliest, schema=schema)
-        assert (await reader.read_next(5000)).value() == values[0]
+        assert (await reader.read_next(30_000)).value() == values[0]
 
 
 @pytest.mark.parametrize(("schema", "values"), KINDS, ids=NAMES)
@@ -79,7 +79,7 @@ def test_values_through_the_blocking_door(
     producer = client.create_producer(topic, schema=schema)
     for value in values:
         producer.send(value)
-    assert [consumer.receive(5000).value() for _ in values] == values
+    assert [consumer.receive(30_000).value() for _ in values] == values
 
 
 async def test_a_schema_that_does_not_fit_is_refused(engine: Engine, topic: str) -> None:
@@ -111,7 +111,7 @@ async def test_messages_of_an_older_schema_are_read_by_a_newer_one(
         new = await client.create_producer(topic, schema=AvroSchema(LongPoint))
         await new.send(LongPoint(x=3, y=4, z=5))
         reader = await client.create_reader(topic, MessageId.earliest, schema=AvroSchema(LongPoint))
-        got = [(await reader.read_next(5000)).value() for _ in range(2)]
+        got = [(await reader.read_next(30_000)).value() for _ in range(2)]
         assert got == [LongPoint(x=1, y=2, z=7), LongPoint(x=3, y=4, z=5)]
         first = await client.get_schema_info(topic, 0)
         assert first.schema() == AvroSchema(Point).schema_info().schema()
@@ -123,8 +123,8 @@ def test_the_blocking_door_asks_for_older_schemas(client: Client, topic: str) ->
     client.create_producer(topic, schema=AvroSchema(Point)).send(Point(x=1, y=2))
     client.create_producer(topic, schema=AvroSchema(LongPoint)).send(LongPoint(x=3, y=4, z=5))
     reader = client.create_reader(topic, MessageId.earliest, schema=AvroSchema(LongPoint))
-    assert reader.read_next(5000).value() == LongPoint(x=1, y=2, z=7)
-    assert reader.read_next(5000).value() == LongPoint(x=3, y=4, z=5)
+    assert reader.read_next(30_000).value() == LongPoint(x=1, y=2, z=7)
+    assert reader.read_next(30_000).value() == LongPoint(x=3, y=4, z=5)
 
 
 async def test_a_receive_that_is_stopped_while_it_asks_for_a_schema_loses_nothing(

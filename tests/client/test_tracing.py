@@ -167,7 +167,7 @@ def test_the_blocking_door_traces_too(engine: Engine, topic: str, spans: Spans) 
                 lambda: len(spans.named(f"process {topic}")) == 3, lambda: "not all were processed"
             )
             wait_until(lambda: results == [Result.Ok], lambda: str(results))
-        assert reader.read_next(5000).data() == b"first"
+        assert reader.read_next(30_000).data() == b"first"
         wait_until(lambda: len(spans.named(f"send {topic}")) == 3, lambda: "a span is open")
     sends, processes = spans.named(f"send {topic}"), spans.named(f"process {topic}")
     assert {one.context.trace_id for one in sends} == set(inside)
@@ -186,7 +186,7 @@ def test_without_traces_a_message_carries_none(engine: Engine, topic: str) -> No
     with Client(engine.url, telemetry=telemetry) as client:
         reader = client.create_reader(topic, MessageId.earliest)
         client.create_producer(topic).send(b"x")
-        message = reader.read_next(5000)
+        message = reader.read_next(30_000)
         assert message.properties() == {}
         with telemetry.process(message):
             assert not list(telemetry.context_of(message))

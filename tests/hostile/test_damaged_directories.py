@@ -55,7 +55,7 @@ def fill(broker: BrokerProcess, tenant: str) -> None:
                     producer.send_async(one, lambda result, id: None)
                 producer.flush()
             for number in range(20):
-                message = consumer.receive(10_000)
+                message = consumer.receive(30_000)
                 if number % 3:
                     consumer.acknowledge(message)
 

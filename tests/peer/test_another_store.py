@@ -45,7 +45,7 @@ def test_acks_of_one_broker_ack_nothing_of_another(
     second = pulsar.Client(entered.url, logger=logger)
     try:
         there = first.subscribe(TOPIC, "s", pulsar.ConsumerType.Shared)
-        ids = [there.receive(10_000).message_id() for _ in range(COUNT)]
+        ids = [there.receive(30_000).message_id() for _ in range(COUNT)]
         here = second.subscribe(
             TOPIC,
             "s",
@@ -55,7 +55,7 @@ def test_acks_of_one_broker_ack_nothing_of_another(
         )
         for id in ids:
             here.acknowledge(id)
-        received = [here.receive(10_000).data() for _ in range(COUNT)]
+        received = [here.receive(30_000).data() for _ in range(COUNT)]
     finally:
         first.close()
         second.close()
@@ -70,7 +70,7 @@ def test_a_client_that_fails_over_with_unconfirmed_acks_gets_every_message(
     expected = published(entered, "entered")
     with magnetar.Client(left.url) as first, magnetar.Client(entered.url) as second:
         there = first.subscribe(TOPIC, "s", magnetar.ConsumerType.Shared)
-        messages = [there.receive(10_000) for _ in range(COUNT)]
+        messages = [there.receive(30_000) for _ in range(COUNT)]
         here = second.subscribe(
             TOPIC,
             "s",
@@ -81,5 +81,5 @@ def test_a_client_that_fails_over_with_unconfirmed_acks_gets_every_message(
         for message in messages:
             with pytest.raises(magnetar.NotAllowedError, match="never had this ledger"):
                 here.acknowledge(message.message_id())
-        received = [here.receive(10_000).data() for _ in range(COUNT)]
+        received = [here.receive(30_000).data() for _ in range(COUNT)]
     assert sorted(received) == sorted(expected)

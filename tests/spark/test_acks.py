@@ -47,7 +47,7 @@ def test_an_application_keeps_its_turn(
         topic, "app", magnetar.ConsumerType.Failover, initial_position=EARLIEST
     )
     publish(topic, texts(10), batch=4)
-    received = [consumer.receive(10_000).data().decode() for _ in range(10)]
+    received = [consumer.receive(30_000).data().decode() for _ in range(10)]
     assert received == texts(10)
     reader = tables.stream(subscription="app", maxRowsPerTrigger="6")
     start = reader.initialOffset()
@@ -57,7 +57,7 @@ def test_an_application_keeps_its_turn(
     with pytest.raises(magnetar.Timeout):
         consumer.receive(300)
     publish(topic, ["next"])
-    assert consumer.receive(10_000).data() == b"next"
+    assert consumer.receive(30_000).data() == b"next"
     consumer.close()
 
 

@@ -29,7 +29,7 @@ def ack(client: magnetar.Client, topic: str, wanted: Callable[[int], bool], coun
         initial_position=EARLIEST,
         ack_receipt_enabled=True,
     )
-    received = [consumer.receive(10_000) for _ in range(count)]
+    received = [consumer.receive(30_000) for _ in range(count)]
     consumer.acknowledge([message for i, message in enumerate(received) if wanted(i)])
     consumer.close()
 

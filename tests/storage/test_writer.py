@@ -21,7 +21,7 @@ from magnetar.storage import (
 )
 from magnetar.storage.log.writer import StoreWriter
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 class BuggyClock(Clock):

@@ -22,8 +22,8 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "src" / "magnetar").mkdir(parents=True)
     (tmp_path / "src" / "magnetar" / "__init__.py").write_text("x = 1\n")
     (tmp_path / "tools").mkdir()
-    for name in module.INPUTS:
-        (tmp_path / name).write_text("")
+    (tmp_path / "tools" / "hatch_build.py").write_text("")
+    (tmp_path / "README.md").write_text("")
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "COMPILED", tmp_path / ".build" / "compiled")

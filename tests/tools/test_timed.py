@@ -37,3 +37,18 @@ def test_a_new_run_begins_with_an_empty_table() -> None:
 def test_the_whole_is_by_the_clock_and_the_cpu_is_a_sum() -> None:
     kept = "100.0\ncompile\t90\t160\tok\ntests\t200\t250\tok\n"
     assert timed.table(kept, 400.0).splitlines()[-1].split() == ["all", "300", "410"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans on")
+def test_the_time_of_a_process_that_nobody_waited_for_is_counted() -> None:
+    # The child ends before its own, which computes for a while; the pipe tells when it has.
+    burn = "import time\nwhile time.process_time() < 1.5: pass"
+    leave = (
+        "import os, subprocess, sys; r, w = os.pipe();"
+        f"subprocess.Popen([sys.executable, '-c', {burn!r}], pass_fds=[w]); os.close(w);"
+        "os.read(r, 1); os._exit(0)"
+    )
+    timed.main(["--begin"])
+    timed.main(["left", sys.executable, "-c", leave])
+    row = timed.table(timed.PARTS.read_text(), 0).splitlines()[1].split()
+    assert int(row[2]) >= 1

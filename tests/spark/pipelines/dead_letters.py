@@ -34,6 +34,6 @@ def arrived(client: magnetar.Client, topics: list[str]) -> list[magnetar.Message
     for topic in topics:
         reader = client.create_reader(topic, magnetar.MessageId.earliest)
         while reader.has_message_available():
-            found.append(reader.read_next(10_000))
+            found.append(reader.read_next(30_000))
         reader.close()
     return found

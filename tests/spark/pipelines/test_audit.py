@@ -60,13 +60,13 @@ def worker_without_k3(client: magnetar.Client, topic: str) -> magnetar.Consumer:
     now_ms = int(time.time() * 1000)
     for hours in (1, 2, 30):
         legacy.send(b'{"id":1}', deliver_at=now_ms + hours * 3_600_000)
-    received = [consumer.receive(10_000) for _ in range(73)]
+    received = [consumer.receive(30_000) for _ in range(73)]
     consumer.acknowledge([m for m in received[:50] if m.partition_key() != "k3"])
     for _ in range(2):
         consumer.negative_acknowledge(received[3])
-        again = consumer.receive(10_000)
+        again = consumer.receive(30_000)
         while again.partition_key() != "k3":
-            again = consumer.receive(10_000)
+            again = consumer.receive(30_000)
         received[3] = again
     return consumer
 
@@ -208,7 +208,7 @@ def test_nothing_is_delayed_where_messages_come_in_order(
     due = int(time.time() * 1000) + 3_600_000
     for i in range(10):
         producer.send(b"v%d" % i, partition_key=f"k{i % 2}", deliver_at=due if i == 4 else None)
-    messages = [consumer.receive(10_000) for _ in range(10)]
+    messages = [consumer.receive(30_000) for _ in range(10)]
     consumer.acknowledge([m for m in messages[:8] if m.partition_key() == "k1"])
     facts = audit(spark, AuditOptions(target, topic, "s"))
     consumer.close()

@@ -73,7 +73,7 @@ def unacked(client: magnetar.Client, rest: httpx.Client, topic: str) -> list[str
     producer.flush()
     late_ms = int(time.time() * 1000) + 3_600_000
     client.create_producer(topic, producer_name="late").send(b"later", deliver_at=late_ms)
-    received = [consumer.receive(10_000) for _ in range(20)]
+    received = [consumer.receive(30_000) for _ in range(20)]
     # Of the first ten all but 3 and 7.
     for message in received[:10]:
         if message.partition_key() != "k3":
@@ -243,7 +243,7 @@ def test_a_stream_does_not_begin_where_single_letters_are_acked(
     for n in range(3):
         producer.send(b"v%d" % n)
     assert stream_options(options)["subscription"] == "ops"
-    received = [consumer.receive(10_000) for _ in range(3)]
+    received = [consumer.receive(30_000) for _ in range(3)]
     consumer.acknowledge(received[1])
     consumer.close()
     with pytest.raises(SettingsError, match="ops has acked single letters"):

@@ -162,7 +162,7 @@ def test_what_is_acked_and_trimmed_meanwhile_is_no_backlog_any_more(
     frame = read_backlog(spark, target, topic, "s")
     assert frame.rdd.getNumPartitions() > 0
     for _ in range(SMALL_LEDGER):
-        consumer.acknowledge(consumer.receive(10_000))
+        consumer.acknowledge(consumer.receive(30_000))
     consumer.close()
     trim(rest, topic)
     assert [json.loads(row.value)["n"] for row in frame.collect()] == [SMALL_LEDGER]
