@@ -119,6 +119,8 @@ async def test_first_connections_can_be_stopped_anywhere(engine: Engine, topic: 
 async def test_a_client_may_be_closed_while_things_are_being_made(
     engine: Engine, topic: str
 ) -> None:
+    async with aio.Client(engine.url) as client:  # else it is there only if one was quick enough
+        await (await client.create_producer(topic)).close()
     for turns in range(0, 60, 4):
         client = aio.Client(engine.url)
         making = [
