@@ -81,6 +81,17 @@ def test_a_peek_passes_over_what_is_acked(served: Served, topic: str) -> None:
     assert served.http.get(f"{path}/4").status_code == 404
 
 
+def test_a_peek_at_nothing_says_that_it_made_the_subscription(served: Served, topic: str) -> None:
+    served.http.put(f"/persistent/{topic}")
+    answer = served.http.get(f"/persistent/{topic}/subscription/new/position/1")
+    assert answer.status_code == 404
+    assert "created" in answer.json()["reason"]
+    assert served.http.get(f"/persistent/{topic}/subscriptions").json() == ["new"]
+    again = served.http.get(f"/persistent/{topic}/subscription/new/position/1")
+    assert again.status_code == 404
+    assert "created" not in again.json()["reason"]
+
+
 def test_an_entry_of_another_topic_is_not_shown(served: Served, topic: str) -> None:
     (id,) = served.publish(f"{topic}-secret", 1)
     path = f"/persistent/{topic}/ledger/{id.ledger_id()}/entry/{id.entry_id()}"

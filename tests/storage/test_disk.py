@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from storage.workload import small_options
@@ -26,6 +27,7 @@ from magnetar.storage import (
     check,
     open_store,
 )
+from magnetar.testing.sim.disk import SimDisk
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -420,3 +422,43 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DiskError, match="Not a directory"):
         open_store(FileDisk(tmp_path / "file" / "data"), lambda: 0, small_options())
+
+
+def test_the_names_of_all_files_are_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FileDisk(tmp_path)
+    disk.replace("FORMAT", b"1")
+    disk.replace("index/1", b"1")
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    disk.settle()
+    assert synced == [str(tmp_path), str(tmp_path / "index")]
+    disk.close()
+
+
+def test_a_power_cut_may_bring_back_what_was_replaced_but_not_settled() -> None:
+    left = set()
+    for seed in range(20):
+        disk = SimDisk(Random(seed))
+        disk.replace("a", b"old")
+        disk.fail_settle()
+        with pytest.raises(DiskError):
+            disk.replace("a", b"new")
+        assert disk.read("a", 0, 9) == b"new"
+        left.add(disk.crash(Random(seed)).read("a", 0, 9))
+    assert left == {b"old", b"new"}
+
+
+def test_what_recovery_has_read_is_durable_before_anything_is_removed() -> None:
+    """An index file that was replaced, though that failed: segments that only the old one
+    needs are removed next, so a power cut must not bring the old one back."""
+    disk = SimDisk(Random(1))
+    open_store(disk, lambda: 1).close()
+    disk.fail_settle()
+    with pytest.raises(DiskError):
+        disk.replace("FORMAT", bytes(disk.files["FORMAT"]))
+    after = disk.crash(Random(2), power_loss=False)
+    assert list(after.unsettled) == ["FORMAT"]
+    open_store(after, lambda: 2)
+    assert after.unsettled == {}

@@ -95,7 +95,12 @@ class Recovered:
         self._remove: Final[list[str]] = []
 
     def repair(self, disk: Disk, salt: int) -> None:
-        """Cuts, completes and removes, so that the directory is what the state says."""
+        """Cuts, completes and removes, so that the directory is what the state says.
+
+        What was read may be an index file whose name is not durable, since replacing the one
+        before had failed. Nothing may go that only that one needs before the name is.
+        """
+        disk.settle()
         for segment_id, length in self._truncate.items():
             disk.truncate(segment_path(segment_id), length)
         for segment_id in self.lengths:

@@ -50,11 +50,16 @@ def date_text(time_ms: int) -> str:
 
 
 async def peek(call: Call) -> Response:
-    """The k-th entry of a backlog. As in Pulsar a subscription that is not there is made."""
+    """The k-th entry of a backlog.
+
+    As in Pulsar a subscription that is not there is made, at the beginning of the topic; it
+    stays if there is nothing to show, and the answer says so.
+    """
     count = call.number("position")
     topic = stored(call.topic())
     name = call.path["subscription"]
     subscription = topic.subscriptions.get(name)
+    made = ""
     if subscription is None:
         if not topic.policies.auto_create_subscriptions:
             raise Refusal(
@@ -62,9 +67,11 @@ async def peek(call: Call) -> Response:
             )
         subscription = topic.create_subscription(name, BEGINNING, {})
         await durable(call.broker)
+        made = ", which was created by this,"
     position = _unacked(subscription, max(count, 1))
     if position is None:
-        raise Refusal(NOT_FOUND, f"{subscription.title} has no {max(count, 1)} unacked entries")
+        count = max(count, 1)
+        raise Refusal(NOT_FOUND, f"{subscription.title}{made} has no {count} unacked entries")
     return await _entry_answer(call, topic, position)
 
 

@@ -101,6 +101,10 @@ class Disk(ABC):
         """Survives; a file that is not there is removed already."""
 
     @abstractmethod
+    def settle(self) -> None:
+        """Makes the names of all files durable: a change that failed may have been done."""
+
+    @abstractmethod
     def read(self, path: str, offset: int, size: int) -> bytes:
         """The bytes there, fewer where the file ends."""
 
@@ -249,6 +253,14 @@ class FileDisk(Disk):
             except OSError as error:
                 _refuse("remove", path, error)
             self._settle("remove", path, folder)
+
+    def settle(self) -> None:
+        folders = [entry for entry in self.directory.iterdir() if entry.is_dir()]
+        for folder in [self.directory, *sorted(folders)]:
+            try:
+                _sync_directory(folder)
+            except OSError as error:
+                _refuse("sync", str(folder), error)
 
     @contextlib.contextmanager
     def _directory_of(self, operation: str, path: str) -> Iterator[int]:

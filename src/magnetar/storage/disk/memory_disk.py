@@ -71,6 +71,9 @@ class MemoryDisk(Disk):
     def remove(self, path: str) -> None:
         self.files.pop(path, None)
 
+    def settle(self) -> None:
+        pass  # names are as durable as all else here
+
     def read(self, path: str, offset: int, size: int) -> bytes:
         return bytes(self._file("read", path)[offset : offset + size])
 

@@ -115,6 +115,9 @@ class SimDisk(MemoryDisk):
         self._full_until = 0
         self._short_until = 0
         self._sync_fails = False
+        self._settle_fails = False
+        # Files whose new content has its name by chance only: what was there before, if anything.
+        self.unsettled: dict[str, bytearray | None] = {}
 
     # ---- Faults --------------------------------------------------------------
 
@@ -132,7 +135,21 @@ class SimDisk(MemoryDisk):
             else:
                 after.files[path] = _without_doomed(content, writes)
                 after._unsynced[path] = [w for w in writes if w.fate != DOOMED]
+        if power_loss:
+            self._forget_names(after, random)
+        else:
+            after.unsettled = dict(self.unsettled)
         return after
+
+    def _forget_names(self, after: "SimDisk", random: Random) -> None:
+        """What was to take a name may not have it any more."""
+        for path, before in sorted(self.unsettled.items()):
+            if random.random() < 0.5:
+                continue
+            if before is None:
+                after.files.pop(path, None)
+            else:
+                after.files[path] = bytearray(before)
 
     def copied(self) -> "SimDisk":
         """Another disk with the same files, as a copy of the directory; this one goes on."""
@@ -152,6 +169,10 @@ class SimDisk(MemoryDisk):
     def fail_sync(self) -> None:
         """The next sync fails."""
         self._sync_fails = True
+
+    def fail_settle(self) -> None:
+        """The next file that is replaced is, but a power cut may bring the old one back."""
+        self._settle_fails = True
 
     def lose_power_after(self, operations: int) -> None:
         """The power goes in the middle of the n-th operation from now."""
@@ -232,8 +253,14 @@ class SimDisk(MemoryDisk):
     def replace(self, path: str, data: bytes) -> None:
         lost = self._begin("replace", path, takes_space=True)
         if not lost:
+            before = self.files.get(path)
             super().replace(path, data)
             self._unsynced.pop(path, None)
+            if self._settle_fails:
+                self._settle_fails = False
+                self.unsettled.setdefault(path, before)
+                raise DiskError("replace", path, "Input/output error")
+            self.unsettled.pop(path, None)
             return
         # It is written beside the old one and then takes its name.
         if self._half():
@@ -258,6 +285,10 @@ class SimDisk(MemoryDisk):
             super().remove(path)
             self._unsynced.pop(path, None)
         self._finish(lost)
+
+    def settle(self) -> None:
+        self._require_power()
+        self.unsettled.clear()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         self._require_power()
