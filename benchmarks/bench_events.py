@@ -246,10 +246,10 @@ def main() -> None:
     parser.add_argument("--crowd", type=int, default=5000)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    shared = [("Shared", Shared), ("Key_Shared", KeyShared)]
+    shared: dict[str, int] = {"Shared": Shared, "Key_Shared": KeyShared}
     n, crowd = options.messages, options.crowd
     cases: list[tuple[str, int, Callable[[Case], None]]] = []
-    for name, type in shared:
+    for name, type in shared.items():
         cases += [
             (f"leave {name}", type, lambda c: leaves(c, n, last=False, dropped=False)),
             (f"drop {name}", type, lambda c: leaves(c, n, last=False, dropped=True)),
@@ -266,24 +266,23 @@ def main() -> None:
         ]
     cases.append(("partitions", Shared, lambda c: partitions(c, PARTITIONS)))
     print_build()
-    rows: list[list[str]] = []
+    rows: list[tuple[str, ...]] = []
     for title, type, run in cases:
         if options.only in title:
             case = Case(type)
             run(case)
             world = case.world
             rows.append(
-                [
+                (
                     title,
                     f"{world.longest * 1000:.1f} ms",
                     TARGET,
                     f"{world.events}",
                     f"{world.total * 1000:.0f} ms",
-                ]
+                )
             )
             world.close()
-            print(rows[-1], flush=True)
-    print_table("Longest events", ["case", "longest event", "aim", "events", "all"], rows)
+    print_table("Longest events", ("case", "longest event", "aim", "events", "all"), rows)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from support.world import World
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.errors import BrokerError
 from magnetar.model import ConsumerType, TopicName
+from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandFlow, encode, message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -127,10 +128,12 @@ def test_what_a_consumer_holds_goes_a_piece_at_a_time(
     assert len(dispatcher(world).owners) == 0
 
 
-def nack(consumer: WireConsumer, ids: list[object]) -> pb.CommandRedeliverUnacknowledgedMessages:
+def nack(
+    consumer: WireConsumer, ids: list[MessageIdData]
+) -> pb.CommandRedeliverUnacknowledgedMessages:
     return pb.CommandRedeliverUnacknowledgedMessages(
         consumer_id=consumer.id,
-        message_ids=[message_id_to_pb(id) for id in ids],  # type: ignore[arg-type]
+        message_ids=[message_id_to_pb(id) for id in ids],
     )
 
 
@@ -299,7 +302,8 @@ def test_consumers_that_are_closed_are_told_one_after_the_other(
     assert counts[-1] == MANY
     world.settle()
     assert all(consumer.closed_by_broker() for consumer in consumers)
-    assert operator.subscribe("t", "s", type)
+    operator.subscribe("t", "s", type)
+    assert len(world.subscription("t", "s").consumers) == 1
 
 
 def test_all_are_closed_before_the_first_is_told(world: World) -> None:
