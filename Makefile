@@ -129,11 +129,13 @@ N ?= 1000
 FIRST ?= 0
 sim: $(READY) $(if $(SEED),,compiled)
 ifdef SEED
-	@PYTHONPATH=src:tests $(BIN)/python tests/sim/search.py --seed $(SEED) $(if $(TRACE),--trace)
+	@PYTHONPATH=src:tests $(BIN)/python tests/sim/search.py --seed $(SEED) $(if $(TRACE),--trace) \
+	  $(if $(MINIMISE),--minimise) $(if $(PLANT),--plant '$(PLANT)')
 else
 	@[ -d $(COMPILED) ] && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N) \
-	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again)
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again) \
+	    $(if $(GUIDED),--guided) $(if $(CORPUS),--corpus)
 endif
 
 # Again and again beside other work: a test that fails then waits for time, not for what it needs.

@@ -1,20 +1,27 @@
-"""What a search runs under one name, and what came of it.
+"""What a search runs under one name: a seed, such as `7`, or a child of one, such as `7.3`.
 
-A case is a seed, such as `7`: the life of that seed, and for some seeds another life too.
+A seed has the life that `life.py` draws for it, and about every other seed has another life:
 
 | life    | of                                                                        | seeds    |
 |---------|---------------------------------------------------------------------------|----------|
 | `life`  | broker, clients and trouble: `life.py`                                    | all      |
+| `swarm` | the same with a mix of features that is its own: `swarm.py`               | 1 in 2   |
 | `homes` | a broker whose directory is lost, copied and restored: `homes.py`         | 1 in 16  |
 | `rot`   | a store whose disk is damaged and lacks things for a while: `rot_life.py` | 1 in 16  |
 | `store` | a store that crashes again and again: `store_life.py`                     | 1 in 16  |
+
+A child has the scenarios of its seed, and luck of its own.
 """
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 
 from sim import homes, life, rot_life, store_life
 from sim.result import Result
+from sim.scenario import Scenario
+from sim.states import states_of
 
 from magnetar.testing import ProcessKilled, Simulation, Trace
 
@@ -30,31 +37,67 @@ OTHERS_OF = 16
 Watch = Callable[[Simulation], None]
 
 
-def other_life(seed: int) -> str:
-    """The life that a seed has besides `life`; empty for most."""
-    drawn = Random(f"{seed}/lives").randrange(OTHERS_OF)
-    return list(OTHERS)[drawn] if drawn < len(OTHERS) else ""
+@dataclass(frozen=True, order=True)
+class Case:
+    """See the module; a child of 0 is the seed itself."""
+
+    seed: int
+    child: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Case":
+        """Raises ValueError for what is neither a seed nor a child of one."""
+        seed, dot, child = text.partition(".")
+        return cls(int(seed), int(child) if dot else 0)
+
+    @property
+    def luck(self) -> int:
+        """The seed of everything but the scenario."""
+        if self.child == 0:
+            return self.seed
+        return int.from_bytes(hashlib.blake2b(str(self).encode(), digest_size=6).digest(), "big")
+
+    def other(self) -> str:
+        """The other life of the seed; empty if it has none."""
+        drawn = Random(f"{self.seed}/lives").randrange(OTHERS_OF)
+        if drawn < len(OTHERS):
+            return list(OTHERS)[drawn]
+        return "swarm" if drawn < len(OTHERS) + OTHERS_OF // 2 else ""
+
+    def scenarios(self) -> list[Scenario]:
+        """Those that the life of the seed, and its life in the swarm, are about."""
+        found = [life.scenario_of(self.seed)]
+        if self.other() == "swarm":
+            found.append(life.swarm_of(self.seed))
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.seed}.{self.child}" if self.child else str(self.seed)
 
 
-def run_case(seed: int, *, trace: Trace | None = None, watch: Watch | None = None) -> Simulation:
-    """Runs all lives of a seed; raises what is wrong. `watch` is handed the life as it begins."""
-    simulation = life.run_seed(seed, trace=trace, watch=watch)
-    other = other_life(seed)
-    if other:
+def run_case(case: Case, *, watch: Watch, written: bool = True) -> None:
+    """Runs all lives of a case; raises what is wrong. `watch` is handed each as it begins."""
+    for scenario in case.scenarios():
+        life.run_scenario(case.luck, scenario, trace=Trace(written=written), watch=watch)
+    other = case.other()
+    if other in OTHERS and not case.child:
         try:
-            OTHERS[other](seed)
+            OTHERS[other](case.seed)
         except (Exception, ProcessKilled) as error:
-            error.add_note(f"in the life {other!r} of seed {seed}")
+            error.add_note(f"in the life {other!r} of seed {case.seed}")
             raise
-    return simulation
 
 
-def try_case(seed: int) -> Result:
-    """Runs a seed as a search does, and tells of it."""
+def try_case(case: Case) -> Result:
+    """Runs a case as a search does, and tells of it."""
+    lives: list[Simulation] = []
     try:
-        return Result(len(run_case(seed, trace=Trace(written=False)).history))
+        run_case(case, watch=lives.append, written=False)
     except (Exception, ProcessKilled) as error:
         return Result(error=brief(error))
+    facts = sum(len(simulation.history) for simulation in lives)
+    states = frozenset(state for simulation in lives for state in states_of(simulation))
+    return Result(facts, states=states)
 
 
 def brief(error: BaseException) -> str:

@@ -13,10 +13,12 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from sim.crew_program import CrewProgram
 from sim.readers import desert, read_to_the_end, seek_about
 from sim.rush import rush, rush_in_peace
 from sim.scenario import (
     TOPIC,
+    Extras,
     Scenario,
     SubscriptionPlan,
     draw,
@@ -25,12 +27,14 @@ from sim.scenario import (
     sharpen,
     vary,
 )
+from sim.swarm import draw_swarm
 from sim.workload import (
     CLIENT,
     HOLDING,
     Book,
     Publisher,
     Worker,
+    crew_name,
     fail_now_and_then,
     reset_some,
     skip_large,
@@ -44,7 +48,7 @@ from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.model import ConsumerType, InitialPosition
 from magnetar.testing.checker.checkers import CHECKERS, check, stored_once, undelivered, unreturned
 from magnetar.testing.checker.history import Counted, Fact, Quiet
-from magnetar.testing.sim.disk import SimDisk
+from magnetar.testing.sim.disk import DiskFaults, SimDisk
 from magnetar.testing.sim.loop import SimLoop
 from magnetar.testing.sim.simulation import Simulation
 from magnetar.testing.sim.trace import Trace
@@ -70,7 +74,12 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     await _prepare(simulation, scenario)
     victims = _start(simulation, scenario, book)
     trouble = Trouble(simulation, kinds=scenario.kinds, topics=scenario.topics, victims=victims)
-    if scenario.kinds:
+    if scenario.extras.slow_disk_s:
+        broker.faults = DiskFaults(stall_share=0.5, stall_s_max=scenario.extras.slow_disk_s)
+        broker.disk.faults = broker.faults
+    if scenario.extras.script is not None:
+        await trouble.repeat(scenario.extras.script, seconds=scenario.seconds)
+    elif scenario.kinds:
         await trouble.make(scenario.seconds, gap_s=scenario.gap_s)
     else:
         await asyncio.sleep(scenario.seconds)
@@ -176,13 +185,23 @@ async def _prepare(simulation: Simulation, scenario: Scenario) -> None:
 def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
     """Starts all programs; returns those that may be killed."""
     victims: list[str] = []
-    for producer in scenario.producers:
-        publisher = Publisher(simulation, book, producer)
-        victims.append(simulation.program(producer.name, publisher.main).name)
+    publishers = {
+        plan.name: Publisher(simulation, book, plan, scenario.extras) for plan in scenario.producers
+    }
+    if scenario.extras.crews:
+        crew = CrewProgram(simulation, list(publishers.values()))
+        publishers = {}
+        victims.append(simulation.program("publishers", crew.main).name)
+    for name, publisher in publishers.items():
+        victims.append(simulation.program(name, publisher.main).name)
     for plan in scenario.subscriptions:
-        for number in range(plan.consumers):
-            name = f"{plan.name}-c{number}"
-            worker = Worker(simulation, book, plan, name, scenario.edges)
+        names = [f"{plan.name}-c{number}" for number in range(plan.consumers)]
+        workers = {name: Worker(simulation, book, plan, name, scenario.edges) for name in names}
+        if scenario.extras.crews:
+            crew = CrewProgram(simulation, list(workers.values()))
+            workers = {}
+            victims.append(simulation.program(crew_name(plan), crew.main).name)
+        for name, worker in workers.items():
             victims.append(simulation.program(name, worker.main).name)
     if scenario.skips:
         simulation.program("operator", lambda: skip_some(simulation, book, scenario))
@@ -328,6 +347,16 @@ def scenario_of(seed: int) -> Scenario:
     return replace(scenario, rush=draw_rush(random_for("rush")))
 
 
+def swarm_of(seed: int) -> Scenario:
+    """What a seed draws for its life in the swarm."""
+    return draw_swarm(SimLoop(seed).random_for("swarm"))
+
+
+def run_swarm_seed(seed: int, **options: Any) -> Simulation:
+    """The other life of a seed. Raises what went wrong."""
+    return run_scenario(seed, swarm_of(seed), **options)
+
+
 def settings_of(scenario: Scenario) -> BrokerSettings:
     limits: dict[str, Any] = {}
     if scenario.rush:
@@ -335,6 +364,7 @@ def settings_of(scenario: Scenario) -> BrokerSettings:
             "max_outbound_bytes_per_connection": RUSH_BYTES,
             "max_outbound_bytes": RUSH_BYTES_ALL,
         }
+    limits |= dict(scenario.extras.limits)
     return BrokerSettings(
         segment_bytes=1 << 20,
         watermark_bytes=0,
@@ -365,6 +395,8 @@ def run_scenario(
         if watch is not None:
             watch(simulation)
         simulation.loop.note("scenario", repr(scenario))
+        if scenario.extras != Extras():
+            simulation.loop.note("extras", repr(scenario.extras))
         simulation.run(live(simulation, scenario))
     check(simulation.history, CHECKERS)
     if scenario.deduplication:

@@ -2,8 +2,12 @@
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 from sim.result import Result
+
+if TYPE_CHECKING:
+    from sim.case import Case
 
 DEADLY = 3
 SILENT = 4
@@ -18,5 +22,7 @@ def square(number: int) -> int:
     return number * number
 
 
-def try_light(seed: int) -> Result:
-    return Result(error="Broken: it is") if seed == BROKEN else Result(facts=seed)
+def try_light(case: "Case") -> Result:
+    if case.seed == BROKEN:
+        return Result(error="Broken: it is")
+    return Result(case.seed, states=frozenset({f"odd {case.seed % 2}"}))

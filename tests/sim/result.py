@@ -9,3 +9,5 @@ class Result:
 
     facts: int = 0
     error: str = ""
+    # What it reached, see `states.py`; only of those that reached something new it is kept.
+    states: frozenset[str] = frozenset()

@@ -1,11 +1,13 @@
 """What a seed draws: a topic, who publishes how, who consumes how, and what goes wrong."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from magnetar.testing.sim.trouble import KINDS
+from magnetar.testing.sim.trouble import KINDS, TroubleEvent
 
 TOPIC = "persistent://public/default/t"
+# What one producer publishes in a run, about: more takes long and shows no more.
+MESSAGES_MAX = 150
 TYPES = ("Exclusive", "Failover", "Shared", "KeyShared")
 
 
@@ -57,6 +59,27 @@ class AckEdges:
 
 
 @dataclass(frozen=True)
+class Extras:
+    """What only scenarios of a swarm have; by default nothing."""
+
+    # The names of what was drawn.
+    features: tuple[str, ...] = ()
+    # Settings of the broker.
+    limits: tuple[tuple[str, int], ...] = ()
+    # Whether programs that do the same share a client.
+    crews: bool = False
+    # How long a write takes at most; 0 leaves it as it is.
+    slow_disk_s: float = 0.0
+    messages_max: int = MESSAGES_MAX
+    # Payloads are padded up to so many bytes.
+    payload_max: int = 0
+    # For those who look for the cause of a failure: the trouble that is left of what was drawn,
+    # and which sends are not done.
+    script: tuple[TroubleEvent, ...] | None = field(default=None, repr=False)
+    muted: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+@dataclass(frozen=True)
 class Scenario:
     partitions: int
     deduplication: bool
@@ -77,6 +100,8 @@ class Scenario:
     edges: AckEdges = AckEdges()
     # Somebody asks for more than it reads, and everything that waits for peers is little.
     rush: bool = False
+    # Not in the trace of those that have none, which stays what it was.
+    extras: Extras = field(default=Extras(), repr=False)
 
     @property
     def splits(self) -> bool:
@@ -95,10 +120,12 @@ def draw(random: Random) -> Scenario:
     kinds: tuple[str, ...] = KINDS
     if random.random() < 0.8:
         kinds = tuple(sorted(random.sample(KINDS, random.randrange(0, 5))))
-    producers = tuple(_producer(random, f"p{number}") for number in range(random.choice((1, 2))))
+    producers = tuple(
+        draw_producer(random, f"p{number}") for number in range(random.choice((1, 2)))
+    )
     chunks = any(producer.batching == "chunks" for producer in producers)
     subscriptions = tuple(
-        _subscription(random, f"s{number}", chunks=chunks)
+        draw_subscription(random, f"s{number}", chunks=chunks)
         for number in range(1 if random.random() < 0.6 else 2)
     )
     return Scenario(
@@ -133,7 +160,8 @@ def draw_rush(random: Random) -> bool:
     return random.random() < 0.3
 
 
-def _producer(random: Random, name: str) -> ProducerPlan:
+def draw_producer(random: Random, name: str) -> ProducerPlan:
+    """Somebody who publishes."""
     return ProducerPlan(
         name,
         batching=random.choice(("none", "default", "default", "key", "chunks")),
@@ -144,7 +172,8 @@ def _producer(random: Random, name: str) -> ProducerPlan:
     )
 
 
-def _subscription(random: Random, name: str, *, chunks: bool) -> SubscriptionPlan:
+def draw_subscription(random: Random, name: str, *, chunks: bool) -> SubscriptionPlan:
+    """A subscription and its consumers; `chunks` says that some messages are split."""
     type = random.choice(TYPES)
     single = type in ("Exclusive", "Failover")
     consumers = 1 if type == "Exclusive" else random.choice((1, 2, 3))

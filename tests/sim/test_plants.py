@@ -8,17 +8,13 @@ from collections.abc import Iterable
 
 import pytest
 from sim import homes, life, rot_life
-from sim.ack_plants import ACK_PLANTS
-from sim.plants import PLANTS as OTHERS
+from sim.planted import PLANTS
 from sim.plants import Plant
-from sim.rot_plants import ROT_PLANTS
 
 import magnetar
 from magnetar.errors import MagnetarError
 
 SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", "200"))
-
-PLANTS = [*OTHERS, *ACK_PLANTS, *ROT_PLANTS]
 
 LIVES = {"life": life, "homes": homes, "rot": rot_life}
 

@@ -1,10 +1,12 @@
 """The search: it splits over processes, outlives their deaths, and goes on where it stopped."""
 
+import os
 from pathlib import Path
 
 import pytest
 from sim import case, crew, life, search
-from sim.case import other_life, run_case, try_case
+from sim.case import Case, run_case, try_case
+from sim.corpus import Coverage, children, read_corpus
 from sim.crew import Crew
 from sim.light_cases import DEADLY, SILENT, square, try_light
 from sim.logbook import Busy, Logbook, build_digest
@@ -35,18 +37,18 @@ def test_a_logbook_remembers_what_was_done_in_spite_of_a_line_that_was_cut_off(
 ) -> None:
     path = tmp_path / "log.jsonl"
     with Logbook(path) as book:
-        book.add(1, Result(10))
-        book.add(2, Result(error="Stuck: I3"))
+        book.add(Case(1), Result(10))
+        book.add(Case(2), Result(error="Stuck: I3"))
         with pytest.raises(Busy, match="another search"):
             Logbook(path)
     with path.open("a") as file:
-        file.write('\n{"seed": 3, "fac')
+        file.write('\n{"case": "3", "fac')
     with Logbook(path) as book:
-        assert book.results == {1: Result(10), 2: Result(error="Stuck: I3")}
-        book.add(3, Result(7))
+        assert book.results == {Case(1): Result(10), Case(2): Result(error="Stuck: I3")}
+        book.add(Case(3, 5), Result(7, states=frozenset({"a", "b"})))
     with Logbook(path) as book:
-        assert book.results[3] == Result(7)
-        assert list(book.failed()) == [2]
+        assert book.results[Case(3, 5)] == Result(7, states=frozenset({"a", "b"}))
+        assert list(book.failed()) == [Case(2)]
         book.forget()
     with Logbook(path) as book:
         assert book.results == {}
@@ -61,8 +63,8 @@ def test_a_search_goes_on_where_it_stopped_and_says_what_failed(
 ) -> None:
     monkeypatch.setattr(search, "try_case", try_light)
     with Logbook(tmp_path / "log.jsonl") as book:
-        book.add(10, Result(error="Stuck: I3"))
-        assert Search(range(10, 14), book, jobs=2).run() == 1
+        book.add(Case(10), Result(error="Stuck: I3"))
+        assert Search([Case(seed) for seed in range(10, 14)], book, jobs=2).run() == 1
     told = capsys.readouterr().out
     assert "goes on where it stopped" in told
     assert "seed 10: Stuck: I3\n  to repeat it:  make sim SEED=10" in told
@@ -70,7 +72,7 @@ def test_a_search_goes_on_where_it_stopped_and_says_what_failed(
     assert "4 of 4 seeds, 2 failed," in told
     assert "4 seeds, 24 facts, 2 failed: 10, 12" in told
     with Logbook(tmp_path / "log.jsonl") as book:
-        assert Search(range(10, 14), book, jobs=2).run() == 1
+        assert Search([Case(seed) for seed in range(10, 14)], book, jobs=2).run() == 1
     assert "seeds 10 to 13 are all done with this build" in capsys.readouterr().out
 
 
@@ -81,42 +83,42 @@ def test_a_search_that_is_interrupted_keeps_what_it_has(
     with Logbook(tmp_path / "log.jsonl") as book:
         add = book.add
 
-        def add_one(seed: int, result: Result) -> None:
-            add(seed, result)
+        def add_one(case: Case, result: Result) -> None:
+            add(case, result)
             raise KeyboardInterrupt
 
         monkeypatch.setattr(book, "add", add_one)
-        assert Search(range(4), book, jobs=1).run() == search.INTERRUPTED
+        assert Search([Case(seed) for seed in range(4)], book, jobs=1).run() == search.INTERRUPTED
     assert "the same command goes on from here" in capsys.readouterr().out
-    assert book.results == {0: Result(0)}
+    assert list(book.results) == [Case(0)]
 
 
-def fail(seed: int, **options: object) -> Simulation:
+def fail(*_: object, **options: object) -> Simulation:
     raise PowerLost("no power")
 
 
 def test_a_search_outlives_a_program_that_met_a_disk_without_power(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(life, "run_seed", fail)
-    assert try_case(3) == Result(error="PowerLost: no power")
+    monkeypatch.setattr(life, "run_scenario", fail)
+    assert try_case(Case(3)) == Result(error="PowerLost: no power")
 
 
 def test_a_failure_of_another_life_says_which_life_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seed = next(seed for seed in range(100) if other_life(seed) == "store")
+    seed = next(seed for seed in range(100) if Case(seed).other() == "store")
     monkeypatch.setitem(case.OTHERS, "store", fail)
-    monkeypatch.setattr(life, "run_seed", lambda seed, **options: Simulation(seed))
+    monkeypatch.setattr(life, "run_scenario", lambda luck, scenario, **options: None)
     expected = f"PowerLost: no power in the life 'store' of seed {seed}"
-    assert try_case(seed) == Result(error=expected)
+    assert try_case(Case(seed)) == Result(error=expected)
 
 
 def test_each_life_has_its_share_of_seeds() -> None:
-    drawn = [other_life(seed) for seed in range(800)]
+    drawn = [Case(seed).other() for seed in range(800)]
     for other in case.OTHERS:
         assert 25 < drawn.count(other) < 80
-    assert drawn.count("") > 500
+    assert 300 < drawn.count("swarm") < 500
 
 
 def test_a_seed_that_fails_shows_its_trace_and_its_history(
@@ -133,6 +135,43 @@ def test_a_seed_that_fails_shows_its_trace_and_its_history(
 
 def test_a_search_writes_no_trace_and_comes_to_the_same_history() -> None:
     seen: list[Simulation] = []
-    run_case(2, watch=seen.append)
-    assert try_case(2).facts == len(seen[0].history)
-    assert seen[0].loop.trace.count > 100
+    run_case(Case(2), watch=seen.append)
+    result = try_case(Case(2))
+    assert result.facts == sum(len(simulation.history) for simulation in seen)
+    assert all(simulation.loop.trace.count > 100 for simulation in seen)
+    assert "Dispatched x" in " ".join(result.states)
+
+
+# ---- Children, and the corpus ------------------------------------------------
+
+
+def test_a_child_has_the_scenario_of_its_seed_and_other_luck() -> None:
+    child = Case.parse("7.3")
+    assert (child, str(child)) == (Case(7, 3), "7.3")
+    assert child.scenarios() == Case(7).scenarios()
+    assert len({child.luck, Case(7).luck, Case(7, 4).luck, Case(73).luck}) == 4
+    with pytest.raises(ValueError, match="x"):
+        Case.parse("x")
+
+
+def test_the_corpus_has_the_fewest_seeds_that_reach_everything(tmp_path: Path) -> None:
+    coverage = Coverage()
+    assert coverage.add(Case(1), frozenset({"a"}))
+    assert coverage.add(Case(2), frozenset({"a", "b", "c"}))
+    assert not coverage.add(Case(3), frozenset({"b", "c"}))
+    assert coverage.add(Case(4, 1), frozenset({"c", "d"}))
+    assert coverage.write(tmp_path / "corpus.txt") == 2
+    corpus = read_corpus(tmp_path / "corpus.txt")
+    assert corpus == [Case(2), Case(4, 1)]
+    assert "2  3 new: a; b" in (tmp_path / "corpus.txt").read_text()
+    assert children(corpus, 1, 3) == [Case(4, 1), Case(2, 2), Case(4, 2)]
+
+
+CORPUS = int(os.environ.get("MAGNETAR_SIM_CORPUS", "4"))
+
+
+@pytest.mark.parametrize("case", read_corpus()[:CORPUS], ids=str)
+def test_seeds_of_the_corpus_violate_nothing(case: Case) -> None:
+    result = try_case(case)
+    assert result.error == ""
+    assert result.facts > 100

@@ -14,10 +14,18 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from sim.scenario import TOPIC, AckEdges, ProducerPlan, Scenario, SubscriptionPlan
+from sim.scenario import (
+    TOPIC,
+    AckEdges,
+    Extras,
+    ProducerPlan,
+    Scenario,
+    SubscriptionPlan,
+)
 
 from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.consumer.message import Message
+from magnetar.client.door.aio import Client
 from magnetar.client.option.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, BrokerError, Interrupted, MagnetarError, Timeout
 from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId, ServerError
@@ -32,14 +40,12 @@ from magnetar.testing.checker.history import (
     place_of,
 )
 from magnetar.testing.checker.recorded import RecordedConsumer, RecordedProducer
-from magnetar.testing.sim.simulation import Simulation
+from magnetar.testing.sim.simulation import Program, Simulation
 
 # Where the broker knows which consumer holds what.
 HOLDING = ("Shared", "KeyShared")
 CLIENT = {"operation_timeout_seconds": 10, "connection_timeout_ms": 3000}
 CLIENT |= {"keep_alive_interval_seconds": 5}
-# What one producer publishes in a run, about: more takes long and shows no more.
-MESSAGES_MAX = 150
 # One message of so many is kept unacked until the end.
 WITHHELD = 9
 UNACKED_LIST = 5
@@ -89,20 +95,34 @@ class Book:
         return chosen and place not in self.doubtful.setdefault(plan.name, {})
 
 
+def crew_name(plan: SubscriptionPlan) -> str:
+    """What the one program of all consumers of a subscription is called."""
+    return f"{plan.name}-crew"
+
+
 class Publisher:
     """Publishes in bursts; one that was killed goes on with new messages."""
 
-    def __init__(self, simulation: Simulation, book: Book, plan: ProducerPlan) -> None:
+    def __init__(
+        self, simulation: Simulation, book: Book, plan: ProducerPlan, extras: Extras
+    ) -> None:
         self._simulation = simulation
+        self._extras = extras
+        self._sizes = simulation.loop.random_for(f"sizes {plan.name}")
         self._book = book
         self._plan = plan
         self._random = simulation.loop.random_for(f"publisher {plan.name}")
 
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
+        await self.work(client)
+        await client.close()
+
+    async def work(self, client: Client) -> None:
+        """Publishes through a client as long as there is something to publish."""
         producer = await self._open(client.create_producer)
         while self._book.publishing:
-            if self._book.numbers.get(self._plan.name, 0) >= MESSAGES_MAX:
+            if self._book.numbers.get(self._plan.name, 0) >= self._extras.messages_max:
                 await asyncio.sleep(0.5)
                 continue
             for _ in range(1 + self._random.randrange(self._plan.burst)):
@@ -111,7 +131,6 @@ class Publisher:
             await asyncio.sleep(self._random.random() * self._plan.pause_s)
         with contextlib.suppress(MagnetarError):
             await producer.flush()
-        await client.close()
 
     async def _open(self, create: Callable[..., object]) -> RecordedProducer:
         plan = self._plan
@@ -147,6 +166,10 @@ class Publisher:
         content = f"{plan.name} {number}".encode()
         if plan.batching == "chunks":
             content = content.ljust(random.randrange(4 * CHUNK_BYTES), b".")
+        elif self._extras.payload_max:
+            content = content.ljust(self._sizes.randrange(self._extras.payload_max), b".")
+        if f"{plan.name} {number}" in self._extras.muted:
+            return
         sent = await producer.send_when_room(content, **options)
         if self._book.skips_large:
             sent.add_done_callback(self._note_large)
@@ -184,6 +207,11 @@ class Worker:
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
         client._engine._pool.extended = not self._is_old()
+        await self.work(client)
+        await client.close()
+
+    async def work(self, client: Client) -> None:
+        """Consumes through a client until everything ends."""
         consumer = await self._subscribe(client.subscribe)
         self._book.consumers[self._name] = consumer
         kept: list[Message] = []
@@ -203,7 +231,6 @@ class Worker:
                 if self._plan.think_s:
                     await asyncio.sleep(self._random.random() * self._plan.think_s)
                 gathered = await self._handle(consumer, message, kept, gathered, tasks)
-        await client.close()
 
     def _is_old(self) -> bool:
         """Some do not know WITHDRAW, as clients of other makers do not.
@@ -355,13 +382,17 @@ class Worker:
                 if not messages:
                     return
 
+    def _program_of(self, name: str) -> Program:
+        programs = self._simulation.programs
+        return programs.get(name) or programs[crew_name(self._plan)]
+
     async def _ack_elsewhere(self, messages: list[Message]) -> list[Message]:
         """Acks by the ids, through another consumer; what is still to be acked here."""
         others = [
             consumer
             for name, consumer in self._book.consumers.items()
             if name.startswith(f"{self._plan.name}-c") and name != self._name
-            if self._simulation.programs[name].running
+            if self._program_of(name).running
         ]
         if not others:
             return messages

@@ -417,12 +417,15 @@ class History:
 
     def __init__(self, loop: "SimLoop | None" = None) -> None:
         self.facts: Final[list[Fact]] = []
+        # When each became known, in nanoseconds of the loop.
+        self.times: Final[list[int]] = []
         self._loop: Final = loop
         # What was made of the facts, and of how many of them.
         self._views: Final[dict[object, tuple[int, object]]] = {}
 
     def add(self, fact: Fact) -> None:
         self.facts.append(fact)
+        self.times.append(0 if self._loop is None else self._loop.now_ns)
         if self._loop is not None and self._loop.trace.written:
             self._loop.note("fact", text_of(fact))
 

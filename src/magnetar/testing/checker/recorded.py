@@ -63,6 +63,8 @@ class RecordedClient(Client):
         self._history = history
         self._name = name
         self._numbers = itertools.count(1)
+        # Whether consumers are called as their options say, where programs share a client.
+        self.names_consumers: bool = False
 
     async def create_producer(
         self, topic: str, *, schema: Schema | None = None, **options: Any
@@ -92,6 +94,8 @@ class RecordedClient(Client):
             options["on_acknowledgement_failed"] = gave_up
         plain = await super().subscribe(topic, subscription_name, schema=schema, **options)
         name = f"{self._name}/{next(self._numbers)}"
+        if self.names_consumers and "consumer_name" in options:
+            name = f"{options['consumer_name']}.{name.partition('.')[2]}"
         made.append(RecordedConsumer(plain, self._history, name))
         return made[0]
 

@@ -32,6 +32,7 @@ from magnetar.testing.sim.loop import SimLoop
 from magnetar.testing.sim.network import NetworkConditions
 from magnetar.testing.sim.process import SimProcess, process_of
 from magnetar.testing.sim.trace import Trace
+from magnetar.testing.sim.trouble import TroubleEvent
 from magnetar.testing.sim.wiretap import Wiretap
 
 __all__ = ["Program", "Simulation"]
@@ -88,6 +89,8 @@ class Simulation:
         self.history: Final[History] = History(self.loop)
         self.broker: Final[SimBroker] = SimBroker(self.loop, settings, disk_class=disk_class)
         self.programs: Final[dict[str, Program]] = {}
+        # What went wrong so far; `Trouble` writes it down.
+        self.trouble: Final[list[TroubleEvent]] = []
         self.loop.network.tap = Wiretap(self.history)
         self.broker.turn_watcher = self._note_turn
         self._turn_cost: int = 0

@@ -16,12 +16,13 @@
 | program   | a program is killed, or its machine loses power, and is started again           |
 
 `make` draws and does; `end` puts everything in order again: what is still missing after
-that is missing for good.
+that is missing for good. `repeat` does again what was made, or a part of it.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from magnetar.errors import MagnetarError
 from magnetar.testing.sim.disk import DiskFaults
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from magnetar.testing.sim.connection import SimConnection
     from magnetar.testing.sim.simulation import Program, Simulation
 
-__all__ = ["KINDS", "Trouble"]
+__all__ = ["KINDS", "Trouble", "TroubleEvent"]
 
 KINDS: Final = (
     "cut",
@@ -57,6 +58,15 @@ OPERATIONS_MAX: Final = 60
 JUMPS_MS: Final = (1_000, 60_000, 3_600_000)
 
 
+@dataclass(frozen=True)
+class TroubleEvent:
+    """Something that went wrong: when, in nanoseconds of the loop, and with which luck."""
+
+    at_ns: int
+    kind: str
+    chance: tuple[Any, ...] = field(repr=False)
+
+
 class Trouble:
     """See the module. `topics` can be unloaded, `victims` are the programs that may die."""
 
@@ -78,7 +88,7 @@ class Trouble:
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._clock_ms = 0
         self._clock_ms_max = 0
-        self.made: Final[list[str]] = []
+        self.made: Final[list[TroubleEvent]] = simulation.trouble
         ways: dict[str, Callable[[], Awaitable[None]]] = {
             "cut": self._cut,
             "hold": self._hold,
@@ -103,8 +113,18 @@ class Trouble:
             await self.do(self._random.choice(list(self._ways)))
             self._simulation.check_programs()
 
+    async def repeat(self, events: Sequence[TroubleEvent], *, seconds: float) -> None:
+        """Does what was made before, each with the luck it had then; lasts so long at least."""
+        end = self._loop.time() + seconds
+        for event in events:
+            await asyncio.sleep(max(0.0, (event.at_ns - self._loop.now_ns) / 1e9))
+            self._random.setstate(event.chance)
+            await self.do(event.kind)
+            self._simulation.check_programs()
+        await asyncio.sleep(max(0.0, end - self._loop.time()))
+
     async def do(self, kind: str) -> None:
-        self.made.append(kind)
+        self.made.append(TroubleEvent(self._loop.now_ns, kind, self._random.getstate()))
         self._loop.note("trouble", kind)
         await self._ways[kind]()
 
