@@ -2,13 +2,14 @@
 
 A seed has the life that `life.py` draws for it, and about every other seed has another life:
 
-| life    | of                                                                        | seeds    |
-|---------|---------------------------------------------------------------------------|----------|
-| `life`  | broker, clients and trouble: `life.py`                                    | all      |
-| `swarm` | the same with a mix of features that is its own: `swarm.py`               | 1 in 2   |
-| `homes` | a broker whose directory is lost, copied and restored: `homes.py`         | 1 in 16  |
-| `rot`   | a store whose disk is damaged and lacks things for a while: `rot_life.py` | 1 in 16  |
-| `store` | a store that crashes again and again: `store_life.py`                     | 1 in 16  |
+| life       | of                                                                        | seeds   |
+|------------|---------------------------------------------------------------------------|---------|
+| `life`     | broker, clients and trouble: `life.py`                                    | all     |
+| `swarm`    | the same with a mix of features that is its own: `swarm.py`               | 1 in 2  |
+| `failover` | clients that fail over between two brokers: `failover_life.py`            | 1 in 16 |
+| `homes`    | a broker whose directory is lost, copied and restored: `homes.py`         | 1 in 16 |
+| `rot`      | a store whose disk is damaged and lacks things for a while: `rot_life.py` | 1 in 16 |
+| `store`    | a store that crashes again and again: `store_life.py`                     | 1 in 16 |
 
 A child has the scenarios of its seed, and luck of its own.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from sim import homes, life, rot_life, store_life
+from sim import failover_life, homes, life, rot_life, store_life
 from sim.result import Result
 from sim.scenario import Scenario
 from sim.states import states_of
@@ -31,6 +32,7 @@ OTHERS: dict[str, Callable[[int], object]] = {
     "homes": homes.run_seed,
     "rot": rot_life.run_seed,
     "store": store_life.run_seed,
+    "failover": failover_life.run_seed,
 }
 OTHERS_OF = 16
 

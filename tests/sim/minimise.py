@@ -7,7 +7,6 @@ both by delta debugging: halves, quarters, down to one by one. What is left is w
 
 import itertools
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -21,8 +20,8 @@ from magnetar.testing.sim.trouble import TroubleEvent
 
 T = TypeVar("T")
 
-# How long it may take; the smallest that was found until then is what it is.
-SECONDS_MAX = 300.0
+# How many runs it may take; the smallest that was found until then is what it is.
+RUNS_MAX = 300
 SIGN_CHARS = 60
 PAYLOAD = re.compile(r"p\d+ \d+")
 
@@ -58,12 +57,12 @@ class Minimiser:
     """See the module; `tell` is told how far it is."""
 
     def __init__(
-        self, seed: int, failure: Failure, tell: Callable[[str], None], seconds: float = SECONDS_MAX
+        self, seed: int, failure: Failure, tell: Callable[[str], None], runs_max: int = RUNS_MAX
     ) -> None:
         self._seed = seed
         self._sign = failure.sign
         self._tell = tell
-        self._end = time.monotonic() + seconds
+        self._runs_max = runs_max
         self.best = failure
         self.runs = 0
 
@@ -77,7 +76,7 @@ class Minimiser:
 
     def _try(self, scenario: Scenario) -> bool:
         """Runs one, and keeps it if it fails in the same way."""
-        if time.monotonic() > self._end:
+        if self.runs >= self._runs_max:
             return False
         self.runs += 1
         found = attempt(self._seed, scenario)
@@ -102,7 +101,7 @@ class Minimiser:
         events = list(self.best.simulation.trouble)
         if not self._try(_scripted(self.best.scenario, events)):
             return  # its luck depends on what was drawn in between
-        _reduce(events, lambda left: self._try(_scripted(self.best.scenario, left)))
+        reduce_items(events, lambda left: self._try(_scripted(self.best.scenario, left)))
 
     def _drop_sends(self) -> None:
         sends = [
@@ -115,7 +114,7 @@ class Minimiser:
             muted = frozenset(sends).difference(left) | self.best.scenario.extras.muted
             return self._try(_with(self.best.scenario, muted=muted))
 
-        _reduce(sends, test)
+        reduce_items(sends, test)
 
 
 def describe(failure: Failure) -> Iterator[str]:
@@ -123,19 +122,29 @@ def describe(failure: Failure) -> Iterator[str]:
     scenario = failure.scenario
     sends = sum(1 for _ in failure.simulation.history.of(Sent))
     trouble = [event.kind for event in failure.simulation.trouble]
-    yield f"{sends} messages are sent, and {len(trouble)} things go wrong: {', '.join(trouble)}"
+    wrong = f"these go wrong: {', '.join(trouble)}" if trouble else "nothing goes wrong"
+    yield f"{sends} messages are sent, and {wrong}"
     for producer in scenario.producers:
-        yield str(producer)
+        yield _words(f"producer {producer.name}", producer, PLAIN_PRODUCER)
     for plan in scenario.subscriptions:
-        yield str(plan)
-    special = [f"{name} {getattr(scenario, name)}" for name in _special(scenario, PLAIN)]
-    extras = [f"{name} {value}" for name, value in scenario.extras.limits]
-    extras += [
-        f"{name} {getattr(scenario.extras, name)}"
+        name = f"subscription {plan.name}, {plan.type}, consumers {plan.consumers}"
+        yield _words(name, plan, PLAIN_SUBSCRIPTION)
+    yield _words("the rest", scenario, PLAIN)
+    if scenario.edges != AckEdges():
+        yield str(scenario.edges)
+    extras = dict(scenario.extras.limits) | {
+        name: getattr(scenario.extras, name)
         for name in ("crews", "slow_disk_s", "payload_max")
         if getattr(scenario.extras, name)
-    ]
-    yield "besides: " + ", ".join([*special, *extras, str(scenario.edges)])
+    }
+    if extras:
+        yield ", ".join(f"{name} {value}" for name, value in extras.items())
+
+
+def _words(what: str, plan: object, plain: Mapping[str, object]) -> str:
+    """Something by what is special about it."""
+    special = [f"{name} {getattr(plan, name)}" for name in _special(plan, plain)]
+    return ", ".join([what, *special]) if special else f"{what}, plain"
 
 
 def _scripted(scenario: Scenario, events: Sequence[TroubleEvent]) -> Scenario:
@@ -146,7 +155,7 @@ def _with(scenario: Scenario, **changes: object) -> Scenario:
     return replace(scenario, extras=replace(scenario.extras, **changes))  # type: ignore[arg-type]
 
 
-def _reduce(items: Sequence[T], test: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+def reduce_items(items: Sequence[T], test: Callable[[Sequence[T]], bool]) -> Sequence[T]:
     """Delta debugging: the fewest items, in their order, of which the test still holds."""
     pieces = 2
     if items and test([]):

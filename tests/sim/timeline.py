@@ -41,10 +41,12 @@ from magnetar.testing.checker.history import (
 )
 from magnetar.testing.sim.loop import START_NS
 
+WORKER = re.compile(r"s\d+-c")
 LEDGER = re.compile(r"\b\d{12,}\b")
 NAMED = re.compile(r"ledger=(\d+), entry=(\d+)")
 # What says nothing by itself.
 NOISE = (Granted, Turn, Quiet)
+ACTS = ("Dispatched", "Received", "AckCame")
 STEPS_MAX = 400
 # What the lane says already, and what is as it nearly always is.
 SAID = ("line=", "producer=", "uuid=", "topic=", "subscription=", "consumer=")
@@ -96,7 +98,10 @@ class Timeline:
             Step((event.at_ns - START_NS) / 1e9, "trouble", event.kind, "", "trouble")
             for event in simulation.trouble
         ]
-        self.steps = sorted(steps, key=lambda step: step.at_s)[-STEPS_MAX:]
+        steps.sort(key=lambda step: step.at_s)
+        # An act that is wrong is the end of the story; what is missing has none.
+        ends = [n for n, step in enumerate(steps) if step.wrong and step.title in ACTS]
+        self.steps = steps[: ends[-1] + 1 if ends else None][-STEPS_MAX:]
         if not any(step.wrong for step in self.steps):
             at_s = (simulation.loop.now_ns - START_NS) / 1e9
             self.steps.append(Step(at_s, "observer", "violation", told, "observer", wrong=True))
@@ -111,8 +116,14 @@ class Timeline:
 
     def _chosen(self) -> list[int]:
         facts = self._history.facts
+        begin = next((n for n, fact in enumerate(facts) if isinstance(fact, Sent)), 0)
         if not self._entries:
-            return [n for n, fact in enumerate(facts) if not isinstance(fact, NOISE)]
+            # Whoever prepared the topic was gone before the first message.
+            return [
+                n
+                for n, fact in enumerate(facts)
+                if not isinstance(fact, NOISE) and (n >= begin or self._is_of_worker(fact))
+            ]
         touched = [n for n, fact in enumerate(facts) if self._entries & _entries(fact)]
         lines = {line for n in touched if (line := getattr(facts[n], "line", None)) is not None}
         consumers = {name for n in touched if (name := getattr(facts[n], "consumer", None))}
@@ -138,6 +149,9 @@ class Timeline:
             if matters:
                 chosen.add(number)
         return sorted(chosen)
+
+    def _is_of_worker(self, fact: Fact) -> bool:
+        return bool(WORKER.match(self._lane(fact)[0].rpartition(" ")[2]))
 
     def _step(self, number: int) -> Step:
         fact = self._history.facts[number]
@@ -273,21 +287,23 @@ h1 {{ font-size: 1.3rem; margin: 0 0 .5rem; }}
   border-radius: 0 6px 6px 0; overflow-wrap: anywhere; white-space: pre-wrap; }}
 ul {{ color: var(--dim); padding-left: 1.2rem; }}
 .chart {{ overflow-x: auto; padding-bottom: 1rem; }}
-.head, .row {{ display: grid; gap: 0 .5rem; width: max-content; min-width: 100%;
-  grid-template-columns: 6.5rem repeat({columns}, minmax(13rem, 1fr)); }}
+.head, .row {{ display: grid; width: max-content; min-width: 100%;
+  grid-template-columns: 6.5rem repeat({columns}, 14rem); }}
+.row {{ background-image: repeating-linear-gradient(to right, var(--rule) 0 1px,
+  transparent 1px 14rem); background-position: 6.5rem 0; background-repeat: no-repeat; }}
 .head {{ position: sticky; top: 0; background: var(--paper);
   border-bottom: 2px solid var(--rule); }}
-.lane {{ font-weight: 600; padding: .4rem .2rem; }}
+.lane {{ font-weight: 600; padding: .4rem .6rem; overflow-wrap: anywhere; align-self: end; }}
 .row {{ border-bottom: 1px solid var(--rule); padding: .15rem 0; align-items: center; }}
-.row:hover {{ background: color-mix(in srgb, var(--ink) 5%, transparent); }}
+.row:hover {{ background-color: color-mix(in srgb, var(--ink) 5%, transparent); }}
 .time {{ font: 12px ui-monospace, monospace; color: var(--dim); text-align: right;
   padding-right: .5rem; }}
-.mark {{ border-radius: 6px; padding: .15rem .5rem; background: var(--wire); max-width: 22rem;
+.mark {{ border-radius: 6px; padding: .15rem .5rem; background: var(--wire); margin: 0 .6rem;
   font-size: 12.5px; overflow-wrap: anywhere; }}
 .mark.program {{ background: var(--program); }}
 .mark.operator {{ background: var(--operator); }}
 .mark.trouble {{ background: var(--trouble); }}
-.row.wrong {{ background: var(--wrong-paper); }}
+.row.wrong {{ background-color: var(--wrong-paper); }}
 .row.wrong .mark {{ outline: 2px solid var(--wrong); }}
 .row.wrong .time {{ color: var(--wrong); font-weight: 700; }}
 </style>
