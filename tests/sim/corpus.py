@@ -41,7 +41,8 @@ class Coverage:
             case = max(self.reached, key=lambda case: (len(self.reached[case] & left), case))
             new = self.reached[case] & left
             left -= new
-            yield case, sorted(new)
+            # Counts say less than what follows what.
+            yield case, sorted(new, key=lambda state: (" x " in state, state))
 
     def write(self, path: Path = PATH) -> int:
         """Writes the corpus; how many lines it has."""

@@ -92,7 +92,7 @@ class Timeline:
         self.told = told
         # Ledgers have long numbers; here they are counted.
         self._ledgers: dict[str, str] = {}
-        self._entries = {(int(a), int(b)) for a, b in NAMED.findall(told)}
+        self._entries = _whole({(int(a), int(b)) for a, b in NAMED.findall(told)}, self._history)
         steps = [self._step(number) for number in self._chosen()]
         steps += [
             Step((event.at_ns - START_NS) / 1e9, "trouble", event.kind, "", "trouble")
@@ -218,6 +218,13 @@ class Timeline:
             f"<div class='row{' wrong' if step.wrong else ''}'>"
             f"<div class='time'>{step.at_s:.6f}</div>{mark}</div>"
         )
+
+
+def _whole(entries: set[Entry], history: History) -> set[Entry]:
+    """With the other chunks of messages that some of them are chunks of."""
+    chunks = [fact for fact in history.of(Dispatched) if fact.uuid]
+    messages = {fact.uuid for fact in chunks if (fact.ledger, fact.entry) in entries}
+    return entries | {(fact.ledger, fact.entry) for fact in chunks if fact.uuid in messages}
 
 
 def _seats(history: History) -> dict[int, str]:
