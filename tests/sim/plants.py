@@ -399,7 +399,7 @@ PLANTS = [
         "a key is with two consumers at once",
         f"{BROKER}.topic.dispatch.draining:HeldSlots.blocked",
         returns(False),
-        86,
+        18,
     ),
     Plant("a refused ack gets no answer", f"{BROKER}.topic.subscription:refuse_ack", nothing, 4),
     Plant(
@@ -464,7 +464,7 @@ PLANTS = [
         "a key that is let go of is not looked at again",
         f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._let_go",
         _does_not_look,
-        6,
+        18,
     ),
     Plant(
         "a key stays with the consumer that gave its messages back",

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seed is not None:
         with planted(options.plant) if options.plant else contextlib.nullcontext():
             if options.minimise:
-                return _minimise(options.seed)
+                return _minimise(options.seed, options.plant)
             return _one(options.seed, trace=options.trace)
     first, count = options.first, options.count
     cases = [Case(seed) for seed in range(first, first + count)]
@@ -113,7 +113,7 @@ def _print_trace(simulation: Simulation) -> None:
     sys.stdout.flush()
 
 
-def _minimise(case: Case) -> int:
+def _minimise(case: Case, plant: str | None) -> int:
     """Prints the few steps that matter, and writes them as a page."""
     failure = _first_failure(case)
     if failure is None:
@@ -126,7 +126,7 @@ def _minimise(case: Case) -> int:
     print(timeline.text(color=sys.stdout.isatty()))
     before, after = (len(one.simulation.history) for one in (failure, least))
     notes = [
-        f"make sim SEED={case} MINIMISE=1",
+        f"make sim SEED={case} MINIMISE=1" + (f" PLANT='{plant}'" if plant else ""),
         f"{before} facts became {after} in {minimiser.runs} runs; {len(timeline.steps)} matter",
         *describe(least),
     ]

@@ -222,9 +222,15 @@ class Timeline:
 
 def _whole(entries: set[Entry], history: History) -> set[Entry]:
     """With the other chunks of messages that some of them are chunks of."""
-    chunks = [fact for fact in history.of(Dispatched) if fact.uuid]
-    messages = {fact.uuid for fact in chunks if (fact.ledger, fact.entry) in entries}
-    return entries | {(fact.ledger, fact.entry) for fact in chunks if fact.uuid in messages}
+    topics = {(fact.line, fact.consumer): fact.topic for fact in history.of(Subscribed)}
+    # Partitions have names of messages in common.
+    chunks = {
+        (fact.ledger, fact.entry): (topics[fact.line, fact.consumer], fact.uuid)
+        for fact in history.of(Dispatched)
+        if fact.uuid
+    }
+    messages = {chunks[entry] for entry in entries if entry in chunks}
+    return entries | {entry for entry, message in chunks.items() if message in messages}
 
 
 def _seats(history: History) -> dict[int, str]:
