@@ -77,6 +77,17 @@ def test_imports_go_one_way(path: Path) -> None:
     assert ours <= {room, *ROOMS[room]}
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_arrow_is_walked(room: str) -> None:
+    """An arrow that no import needs tells of a design that is not there."""
+    files = [path for path in MODULES if room_of(name_of(path)) == room]
+    walked = {
+        m.split(".")[1] for path in files for m in imports_of(path) if m.startswith("magnetar.")
+    }
+    unwalked = sorted(set(ROOMS[room]) - walked)
+    assert not unwalked, f"nothing in {room} imports {unwalked}: take them out of pyproject.toml"
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_only_shells_touch_the_world(path: Path) -> None:
     if is_shell(name_of(path)):

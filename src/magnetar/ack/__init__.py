@@ -1,7 +1,8 @@
 """The truth about acks: what a subscription has acknowledged, to the single message.
 
 `Cursor` is the state, `Ledgers` what it must know of its topic, a delta what one operation
-changes; deltas and snapshots go to bytes and back. Broker, client and Spark share it.
+changes; deltas and snapshots go to bytes and back. Storage, broker and admin REST share it. The
+client does not: what it keeps are acks on their way (`client/ack`), not what is acked.
 """
 
 from magnetar.ack.acks import Acks

@@ -1,8 +1,7 @@
 """Acked entries and batch indexes of a whole topic, ledger by ledger.
 
-`Acks` is the set without a floor: it knows neither mark-delete nor which ledgers exist,
-so the client, who sees only ids go by, keeps its pending acks in one. `Cursor` adds the
-rest.
+`Acks` is the set without a floor: it knows neither mark-delete nor which ledgers exist.
+`Cursor` adds both.
 
 `freeze` gives a snapshot the ledgers as they are, without copying any. From then on each
 ledger is copied before its first change (copy on write, told by generation numbers), so a
