@@ -32,9 +32,9 @@ from examples.demo.screen import Now, Screen
 from examples.demo.sender import Sender
 from examples.demo.watch import Watch
 from examples.demo.worker import now_ms, place_of
-from magnetar.cli.admin_client import Answer
 from magnetar.cli.message.messages import Entry
 from magnetar.model import MessageId
+from magnetar.rest.answer import Answer
 
 TOPIC = "persistent://public/default/orders"
 WORKERS = "warehouse"

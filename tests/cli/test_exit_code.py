@@ -13,10 +13,10 @@ from magnetar.cli.exit_code import (
     NOT_TAKEN,
     REFUSED,
     UNREACHABLE,
-    AdminError,
     exit_code_of,
     exit_code_of_status,
 )
+from magnetar.rest.admin_error import AdminError
 
 MANUAL = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 

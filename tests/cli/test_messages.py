@@ -10,12 +10,12 @@ import pytest
 from cli.broker_cli import BrokerCli
 
 import magnetar
-from magnetar.cli.admin_client import Answer
-from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message.message_ids import parse_base64
 from magnetar.cli.message.messages import Entry, Shown, print_message, time_ms
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.answer import Answer
 
 numbers = count()
 

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 from cli.broker_cli import BrokerCli, Ran
-from cli.web import Asked, lacking
 from hypothesis import given
 from hypothesis import strategies as st
 from support.waiting import wait_until
+from support.web import Asked, lacking
 
 import magnetar
 from magnetar.broker.setting.settings import BrokerSettings
-from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message.message_ids import (
     id_text,
     parse_base64,
@@ -24,11 +22,13 @@ from magnetar.cli.message.message_ids import (
     parse_triplet,
     place_json,
 )
-from magnetar.cli.path import subscription_path
 from magnetar.cli.skip.skip_request import request_body, send_skips
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.path import subscription_path
 from magnetar.testing.embedded import EmbeddedBroker
 
 numbers = count()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from cli.broker_cli import Ran, run_command
-from cli.web import Asked, Said, answering
 from hypothesis import given
 from hypothesis import strategies as st
+from support.web import Asked, Said, answering
 
 from magnetar.cli.target import (
     ADMIN_URL,

@@ -7,6 +7,7 @@ from typing import Final
 
 from magnetar import errors
 from magnetar.errors import MagnetarError
+from magnetar.rest.admin_error import AdminError
 
 __all__ = [
     "DONE",
@@ -19,7 +20,6 @@ __all__ = [
     "NOT_TAKEN",
     "REFUSED",
     "UNREACHABLE",
-    "AdminError",
     "exit_code_of",
     "exit_code_of_status",
 ]
@@ -47,18 +47,6 @@ EXIT_CODES: Final[dict[int, str]] = {
     FAILED: "the other side failed; its log says more",
     INTERRUPTED: "Ctrl-C ended it",
 }
-
-
-class AdminError(MagnetarError):
-    """Admin REST refuses a request, and says why."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(status, reason)
-        self.status = status
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.reason} (HTTP {self.status})"
 
 
 _BY_ERROR: Final[tuple[tuple[tuple[type[MagnetarError], ...], int], ...]] = (

@@ -29,7 +29,7 @@ from magnetar.errors import SettingsError
 
 if TYPE_CHECKING:
     import magnetar
-    from magnetar.cli.admin_client import AdminClient
+    from magnetar.rest.admin_client import AdminClient
 
 __all__ = [
     "FIELDS",
@@ -85,7 +85,7 @@ class Target:
 
     def admin(self) -> "AdminClient":
         """A client of admin REST there."""
-        from magnetar.cli.admin_client import AdminClient
+        from magnetar.rest.admin_client import AdminClient
 
         return AdminClient(
             self.admin_url,
@@ -93,6 +93,7 @@ class Target:
             trust_certs=self.tls_trust_certs,
             certificate=self.tls_certificate,
             key=self.tls_key,
+            url_option="--admin-url",
         )
 
     def client(self) -> "magnetar.Client":

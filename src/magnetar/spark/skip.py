@@ -22,8 +22,9 @@ from pyspark.sql.types import StructType
 
 from magnetar.errors import OperationNotSupported, SettingsError, TopicNotFound, UsageError
 from magnetar.model import MessageId, TopicName
+from magnetar.rest.path import subscription_path
 from magnetar.spark.plan.options import SkipOptions
-from magnetar.spark.rest import Rest, subscription_path
+from magnetar.spark.rest import Rest
 
 __all__ = ["SkipStreamWriter", "SkipWriter"]
 
@@ -106,7 +107,7 @@ def _skip_all(options: SkipOptions, messages: "list[WriterCommitMessage | None]"
         if options.dry_run:
             log.warning("dry run: %s would be skipped", what)
             continue
-        path = f"{subscription_path(topic, options.subscription)}/skipByMessageIds"
+        path = subscription_path(topic, options.subscription, "skipByMessageIds")
         for first in range(0, len(ids), IDS_MAX):
             part = ids[first : first + IDS_MAX]
             try:

@@ -7,8 +7,9 @@ pages; if acks came between two of them, all are asked for again.
 from typing import Any
 
 from magnetar.errors import MagnetarError, OperationNotSupported, TopicNotFound
+from magnetar.rest.path import subscription_path
 from magnetar.spark.plan.backlog import Backlog, Run
-from magnetar.spark.rest import Rest, subscription_path
+from magnetar.spark.rest import Rest
 
 __all__ = ["backlog_of", "state_of"]
 
@@ -43,12 +44,12 @@ def state_of(rest: Rest, topic: str, subscription: str) -> list[Any]:
 
 def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
     """All pages of one state; None if it changed meanwhile."""
-    path = f"{subscription_path(topic, subscription)}/ackState?limit={PAGE}"
+    path = subscription_path(topic, subscription, "ackState")
     pages: list[Any] = []
-    following = ""
+    following: str | None = None
     while True:
         try:
-            page = rest.get(path + following)
+            page = rest.get(path, limit=PAGE, **{"from": following})
         except TopicNotFound as error:
             raise OperationNotSupported(
                 f"{subscription} on {topic} has no ack state to read: is there such a "
@@ -57,9 +58,9 @@ def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
         if pages and any(page[name] != pages[0][name] for name in _SAME):
             return None
         pages.append(page)
-        if page["next"] is None:
+        following = page["next"]
+        if following is None:
             return pages
-        following = f"&from={page['next']}"
 
 
 def _backlog(pages: list[Any], ledgers: list[tuple[int, int]]) -> Backlog:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from magnetar.cli.admin_client import AdminClient, Answer
 from magnetar.cli.console import printable
-from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message.message_ids import id_text
-from magnetar.cli.path import topic_path
 from magnetar.errors import RemoteProtocolError, SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.protocol.batch import decode_batch
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.answer import Answer
+from magnetar.rest.path import topic_path
 
 if TYPE_CHECKING:
     from magnetar.client.consumer.message import Message

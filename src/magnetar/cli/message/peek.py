@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import typer
 
-from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
-from magnetar.cli.path import subscription_path, topic_path
 from magnetar.cli.skip.ledger_map import partition_topics
 from magnetar.cli.target import current
 from magnetar.model import TopicName
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.path import subscription_path, topic_path
 
 __all__ = ["require_subscription", "run_examine", "run_get", "run_peek"]
 

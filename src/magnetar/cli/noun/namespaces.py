@@ -6,9 +6,9 @@ import typer
 
 from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName, words
-from magnetar.cli.path import namespace_path, path_of
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
+from magnetar.rest.path import namespace_path, path_of
 
 __all__ = ["app"]
 

@@ -15,10 +15,10 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 import typer
 
 from magnetar.cli.option import Json, duration_s, size_bytes, words
-from magnetar.cli.path import namespace_path, topic_path
 from magnetar.cli.show import show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
+from magnetar.rest.path import namespace_path, topic_path
 
 __all__ = ["POLICIES", "add_policies"]
 

@@ -8,11 +8,10 @@ import typer
 
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.option import Force, Json, TopicArgument
-from magnetar.cli.path import path_of
 from magnetar.cli.show import show_rows, show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
-from magnetar.model import TopicName
+from magnetar.rest.path import schema_path
 
 __all__ = ["app"]
 
@@ -27,11 +26,6 @@ SchemaFile: TypeAlias = Annotated[
         help='JSON: {"type": "AVRO", "schema": "...", "properties": {}}',
     ),
 ]
-
-
-def _path(topic: str, *more: str) -> str:
-    name = TopicName.parse(topic).partitioned
-    return path_of("schemas", *name.namespace.split("/"), name.local_name, *more)
 
 
 @app.command()
@@ -50,9 +44,9 @@ def get(
     with current().admin() as admin:
         if not all_versions:
             pieces = ["schema"] if version is None else ["schema", str(version)]
-            show_value(admin.get(_path(topic, *pieces)), as_json=as_json)
+            show_value(admin.get(schema_path(topic, *pieces)), as_json=as_json)
             return
-        found = admin.get(_path(topic, "schemas"))
+        found = admin.get(schema_path(topic, "schemas"))
         schemas = found.get("getSchemaResponses") if isinstance(found, dict) else None
         if as_json or not isinstance(schemas, list):
             show_value(found, as_json=True)
@@ -66,7 +60,7 @@ def upload(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) ->
     """Give a topic a schema, or a new version of it."""
     body = _read(filename)
     with current().admin() as admin:
-        found = admin.post(_path(topic, "schema"), body)
+        found = admin.post(schema_path(topic, "schema"), body)
     if as_json:
         show_value(found, as_json=True)
         return
@@ -79,7 +73,7 @@ def upload(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) ->
 def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) -> None:
     """Say whether a schema would fit a topic; the exit code is 1 if not."""
     with current().admin() as admin:
-        found = admin.post(_path(topic, "compatibility"), _read(filename))
+        found = admin.post(schema_path(topic, "compatibility"), _read(filename))
     show_value(found, as_json=as_json)
     if isinstance(found, dict) and not found.get("compatibility", found.get("isCompatibility")):
         raise typer.Exit(FOUND_WRONG)
@@ -89,7 +83,7 @@ def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = Fa
 def delete(topic: TopicArgument, force: Force = False) -> None:
     """End the schema of a topic; by force all its versions are forgotten."""
     with current().admin() as admin:
-        admin.delete(_path(topic, "schema"), force=force or None)
+        admin.delete(schema_path(topic, "schema"), force=force or None)
     typer.echo(f"deleted the schema of {topic}")
 
 

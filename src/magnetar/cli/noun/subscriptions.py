@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from magnetar.cli.option import Force, Json, SubscriptionName, TopicArgument, duration_s, pairs
-from magnetar.cli.path import subscription_path, topic_path
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
+from magnetar.rest.path import subscription_path, topic_path
 
 __all__ = ["add_subscription_commands", "app", "peek"]
 

@@ -5,9 +5,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from magnetar.cli.option import Force, Json, words
-from magnetar.cli.path import path_of
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
+from magnetar.rest.path import path_of
 
 __all__ = ["app"]
 

@@ -11,9 +11,9 @@ import typer
 from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.noun.subscriptions import add_subscription_commands
 from magnetar.cli.option import Force, Json, NamespaceName, TopicArgument, pairs, words
-from magnetar.cli.path import lookup_path, topic_path, topics_path
 from magnetar.cli.show import show_json, show_names, show_value
 from magnetar.cli.target import current
+from magnetar.rest.path import lookup_path, topic_path, topics_path
 
 __all__ = ["app"]
 

@@ -11,11 +11,11 @@ What is gone was trimmed, which only happens to what is acked. The map is made f
 internal stats, which Apache Pulsar has too.
 """
 
-from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.exit_code import AdminError
-from magnetar.cli.path import topic_path
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError
 from magnetar.model import MessageId, TopicName
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.path import topic_path
 
 __all__ = ["LedgerMap", "partition_topics"]
 

@@ -10,9 +10,8 @@ from typing import Final
 
 import typer
 
-from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import counted, output, print_table, printable, warn
-from magnetar.cli.exit_code import FOUND_WRONG, AdminError
+from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.message.message_ids import id_text, parse_base64, parse_triplet, read_ids
 from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
 from magnetar.cli.message.peek import require_subscription
@@ -23,6 +22,8 @@ from magnetar.cli.target import current
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
 
 __all__ = ["run_skip"]
 

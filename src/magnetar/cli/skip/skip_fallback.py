@@ -19,17 +19,17 @@ not ack batch indexes cannot skip one message of a batch, which is refused.
 
 from typing import Final, TypeAlias
 
-from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import track, warn
-from magnetar.cli.exit_code import AdminError
 from magnetar.cli.message.message_ids import id_text
 from magnetar.cli.message.messages import Entry, read_entry
-from magnetar.cli.path import path_of, topic_path
 from magnetar.cli.skip.ledger_map import LedgerMap, partition_topics
 from magnetar.cli.target import current
 from magnetar.errors import BatchIndexError, InvalidMessageIdError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.enums import ConsumerType
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.path import path_of, topic_path
 
 __all__ = ["skip_by_acks"]
 

@@ -8,12 +8,12 @@ that a bad one is found while nothing has changed.
 import json
 from typing import Final
 
-from magnetar.cli.admin_client import AdminClient
 from magnetar.cli.console import counted, status, warn
-from magnetar.cli.path import subscription_path
 from magnetar.cli.skip.ledger_map import LedgerMap
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.path import subscription_path
 
 __all__ = ["Skipped", "request_body", "send_skips", "split_ids"]
 

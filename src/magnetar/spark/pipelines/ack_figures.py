@@ -68,8 +68,9 @@ class AckFigures:
             }
             for batch in batches
         ]
-        path = f"{subscription.path(topic)}/ackState?limit=1&redelivered={REDELIVERED}"
-        for entry in subscription.rest.get(path).get("redelivered", []):
+        path = subscription.path(topic, "ackState")
+        said = subscription.rest.get(path, limit=1, redelivered=REDELIVERED)
+        for entry in said.get("redelivered", []):
             self.redelivered[topic, entry["position"]] = entry["count"]
 
     def frames(self, spark: "SparkSession") -> "dict[str, DataFrame]":

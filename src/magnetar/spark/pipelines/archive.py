@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from magnetar.errors import SettingsError, TopicNotFound
+from magnetar.rest.path import topic_path
 from magnetar.spark.acks import ack_offsets
 from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.driver import Driver
@@ -32,7 +33,7 @@ from magnetar.spark.pipelines.progress import Followed, Progress
 from magnetar.spark.pipelines.report import Report
 from magnetar.spark.pipelines.target import Target
 from magnetar.spark.plan.options import ReadOptions
-from magnetar.spark.rest import Rest, topic_path
+from magnetar.spark.rest import Rest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +249,7 @@ class _Archive:
         total = 0
         for topic in self._topics:
             try:
-                stats = self._rest.get(f"{topic_path(topic)}/stats")
+                stats = self._rest.get(topic_path(topic, "stats"))
             except TopicNotFound:
                 continue
             found = stats["subscriptions"].get(self._options.subscription)

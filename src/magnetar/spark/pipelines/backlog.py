@@ -13,12 +13,11 @@ One load is one snapshot, so everything that is derived from a frame sees the sa
 
 import contextlib
 import re
-import urllib.parse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from magnetar.errors import SettingsError, TopicNotFound
-from magnetar.model import TopicName
+from magnetar.rest.path import schema_path
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
 from magnetar.spark.pipelines.target import Target
 
@@ -41,10 +40,8 @@ _CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 
 def has_fields(target: Target, topic: str) -> bool:
     """Whether values have fields by a schema of the topic, JSON or Avro."""
-    name = TopicName.parse(topic).partitioned
-    path = f"schemas/{name.namespace}/{urllib.parse.quote(name.local_name, safe='')}/schema"
     try:
-        found = target.rest().get(path)
+        found = target.rest().get(schema_path(topic, "schema"))
     except TopicNotFound:
         return False
     return str(found.get("type", "")).upper() in ("JSON", "AVRO")

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.client.consumer.dead_letter import REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError, SettingsError, TopicNotFound
 from magnetar.model import TopicName
+from magnetar.rest.path import subscription_path, topic_path
 from magnetar.spark.pipelines.ack_figures import AckFigures
 from magnetar.spark.pipelines.backlog import (
     chosen,
@@ -51,7 +52,6 @@ from magnetar.spark.pipelines.progress import Progress
 from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
 from magnetar.spark.pipelines.subscription import Subscription, partitions_of, subscriptions_of
 from magnetar.spark.pipelines.target import Target
-from magnetar.spark.rest import subscription_path, topic_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -317,7 +317,7 @@ class _Redrive:
         # A pace is kept by one.
         lanes = 1 if self._options.rate else _lanes(self._spark)
         policies = {
-            topic: self._rest.get(f"{topic_path(topic)}/deduplicationEnabled")
+            topic: self._rest.get(topic_path(topic, "deduplicationEnabled"))
             for topic in targets
             if not self._rest.deduplicates(topic)
         }
@@ -377,7 +377,7 @@ class _Redrive:
             self._store.mark(end)
         self._progress.update(plan.count, plan.count, "letters")
         for topic, policy in before.items():
-            path = f"{topic_path(topic)}/deduplicationEnabled"
+            path = topic_path(topic, "deduplicationEnabled")
             self._rest.delete(path) if policy is None else self._rest.post(path, policy)
         self._store.clear()
 
@@ -399,7 +399,7 @@ class _Redrive:
         """Sees to it that the targets do, though another redrive may have ended meanwhile."""
         for topic in plan.targets:
             if not self._rest.deduplicates(topic):
-                path = f"{topic_path(topic)}/deduplicationEnabled"
+                path = topic_path(topic, "deduplicationEnabled")
                 before.setdefault(topic, self._rest.get(path))
                 self._rest.deduplicate(topic)
         if not self._store.begun():
@@ -433,7 +433,7 @@ class _Redrive:
             name = str(TopicName.parse(topic).partitioned)
             by_topic.setdefault(name, []).append(base64.b64encode(id).decode())
         for topic, ids in by_topic.items():
-            path = f"{subscription_path(topic, self._name)}/skipByMessageIds"
+            path = subscription_path(topic, self._name, "skipByMessageIds")
             self._rest.post(path, {"type": "byteArray", "messageIds": ids})
 
 

@@ -10,7 +10,8 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.model import TopicName
-from magnetar.spark.rest import Rest, subscription_path, topic_path
+from magnetar.rest.path import subscription_path, topic_path
+from magnetar.spark.rest import Rest
 
 __all__ = ["IN_ORDER", "Subscription", "partitions_of", "subscriptions_of"]
 
@@ -36,7 +37,7 @@ class Subscription:
         found: dict[str, Any] = {}
         others: set[str] = set()
         for partition in self.partitions:
-            there = self.rest.get(f"{topic_path(partition)}/stats")["subscriptions"]
+            there = self.rest.get(topic_path(partition, "stats"))["subscriptions"]
             others.update(there)
             if self.name in there:
                 found[partition] = there[self.name]
@@ -63,8 +64,8 @@ class Subscription:
                     "Shared and Key_Shared ones only, which it is once such a consumer subscribes"
                 )
 
-    def path(self, partition: str) -> str:
-        return subscription_path(partition, self.name)
+    def path(self, partition: str, *more: str) -> str:
+        return subscription_path(partition, self.name, *more)
 
 
 def partitions_of(rest: Rest, topic: str) -> list[str]:
@@ -73,10 +74,10 @@ def partitions_of(rest: Rest, topic: str) -> list[str]:
     if not name.persistent:
         raise SettingsError("topic", f"{name} is not persistent: it stores nothing")
     try:
-        count = int(rest.get(f"{topic_path(topic)}/partitions")["partitions"])
+        count = int(rest.get(topic_path(topic, "partitions"))["partitions"])
         if count > 0:
             return [str(name.with_partition(number)) for number in range(count)]
-        rest.get(f"{topic_path(topic)}/stats")
+        rest.get(topic_path(topic, "stats"))
     except TopicNotFound:
         raise TopicNotFound(f"there is no topic {name}") from None
     return [str(name)]
@@ -86,6 +87,6 @@ def subscriptions_of(rest: Rest, topic: str) -> list[str]:
     """The durable subscriptions of a topic."""
     found: set[str] = set()
     for partition in partitions_of(rest, topic):
-        stats = rest.get(f"{topic_path(partition)}/stats")["subscriptions"]
+        stats = rest.get(topic_path(partition, "stats"))["subscriptions"]
         found.update(name for name, one in stats.items() if one.get("isDurable", True))
     return sorted(found)

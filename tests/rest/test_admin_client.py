@@ -1,23 +1,26 @@
 """The client of admin REST, against servers that say what a test wants."""
 
+import http.client
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cli.web import Asked, Said, answering
+from support.web import Asked, Said, answering
 
-from magnetar.cli.admin_client import AdminClient
-from magnetar.cli.exit_code import AdminError
-from magnetar.cli.path import (
+from magnetar.errors import ConnectError, InvalidUrl, SettingsError, Timeout
+from magnetar.model import TopicName
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.path import (
     lookup_path,
     namespace_path,
     path_of,
+    schema_path,
     subscription_path,
     topic_path,
     topics_path,
 )
-from magnetar.errors import ConnectError, InvalidUrl, SettingsError, Timeout
-from magnetar.model import TopicName
 
 JSON = {"Content-Type": "application/json"}
 
@@ -35,6 +38,7 @@ def test_paths_keep_names_in_one_piece() -> None:
     assert topic_path(other) == "/admin/v2/non-persistent/public/default/t"
     assert lookup_path(topic) == "/lookup/v2/topic/persistent/public/default/a%20b%25%3F"
     assert namespace_path("a/b", "unload") == "/admin/v2/namespaces/a/b/unload"
+    assert schema_path("t-partition-1") == "/admin/v2/schemas/public/default/t"
     assert topics_path("persistent", "a/b") == "/admin/v2/persistent/a/b"
     for trick in ("", ".", ".."):
         with pytest.raises(SettingsError, match="nothing can be called so"):
@@ -85,7 +89,7 @@ def test_a_refusal_says_why(body: bytes, reason: str) -> None:
 def test_an_answer_that_is_no_json() -> None:
     with answering(lambda _: Said(200, {}, b"what")) as url, AdminClient(url) as admin:
         assert admin.request("GET", "/x").body == b"what"
-        with pytest.raises(AdminError, match="is no JSON"):
+        with pytest.raises(AdminError, match="is not JSON"):
             admin.get("/x")
 
 
@@ -134,7 +138,7 @@ def test_an_address_that_is_none(url: str) -> None:
 def test_nobody_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(ConnectError, match=f"127.0.0.1:{port}.*is --admin-url right"):
+    with pytest.raises(ConnectError, match=f"127.0.0.1:{port}.*is the URL right"):
         ask(f"http://127.0.0.1:{port}")
 
 
@@ -159,6 +163,41 @@ def test_a_connection_that_was_closed_is_made_again() -> None:
         admin._connection.sock.shutdown(socket.SHUT_RDWR)
         assert admin.get("/x") == 1
     assert count == 2
+
+
+def test_a_client_that_was_closed_connects_again() -> None:
+    with answering(lambda _: Said(200, JSON, b"1")) as url:
+        admin = AdminClient(url)
+        assert admin.get("/x") == 1
+        admin.close()
+        assert admin.get("/x") == 1
+        admin.close()
+
+
+def test_threads_share_a_client() -> None:
+    """Each gets its own answer."""
+    with answering(_its_path) as url, AdminClient(url) as admin, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda n: admin.get(f"/{n}"), range(200))) == list(range(200))
+
+
+def test_what_interrupts_an_answer_leaves_nothing_of_it_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with answering(_its_path) as url, AdminClient(url) as admin:
+        assert admin.get("/1") == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(http.client.HTTPResponse, "read", _ctrl_c)
+            with pytest.raises(KeyboardInterrupt):
+                admin.get("/2")
+        assert admin.get("/3") == 3
+
+
+def _its_path(asked: Asked) -> Said:
+    return Said(200, JSON, asked.path[1:].encode())
+
+
+def _ctrl_c(response: object, amount: int) -> bytes:
+    raise KeyboardInterrupt
 
 
 def test_certificates_that_are_none(tmp_path: object) -> None:

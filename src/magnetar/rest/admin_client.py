@@ -1,5 +1,8 @@
 """Admin REST, called: one connection, JSON in and out, errors as `AdminError`.
 
+    with AdminClient("http://127.0.0.1:8080") as admin:
+        admin.get(topic_path("orders", "stats"))
+
 A redirect (307), with which Pulsar's brokers send a request to the owner of a topic, is
 followed. The standard library's client is used, since it is there in a twentieth of a second
 and a command makes one request.
@@ -8,43 +11,30 @@ and a command makes one request.
 import http.client
 import json
 import socket
-import ssl
+import threading
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from magnetar.cli.exit_code import AdminError
-from magnetar.errors import ConnectError, InvalidUrl, SettingsError, Timeout
+from magnetar.errors import ConnectError, InvalidUrl, Timeout
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.answer import Answer
+from magnetar.rest.trust import Trust
 
-__all__ = ["AdminClient", "Answer"]
+__all__ = ["AdminClient"]
 
 TIMEOUT_S: Final = 60.0
 REDIRECTS_MAX: Final = 5
-# Nothing that the commands ask for is larger; a peer may send anything.
+# No answer that is asked for here is larger; a peer may send anything.
 BODY_BYTES_MAX: Final = 1 << 30
 
 
-class Answer:
-    """What came back for a request that was granted."""
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.status = status
-        # By names in lower case.
-        self.headers = headers
-        self.body = body
-
-    def json(self) -> object:
-        """The body; None if there is none. Raises AdminError if it is no JSON."""
-        if not self.body.strip():
-            return None
-        try:
-            return json.loads(self.body)
-        except ValueError as error:
-            raise AdminError(self.status, f"the answer is no JSON: {error}") from None
-
-
 class AdminClient:
-    """Speaks to the admin REST at an address; close it, or use it in a `with`."""
+    """Speaks to the admin REST at a URL; close it, or use it in a `with`.
+
+    Threads may share one: their requests go one after the other. It may be used again after
+    `close`, which only gives up the connection.
+    """
 
     def __init__(
         self,
@@ -54,12 +44,24 @@ class AdminClient:
         trust_certs: str | None = None,
         certificate: str | None = None,
         key: str | None = None,
+        allow_insecure: bool = False,
+        validate_hostname: bool = True,
         timeout_s: float = TIMEOUT_S,
+        url_option: str = "the URL",
     ) -> None:
+        """`url_option` is what the caller's users know the URL by; errors name it."""
         self.url = url.rstrip("/")
         self._token = token
-        self._tls = (trust_certs, certificate, key)
+        self._trust = Trust(
+            trust_certs,
+            certificate,
+            key,
+            allow_insecure=allow_insecure,
+            validate_hostname=validate_hostname,
+        )
         self._timeout_s = timeout_s
+        self._url_option = url_option
+        self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
         self._origin = ""
 
@@ -70,9 +72,9 @@ class AdminClient:
         self.close()
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Closes the connection, once no request is under way."""
+        with self._lock:
+            self._drop()
 
     # ---- Requests ------------------------------------------------------------
 
@@ -81,12 +83,15 @@ class AdminClient:
         return self.request("GET", path, query=query).json()
 
     def put(self, path: str, body: object = None, **query: object) -> object:
+        """Puts a body, and returns the JSON of the answer. Raises as `get`."""
         return self.request("PUT", path, body, query).json()
 
     def post(self, path: str, body: object = None, **query: object) -> object:
+        """Posts a body, and returns the JSON of the answer. Raises as `get`."""
         return self.request("POST", path, body, query).json()
 
     def delete(self, path: str, **query: object) -> object:
+        """Deletes, and returns the JSON of the answer. Raises as `get`."""
         return self.request("DELETE", path, query=query).json()
 
     def request(
@@ -96,17 +101,18 @@ class AdminClient:
         body: object = None,
         query: Mapping[str, object] | None = None,
     ) -> Answer:
-        """Any request; a body is sent as JSON."""
+        """The answer to any request; a body is sent as JSON. Raises as `get`."""
         given = {k: _text(v) for k, v in (query or {}).items() if v is not None}
         url = self.url + path + (f"?{urlencode(given)}" if given else "")
         data = None if body is None else json.dumps(body).encode()
-        for _ in range(REDIRECTS_MAX):
-            answer = self._exchange(method, url, data)
-            if answer.status not in (307, 308):
-                break
-            url = urljoin(url, answer.headers.get("location", ""))
+        with self._lock:
+            for _ in range(REDIRECTS_MAX):
+                answer = self._exchange(method, url, data)
+                if answer.status not in (307, 308):
+                    break
+                url = urljoin(url, answer.headers.get("location", ""))
         if answer.status >= 300:
-            raise AdminError(answer.status, _reason(answer))
+            raise AdminError(answer.status, answer.reason())
         return answer
 
     # ---- The connection ------------------------------------------------------
@@ -124,26 +130,30 @@ class AdminClient:
             # One that was idle may be closed at this moment. To ask again is harmless, to do
             # something twice need not be.
             if method != "GET":
-                self.close()
+                self._drop()
             reused = self._open(url)
             try:
                 return self._send(method, target, data, headers)
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 if not reused:
                     raise
-                self.close()
+                self._drop()
                 self._open(url)
                 return self._send(method, target, data, headers)
         except TimeoutError:
-            self.close()
+            self._drop()
             raise Timeout(f"{self._origin} did not answer in {self._timeout_s:.0f} s") from None
         except (OSError, http.client.HTTPException) as error:
-            self.close()
+            self._drop()
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise ConnectError(
-                f"cannot reach admin REST at {self._origin}: {why}; is it up, and is --admin-url "
-                "right?"
+                f"cannot reach admin REST at {self._origin}: {why}; is it up, and is "
+                f"{self._url_option} right?"
             ) from None
+        except BaseException:
+            # Ctrl-C in the middle of an answer: the next request must not read the rest of it.
+            self._drop()
+            raise
 
     def _send(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str]
@@ -165,17 +175,17 @@ class AdminClient:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
             raise InvalidUrl(
-                f"{url!r} is no address of admin REST: write it as http://HOST:PORT or "
+                f"{url!r} is not an address of admin REST: write it as http://HOST:PORT or "
                 "https://HOST:PORT"
             )
         origin = f"{parts.scheme}://{parts.netloc}"
         if self._connection is not None and origin == self._origin:
             return True
-        self.close()
+        self._drop()
         self._origin = origin
         if parts.scheme == "https":
             self._connection = http.client.HTTPSConnection(
-                parts.hostname, port, timeout=self._timeout_s, context=self._ssl()
+                parts.hostname, port, timeout=self._timeout_s, context=self._trust.context()
             )
         else:
             self._connection = http.client.HTTPConnection(
@@ -186,32 +196,13 @@ class AdminClient:
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return False
 
-    def _ssl(self) -> ssl.SSLContext:
-        trust_certs, certificate, key = self._tls
-        try:
-            context = ssl.create_default_context(cafile=trust_certs)
-            if certificate:
-                context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            raise SettingsError("tls", f"cannot use the certificates: {error}") from None
-        return context
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def _reason(answer: Answer) -> str:
-    """What the server says about a refusal, in one line."""
-    try:
-        found = json.loads(answer.body)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and isinstance(found.get("reason"), str) and found["reason"]:
-        return str(found["reason"])
-    known = http.client.responses.get(answer.status, "refused")
-    text = answer.body.decode(errors="replace").strip()
-    # A page or an object is for browsers and the like.
-    return known if not text or text[0] in "<{" else f"{known}: {text[:200]}"

@@ -10,6 +10,7 @@ __all__ = [
     "lookup_path",
     "namespace_path",
     "path_of",
+    "schema_path",
     "subscription_path",
     "topic_path",
     "topics_path",
@@ -52,6 +53,16 @@ def topic_path(topic: TopicName | str, *more: str) -> str:
     name = TopicName.parse(topic) if isinstance(topic, str) else topic
     domain = "persistent" if name.persistent else "non-persistent"
     return topics_path(domain, name.namespace, name.local_name, *more)
+
+
+def schema_path(topic: TopicName | str, *more: str) -> str:
+    """The path of a topic's schemas, which its partitions share. Raises InvalidTopicNameError.
+
+    >>> schema_path("orders-partition-3", "schema")
+    '/admin/v2/schemas/public/default/orders/schema'
+    """
+    name = (TopicName.parse(topic) if isinstance(topic, str) else topic).partitioned
+    return topics_path("schemas", name.namespace, name.local_name, *more)
 
 
 def subscription_path(topic: TopicName | str, subscription: str, *more: str) -> str:
