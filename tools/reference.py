@@ -18,7 +18,7 @@ import cli_reference
 from opentelemetry.metrics import NoOpMeterProvider
 
 from magnetar import errors
-from magnetar.admin.http import needs
+from magnetar.admin.http.need import Need
 from magnetar.admin.http.routes import ROUTES
 from magnetar.admin.route import metrics
 from magnetar.broker.setting.broker_conf_keys import HONOURED
@@ -112,13 +112,12 @@ def texts() -> Iterator[str]:
 
 def routes() -> Iterator[str]:
     yield from table("method", "path", "for")
-    for method, path, _ in sorted(ROUTES, key=lambda route: (route[1], route[0])):
-        plain = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
-        yield row(method, f"`{plain}`", _need(method, path))
+    for route in sorted(ROUTES, key=lambda route: (route.path, route.method)):
+        plain = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", route.path)
+        yield row(route.method, f"`{plain}`", _need(route.need))
 
 
-def _need(method: str, path: str) -> str:
-    need = needs.NEEDS.get((method, path), needs.SUPERUSER)
+def _need(need: Need) -> str:
     if need.operation:
         return f"roles that may {need.operation} the {need.kind}"
     return ASKS[need.kind]

@@ -5,13 +5,16 @@ does (docs/reference/rest.md) fails the second.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
+import jsonschema_rs
 import pytest
 from support.served import Served
 
 from magnetar.admin.http.routes import ROUTES
+from magnetar.admin.http.shape import Answer
 from magnetar.admin.route.namespaces import BUNDLE
 
 N: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
@@ -176,7 +179,7 @@ def plain(path: str) -> str:
 
 
 def test_every_route_has_a_row() -> None:
-    assert set(ROWS) == {(method, plain(path)) for method, path, _ in ROUTES}
+    assert set(ROWS) == {(route.method, plain(route.path)) for route in ROUTES}
 
 
 def test_every_route_answers(served: Served) -> None:
@@ -196,6 +199,7 @@ def test_every_route_answers(served: Served) -> None:
         "ledger": str(place["ledgerId"]),
         "entry": str(place["entryId"]),
     }
+    declared = {(route.method, plain(route.path)): route.answer for route in ROUTES}
     wrong = []
     for (method, path), (told, body, status) in ROWS.items():
         answer = called(served, method, path.format(**(names | told)), with_id(body, place))
@@ -203,7 +207,23 @@ def test_every_route_answers(served: Served) -> None:
             wrong.append(f"{method} {path}: {answer.status_code}, not {status}: {answer.text}")
         elif status >= 400 and not answer.json()["reason"]:
             wrong.append(f"{method} {path}: no reason")
+        elif status < 400:
+            wrong += [f"{method} {path}: {why}" for why in unlike(declared[method, path], answer)]
     assert not wrong, "\n".join(wrong)
+
+
+def unlike(declared: Answer, answer: httpx.Response) -> Iterator[str]:
+    """In what an answer differs from what its route says."""
+    if answer.status_code not in declared.statuses:
+        yield f"{answer.status_code} is not among {declared.statuses}"
+    if answer.status_code == 204:
+        return
+    media = answer.headers["content-type"].partition(";")[0]
+    if media != declared.media:
+        yield f"{media}, not {declared.media}"
+    elif media == "application/json":
+        for error in jsonschema_rs.validator_for(declared.shape).iter_errors(answer.json()):
+            yield f"{error.message} in {answer.text[:500]}"
 
 
 def with_id(body: object, place: dict[str, int]) -> object:

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from support.served import Served
 
 from magnetar.admin.http.call import Admin, Call
+from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.route import Route
 from magnetar.admin.http.router import AdminApp
 from magnetar.admin.http.routes import ROUTES
 from magnetar.broker.policy.policy import POLICY_NAMES
@@ -83,7 +85,8 @@ def test_an_unexpected_error_is_logged_and_not_shown(
     async def fail(call: Call) -> Response:
         raise RuntimeError("something private")
 
-    app = AdminApp(Admin(served.server, served.http_url), [*ROUTES, ("GET", "/fail", fail)])
+    failing = Route("GET", "/fail", fail, PUBLIC)
+    app = AdminApp(Admin(served.server, served.http_url), [*ROUTES, failing])
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
@@ -101,7 +104,7 @@ def test_an_unexpected_error_is_logged_and_not_shown(
 
 def test_no_route_of_all_breaks_on_odd_input(served: Served) -> None:
     """Every path with odd names and bodies answers, and never with an unexpected error."""
-    for method, path, _ in ROUTES:
+    for method, path in ((route.method, route.path) for route in ROUTES):
         for value, body in [("x", b""), ("1", b'{"a":1}'), ("-", b"[]"), ("0", b"17")]:
             url = path.replace("{domain:persistent|non-persistent}", "persistent")
             url = url.replace("{bundle:0x00000000_0xffffffff}", "0x00000000_0xffffffff")

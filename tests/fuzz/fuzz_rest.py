@@ -18,7 +18,7 @@ from fuzz.draw import Draw
 from fuzz.judge import bounded, timed
 from support.wire_client import WirePort
 
-from magnetar.admin.http.openapi import BODIES, QUERIES, SCHEMAS
+from magnetar.admin.http.route import Route
 from magnetar.admin.http.routes import ROUTES, create_app
 from magnetar.broker.policy.policy import POLICY_NAMES
 from magnetar.broker.session.session import Session
@@ -175,12 +175,11 @@ class Request:
     def __init__(self, draw: Draw, place: tuple[int, int]) -> None:
         self._draw: Final = draw
         self._place: Final = place
-        method, path, handler = draw.pick(ROUTES)
-        key = f"{handler.__module__.rpartition('.')[2]}.{handler.__name__}"
-        self.method: Final = draw.pick(METHODS) if draw.rarely(32) else method
-        self.path: Final = "/".join([self._piece(piece) for piece in path.split("/")])
-        self.query: Final = self._query(QUERIES.get(key, {}))
-        self.body: Final = self._body(key)
+        route = draw.pick(ROUTES)
+        self.method: Final = draw.pick(METHODS) if draw.rarely(32) else route.method
+        self.path: Final = "/".join([self._piece(piece) for piece in route.path.split("/")])
+        self.query: Final = self._query(dict(route.query))
+        self.body: Final = self._body(route)
         self.headers: Final = self._headers()
 
     def __str__(self) -> str:
@@ -214,16 +213,13 @@ class Request:
             parts.append(quote(draw.text(), safe="=&%"))
         return "&".join(parts).encode()
 
-    def _body(self, key: str) -> bytes:
+    def _body(self, route: Route) -> bytes:
         draw = self._draw
         if draw.rarely():
             return draw.some(200)
-        if key not in BODIES:
+        if route.body is None:
             return b""
-        if draw.rarely(8):
-            value = self._anything()
-        else:
-            value = self._value({"$ref": f"#/components/schemas/{BODIES[key][0]}"})
+        value = self._anything() if draw.rarely(8) else self._value(route.body)
         data = json.dumps(value).encode()
         return data[: draw.below(len(data) + 1)] if draw.rarely(32) else data
 
@@ -242,8 +238,6 @@ class Request:
         draw = self._draw
         if draw.rarely(24):
             return self._anything()
-        if "$ref" in schema:
-            return self._value(SCHEMAS[schema["$ref"].rpartition("/")[2]], depth)
         if "oneOf" in schema:
             return self._value(draw.pick(schema["oneOf"]), depth)
         if "const" in schema:

@@ -21,7 +21,20 @@ from starlette.responses import Response
 from magnetar.ack import Cursor
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
-from magnetar.admin.http.call import SUBSCRIPTION, Call, Route, shown, stored, whole_number
+from magnetar.admin.http.call import SUBSCRIPTION, Call, shown, stored, whole_number
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import (
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Json,
+    answers,
+    integer,
+    list_of,
+    object_of,
+)
+from magnetar.broker.auth.access import LOOK
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.model import Position
@@ -132,6 +145,39 @@ def _position(name: str, value: str | None) -> Position | None:
     return Position(whole_number(name, ledger_id, -1), whole_number(name, entry_id, -1))
 
 
+QUERY: Final[dict[str, Json]] = {
+    "limit": integer(1, PAGE_MAX) | {"default": PAGE},
+    "redelivered": integer(0, PAGE_MAX) | {"default": 0},
+    "from": {"type": "string", "pattern": "^[0-9]{1,18}:[0-9]{1,18}$"},
+}
+ACK_STATE: Final[Json] = object_of(
+    (
+        "markDeletePosition",
+        "lastPosition",
+        "lastAckedPosition",
+        "epoch",
+        "holes",
+        "batches",
+        "next",
+    ),
+    markDeletePosition=TEXT,
+    lastPosition=TEXT,
+    lastAckedPosition=TEXT,
+    epoch=NUMBER,
+    msgBacklog=NUMBER,
+    msgBacklogMessages=NUMBER,
+    holes=list_of(object_of(("first", "last"), first=TEXT, last=TEXT)),
+    batches=list_of(OBJECT),
+    next={"type": ["string", "null"]},
+)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{SUBSCRIPTION}/ackState", get_ack_state),
+    Route(
+        "GET",
+        f"{SUBSCRIPTION}/ackState",
+        get_ack_state,
+        on_topic(LOOK),
+        query=QUERY,
+        answer=answers(ACK_STATE),
+    ),
 ]

@@ -11,8 +11,12 @@ from magnetar.ack import Cursor
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
-from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
+from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import NUMBER, OBJECT, POSITION, REFUSAL, answers
 from magnetar.admin.route.subscriptions import read_place
+from magnetar.broker.auth.access import CONSUME, LOOK
 from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
 
@@ -108,7 +112,22 @@ async def find_by_index(call: Call) -> Response:
 
 
 ROUTES: Final[list[Route]] = [
-    ("POST", f"{SUBSCRIPTION}/analyzeBacklog", analyze),
-    ("GET", f"{TOPIC}/backlog", offline_backlog),
-    ("GET", f"{TOPIC}/getMessageIdByIndex", find_by_index),
+    Route(
+        "POST",
+        f"{SUBSCRIPTION}/analyzeBacklog",
+        analyze,
+        on_topic(LOOK),
+        body=POSITION,
+        body_required=False,
+        answer=answers(OBJECT),
+    ),
+    Route("GET", f"{TOPIC}/backlog", offline_backlog, on_topic(LOOK), answer=answers(OBJECT)),
+    Route(
+        "GET",
+        f"{TOPIC}/getMessageIdByIndex",
+        find_by_index,
+        on_topic(CONSUME),
+        query={"index": NUMBER},
+        answer=REFUSAL,
+    ),
 ]

@@ -21,9 +21,13 @@ from magnetar.admin.http.answer import (
     json_answer,
 )
 from magnetar.admin.http.bridge import durable, read_entry
-from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, Route, ledgers_of, stored
+from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import NUMBER, OCTETS, PLACE, POSITION, Json, answers, one_of
 from magnetar.admin.route.subscriptions import read_place
 from magnetar.admin.route.topics import id_json
+from magnetar.broker.auth.access import CONSUME, LOOK
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.errors import RemoteProtocolError
@@ -259,11 +263,34 @@ def _ascii_json(value: dict[str, str]) -> str:
     )
 
 
+EXAMINE: Final[dict[str, Json]] = {
+    "initialPosition": one_of("earliest", "latest"),
+    "messagePosition": NUMBER,
+}
+
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{SUBSCRIPTION}/position/{{position}}", peek),
-    ("GET", f"{TOPIC}/ledger/{{ledger}}/entry/{{entry}}", get_entry),
-    ("GET", f"{TOPIC}/examinemessage", examine),
-    ("GET", f"{TOPIC}/messageid/{{time}}", find_by_time),
-    ("GET", f"{TOPIC}/lastMessageId", last_message_id),
-    ("PUT", f"{TOPIC}/backlogSize", backlog_size),
+    Route("GET", f"{SUBSCRIPTION}/position/{{position}}", peek, on_topic(CONSUME), answer=OCTETS),
+    Route(
+        "GET",
+        f"{TOPIC}/ledger/{{ledger}}/entry/{{entry}}",
+        get_entry,
+        on_topic(CONSUME),
+        answer=OCTETS,
+    ),
+    Route(
+        "GET", f"{TOPIC}/examinemessage", examine, on_topic(CONSUME), query=EXAMINE, answer=OCTETS
+    ),
+    Route(
+        "GET", f"{TOPIC}/messageid/{{time}}", find_by_time, on_topic(CONSUME), answer=answers(PLACE)
+    ),
+    Route("GET", f"{TOPIC}/lastMessageId", last_message_id, on_topic(LOOK), answer=answers(PLACE)),
+    Route(
+        "PUT",
+        f"{TOPIC}/backlogSize",
+        backlog_size,
+        on_topic(LOOK),
+        body=POSITION,
+        body_required=False,
+        answer=answers(NUMBER),
+    ),
 ]

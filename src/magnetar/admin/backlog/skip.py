@@ -34,12 +34,25 @@ from magnetar.admin.http.call import (
     INT64_MAX,
     SUBSCRIPTION,
     Call,
-    Route,
     decode_json,
     shown,
     stored,
     whole_number,
 )
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import (
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Json,
+    answers,
+    integer,
+    list_of,
+    object_of,
+)
+from magnetar.broker.auth.access import SKIP
 from magnetar.broker.setting.text_limits import SKIP_BODY
 from magnetar.broker.topic.chunk.chunk_search import find_chunks
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip
@@ -213,6 +226,33 @@ def _check_decoded(id: MessageIdData) -> None:
         )
 
 
+ID_SHAPE: Final[Json] = object_of(
+    ("ledgerId", "entryId"),
+    ledgerId=NUMBER,
+    entryId=NUMBER,
+    batchIndex=integer(0, INT32_MAX),
+    partitionIndex=integer(-1, INT32_MAX),
+) | {"additionalProperties": False}
+IDS_SHAPE: Final[Json] = {
+    "oneOf": [
+        object_of(
+            ("type", "messageIds"),
+            type={"const": MESSAGE_ID},
+            messageIds=list_of(ID_SHAPE, least=1),
+        ),
+        object_of(("messageIds",), type={"const": BYTE_ARRAY}, messageIds=list_of(TEXT, least=1)),
+        list_of(TEXT, least=1),
+    ]
+}
+
 ROUTES: Final[list[Route]] = [
-    ("POST", f"{SUBSCRIPTION}/skipByMessageIds", skip_by_ids),
+    Route(
+        "POST",
+        f"{SUBSCRIPTION}/skipByMessageIds",
+        skip_by_ids,
+        on_topic(SKIP),
+        query={"recall": FLAG, "details": FLAG},
+        body=IDS_SHAPE,
+        answer=answers(OBJECT, optional=True),
+    ),
 ]

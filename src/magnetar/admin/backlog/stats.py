@@ -7,7 +7,11 @@ from starlette.responses import Response
 from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
-from magnetar.admin.http.call import TOPIC, Call, Route, ledgers_of, stored
+from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import FLAG, OBJECT, Json, answers
+from magnetar.broker.auth.access import LOOK
 
 __all__ = ["ROUTES"]
 
@@ -127,10 +131,35 @@ async def get_internal_info(call: Call) -> Response:
     )
 
 
+STATS: Final[dict[str, Json]] = {
+    "getPreciseBacklog": FLAG,
+    "subscriptionBacklogSize": FLAG,
+    "getEarliestTimeInBacklog": FLAG,
+    "excludePublishers": FLAG,
+    "excludeConsumers": FLAG,
+}
+
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{TOPIC}/stats", get_stats),
-    ("GET", f"{TOPIC}/partitioned-stats", get_partitioned_stats),
-    ("GET", f"{TOPIC}/internalStats", get_internal_stats),
-    ("GET", f"{TOPIC}/partitioned-internalStats", get_partitioned_internal_stats),
-    ("GET", f"{TOPIC}/internal-info", get_internal_info),
+    Route("GET", f"{TOPIC}/stats", get_stats, on_topic(LOOK), query=STATS, answer=answers(OBJECT)),
+    Route(
+        "GET",
+        f"{TOPIC}/partitioned-stats",
+        get_partitioned_stats,
+        on_topic(LOOK),
+        query={**STATS, "perPartition": FLAG},
+        answer=answers(OBJECT),
+    ),
+    Route(
+        "GET", f"{TOPIC}/internalStats", get_internal_stats, on_topic(LOOK), answer=answers(OBJECT)
+    ),
+    Route(
+        "GET",
+        f"{TOPIC}/partitioned-internalStats",
+        get_partitioned_internal_stats,
+        on_topic(LOOK),
+        answer=answers(OBJECT),
+    ),
+    Route(
+        "GET", f"{TOPIC}/internal-info", get_internal_info, on_topic(LOOK), answer=answers(OBJECT)
+    ),
 ]

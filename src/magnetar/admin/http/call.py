@@ -5,12 +5,11 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
@@ -20,6 +19,8 @@ from magnetar.admin.http.answer import (
     Refusal,
 )
 from magnetar.admin.http.guard import Bodies, Guard, host_names
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import INT32_MAX, INT64_MAX
 from magnetar.admin.route.scrape import Scrapes
 from magnetar.broker.auth.roles import Principal
 from magnetar.broker.broker import Broker
@@ -40,8 +41,6 @@ __all__ = [
     "TOPIC",
     "Admin",
     "Call",
-    "Handler",
-    "Route",
     "check_name",
     "decode_json",
     "ledgers_of",
@@ -50,9 +49,6 @@ __all__ = [
     "text_map",
     "whole_number",
 ]
-
-INT32_MAX: Final = (1 << 31) - 1
-INT64_MAX: Final = (1 << 63) - 1
 
 # What Pulsar allows in the name of a tenant or a namespace.
 _NAME: Final = re.compile(r"[-=:.\w]+", re.ASCII)
@@ -142,8 +138,11 @@ class Admin:
 class Call:
     """One request."""
 
-    def __init__(self, admin: Admin, request: Request, path: Mapping[str, str]) -> None:
+    def __init__(
+        self, admin: Admin, request: Request, path: Mapping[str, str], route: Route
+    ) -> None:
         self.admin = admin
+        self.route = route
         self.broker = admin.broker
         self.request = request
         self.path = path
@@ -183,7 +182,7 @@ class Call:
     # ---- The query -----------------------------------------------------------
 
     def flag(self, name: str, default: bool = False) -> bool:
-        value = self.request.query_params.get(name)
+        value = self.query(name)
         if value is None:
             return default
         if value.lower() not in ("true", "false"):
@@ -191,10 +190,11 @@ class Call:
         return value.lower() == "true"
 
     def query(self, name: str) -> str | None:
+        assert name in self.route.query, f"{self.route.path} does not say that it takes {name}"
         return self.request.query_params.get(name)
 
     def query_number(self, name: str, default: int, least: int = 0) -> int:
-        value = self.request.query_params.get(name)
+        value = self.query(name)
         return default if value is None else whole_number(name, value, least)
 
     # ---- The body ------------------------------------------------------------
@@ -216,11 +216,6 @@ class Call:
         if not isinstance(body, dict):
             raise Refusal(BAD_REQUEST, f"the body is {shown(body)}: give a JSON object")
         return body
-
-
-Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
-# Method, path with {names}, handler.
-Route: TypeAlias = tuple[str, str, Handler]
 
 
 def decode_json(raw: bytes) -> object:

@@ -30,8 +30,9 @@ from magnetar.admin.http.answer import (
     reason_answer,
     status_of,
 )
-from magnetar.admin.http.call import Admin, Call, Handler, Route
-from magnetar.admin.http.needs import METRICS, NEEDS, PUBLIC, SUPERUSER, Need, check_need
+from magnetar.admin.http.call import Admin, Call
+from magnetar.admin.http.need import PUBLIC, SCRAPE, Need, check_need
+from magnetar.admin.http.route import Route
 from magnetar.broker.auth.roles import Principal
 from magnetar.errors import BrokerError, MagnetarError
 
@@ -49,8 +50,8 @@ class _Node:
         self.choices = choices
         self.fixed: dict[str, _Node] = {}
         self.named: dict[str, _Node] = {}
-        self.handlers: dict[str, Handler] = {}
-        self.needs: dict[str, Need] = {}
+        # By method.
+        self.routes: dict[str, Route] = {}
 
     def at(self, piece: str) -> "_Node":
         """The node of the next piece of a route, made if need be."""
@@ -64,7 +65,7 @@ class _Node:
     ) -> Iterator[tuple["_Node", dict[str, str]]]:
         """All nodes that a path leads to, fixed pieces first."""
         if index == len(pieces):
-            if self.handlers:
+            if self.routes:
                 yield self, path
             return
         fixed = self.fixed.get(pieces[index])
@@ -92,13 +93,12 @@ class AdminApp:
     def __init__(self, admin: Admin, routes: list[Route]) -> None:
         self._admin = admin
         self._root = _Node()
-        for method, path, handler in routes:
+        for route in routes:
             node = self._root
-            for piece in path.strip("/").split("/"):
+            for piece in route.path.strip("/").split("/"):
                 node = node.at(piece)
-            assert method not in node.handlers, f"{method} {path} is there twice"
-            node.handlers[method] = handler
-            node.needs[method] = NEEDS.get((method, path), SUPERUSER)
+            assert route.method not in node.routes, f"{route.method} {route.path} is there twice"
+            node.routes[route.method] = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -140,13 +140,13 @@ class AdminApp:
 
     def _is_open(self, need: Need) -> bool:
         """Whether nobody asks who is there."""
-        if need is METRICS:
+        if need is SCRAPE:
             return not self._admin.broker.settings.authenticate_metrics
         return need is PUBLIC
 
     def _require_near(self, need: Need, request: Request) -> None:
         """Raises Refusal for metrics that are closed, where nobody can prove who he is."""
-        if need is not METRICS or self._admin.broker.authentication is not None:
+        if need is not SCRAPE or self._admin.broker.authentication is not None:
             return
         if request.client is None or not _is_loopback(request.client.host):
             raise Refusal(
@@ -178,16 +178,15 @@ class AdminApp:
             return reason_answer(BAD_REQUEST, "the path is not UTF-8")
         methods: list[str] = []
         for node, path in self._root.find(pieces, 0, {}):
-            handler = node.handlers.get(request.method)
-            if handler is not None:
-                call = Call(self._admin, request, path)
-                need = node.needs[request.method]
-                if not self._is_open(need):
-                    self._require_near(need, request)
+            route = node.routes.get(request.method)
+            if route is not None:
+                call = Call(self._admin, request, path, route)
+                if not self._is_open(route.need):
+                    self._require_near(route.need, request)
                     call.principal = self._principal(request)
-                    check_need(need, call)
-                return await handler(call)
-            methods.extend(node.handlers)
+                    check_need(route.need, call)
+                return await route.handler(call)
+            methods.extend(node.routes)
         self._principal(request)  # only those who are known learn what there is
         if not methods:
             return reason_answer(NOT_FOUND, f"there is nothing at {request.url.path}")

@@ -14,7 +14,10 @@ from magnetar.admin.http.answer import (
     text_answer,
 )
 from magnetar.admin.http.bridge import durable
-from magnetar.admin.http.call import Call, Route
+from magnetar.admin.http.call import Call
+from magnetar.admin.http.need import ANYONE, PUBLIC, SUPERUSER
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import PLAIN, REFUSAL, TEXT, TEXT_MAP, TEXTS, answers, object_of
 from magnetar.broker.setting.broker_conf_keys import HONOURED
 from magnetar.broker.setting.settings import SETTINGS, Value
 from magnetar.errors import StorageError, StorageReadOnlyError
@@ -123,19 +126,55 @@ async def internal_configuration(call: Call) -> Response:
 
 BROKERS: Final = "/admin/v2/brokers"
 ROUTES: Final[list[Route]] = [
-    ("GET", BROKERS, list_brokers),
-    ("GET", f"{BROKERS}/{{cluster}}", list_brokers),
-    ("GET", f"{BROKERS}/health", health),
-    ("GET", f"{BROKERS}/ready", ready),
-    ("GET", f"{BROKERS}/live", live),
-    ("GET", f"{BROKERS}/version", version),
-    ("GET", f"{BROKERS}/leaderBroker", leader),
-    ("GET", f"{BROKERS}/configuration", dynamic_names),
-    ("GET", f"{BROKERS}/configuration/values", dynamic_values),
-    ("GET", f"{BROKERS}/configuration/runtime", runtime_configuration),
-    ("POST", f"{BROKERS}/configuration/{{name}}/{{value}}", change_configuration),
-    ("DELETE", f"{BROKERS}/configuration/{{name}}", change_configuration),
-    ("GET", f"{BROKERS}/internal-configuration", internal_configuration),
-    ("GET", "/status.html", ready),
-    ("GET", "/healthz", live),
+    Route("GET", BROKERS, list_brokers, SUPERUSER, answer=answers(TEXTS)),
+    Route("GET", f"{BROKERS}/{{cluster}}", list_brokers, SUPERUSER, answer=answers(TEXTS)),
+    Route("GET", f"{BROKERS}/health", health, ANYONE, answer=PLAIN),
+    Route("GET", f"{BROKERS}/ready", ready, PUBLIC, answer=PLAIN),
+    Route("GET", f"{BROKERS}/live", live, PUBLIC, answer=PLAIN),
+    Route("GET", f"{BROKERS}/version", version, ANYONE, answer=PLAIN),
+    Route(
+        "GET",
+        f"{BROKERS}/leaderBroker",
+        leader,
+        SUPERUSER,
+        answer=answers(object_of(brokerId=TEXT, serviceUrl=TEXT)),
+    ),
+    Route("GET", f"{BROKERS}/configuration", dynamic_names, SUPERUSER, answer=answers(TEXTS)),
+    Route(
+        "GET",
+        f"{BROKERS}/configuration/values",
+        dynamic_values,
+        SUPERUSER,
+        answer=answers(TEXT_MAP),
+    ),
+    Route(
+        "GET",
+        f"{BROKERS}/configuration/runtime",
+        runtime_configuration,
+        SUPERUSER,
+        answer=answers(TEXT_MAP),
+    ),
+    Route(
+        "POST",
+        f"{BROKERS}/configuration/{{name}}/{{value}}",
+        change_configuration,
+        SUPERUSER,
+        answer=REFUSAL,
+    ),
+    Route(
+        "DELETE",
+        f"{BROKERS}/configuration/{{name}}",
+        change_configuration,
+        SUPERUSER,
+        answer=REFUSAL,
+    ),
+    Route(
+        "GET",
+        f"{BROKERS}/internal-configuration",
+        internal_configuration,
+        SUPERUSER,
+        answer=answers(TEXT_MAP),
+    ),
+    Route("GET", "/status.html", ready, PUBLIC, answer=PLAIN),
+    Route("GET", "/healthz", live, PUBLIC, answer=PLAIN),
 ]

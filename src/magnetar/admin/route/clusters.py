@@ -5,7 +5,10 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.admin.http.answer import CONFLICT, NOT_ALLOWED, Refusal, json_answer
-from magnetar.admin.http.call import Call, Route
+from magnetar.admin.http.call import Call
+from magnetar.admin.http.need import ANYONE, SUPERUSER
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import FLAG, OBJECT, REFUSAL, TEXT, TEXTS, Json, answers, object_of
 
 __all__ = ["CLUSTERS", "ROUTES"]
 
@@ -47,11 +50,25 @@ async def list_domains(call: Call) -> Response:
 
 
 CLUSTERS: Final = "/admin/v2/clusters"
+CLUSTER: Final[Json] = object_of(
+    ("serviceUrl", "brokerServiceUrl"),
+    serviceUrl=TEXT,
+    brokerServiceUrl=TEXT,
+    brokerClientTlsEnabled=FLAG,
+    tlsAllowInsecureConnection=FLAG,
+)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", CLUSTERS, list_clusters),
-    ("GET", f"{CLUSTERS}/{{cluster}}", get_cluster),
-    ("PUT", f"{CLUSTERS}/{{cluster}}", create_cluster),
-    ("POST", f"{CLUSTERS}/{{cluster}}", change_cluster),
-    ("DELETE", f"{CLUSTERS}/{{cluster}}", change_cluster),
-    ("GET", f"{CLUSTERS}/{{cluster}}/failureDomains", list_domains),
+    Route("GET", CLUSTERS, list_clusters, ANYONE, answer=answers(TEXTS)),
+    Route("GET", f"{CLUSTERS}/{{cluster}}", get_cluster, SUPERUSER, answer=answers(CLUSTER)),
+    Route("PUT", f"{CLUSTERS}/{{cluster}}", create_cluster, SUPERUSER, answer=REFUSAL),
+    Route("POST", f"{CLUSTERS}/{{cluster}}", change_cluster, SUPERUSER, answer=REFUSAL),
+    Route("DELETE", f"{CLUSTERS}/{{cluster}}", change_cluster, SUPERUSER, answer=REFUSAL),
+    Route(
+        "GET",
+        f"{CLUSTERS}/{{cluster}}/failureDomains",
+        list_domains,
+        SUPERUSER,
+        answer=answers(OBJECT),
+    ),
 ]

@@ -5,8 +5,12 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.admin.http.answer import json_answer, text_answer
-from magnetar.admin.http.call import Call, Route
+from magnetar.admin.http.call import Call
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import PLAIN, TEXT, Json, answers, object_of
 from magnetar.admin.route.namespaces import BUNDLE
+from magnetar.broker.auth.access import LOOK
 
 __all__ = ["LOOKUP", "ROUTES"]
 
@@ -45,7 +49,11 @@ async def get_bundle(call: Call) -> Response:
     return text_answer(BUNDLE)
 
 
+ADDRESSES: Final[Json] = object_of(
+    ("brokerUrl",), brokerUrl=TEXT, brokerUrlTls=TEXT, httpUrl=TEXT, httpUrlTls=TEXT, nativeUrl=TEXT
+)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", LOOKUP, lookup),
-    ("GET", f"{LOOKUP}/bundle", get_bundle),
+    Route("GET", LOOKUP, lookup, on_topic(LOOK), answer=answers(ADDRESSES)),
+    Route("GET", f"{LOOKUP}/bundle", get_bundle, on_topic(LOOK), answer=PLAIN),
 ]

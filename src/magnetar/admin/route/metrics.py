@@ -18,7 +18,10 @@ from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
-from magnetar.admin.http.call import Admin, Call, Route
+from magnetar.admin.http.call import Admin, Call
+from magnetar.admin.http.need import SCRAPE
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import PLAIN
 from magnetar.admin.route.scrape import Scrape, Scrapes
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
@@ -225,4 +228,6 @@ def _subscription_values(subscription: Subscription) -> Values:
     )
 
 
-ROUTES: Final[list[Route]] = [("GET", "/metrics", get_metrics)]
+ROUTES: Final[list[Route]] = [
+    Route("GET", "/metrics", get_metrics, SCRAPE, answer=PLAIN),
+]

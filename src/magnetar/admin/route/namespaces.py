@@ -13,7 +13,21 @@ from magnetar.admin.http.answer import (
     no_content,
 )
 from magnetar.admin.http.bridge import settle
-from magnetar.admin.http.call import Call, Route, check_name, shown
+from magnetar.admin.http.call import Call, check_name, shown
+from magnetar.admin.http.need import ADMIN, on_namespace
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import (
+    ANYTHING,
+    FORCE,
+    NUMBER,
+    OBJECT,
+    TEXTS,
+    Json,
+    answers,
+    object_of,
+    one_of,
+)
+from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
 from magnetar.broker.broker import Broker
 from magnetar.broker.policy.policy import Policies
 from magnetar.model import TopicName
@@ -210,17 +224,38 @@ async def get_replication(call: Call) -> Response:
     return json_answer([call.admin.cluster])
 
 
+BUNDLES_SHAPE: Final[Json] = object_of(boundaries=TEXTS, numBundles=NUMBER)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", "/admin/v2/namespaces/{tenant}", list_namespaces),
-    ("GET", NAMESPACE, get_namespace),
-    ("PUT", NAMESPACE, create_namespace),
-    ("DELETE", NAMESPACE, delete),
-    ("GET", f"{NAMESPACE}/topics", list_topics),
-    ("PUT", f"{NAMESPACE}/unload", unload),
-    ("PUT", f"{NAMESPACE}/{{bundle:{BUNDLE}}}/unload", unload),
-    ("POST", f"{NAMESPACE}/clearBacklog", clear_backlog),
-    ("POST", f"{NAMESPACE}/clearBacklog/{{subscription}}", clear_backlog),
-    ("POST", f"{NAMESPACE}/unsubscribe/{{subscription}}", unsubscribe),
-    ("GET", f"{NAMESPACE}/bundles", get_bundles),
-    ("GET", f"{NAMESPACE}/replication", get_replication),
+    Route("GET", "/admin/v2/namespaces/{tenant}", list_namespaces, ADMIN, answer=answers(TEXTS)),
+    Route("GET", NAMESPACE, get_namespace, on_namespace(MANAGE), answer=answers(OBJECT)),
+    Route("PUT", NAMESPACE, create_namespace, ADMIN, body=ANYTHING, body_required=False),
+    Route("DELETE", NAMESPACE, delete, ADMIN, query=FORCE),
+    Route(
+        "GET",
+        f"{NAMESPACE}/topics",
+        list_topics,
+        on_namespace(LOOK),
+        query={"mode": one_of("PERSISTENT", "NON_PERSISTENT", "ALL")},
+        answer=answers(TEXTS),
+    ),
+    Route("PUT", f"{NAMESPACE}/unload", unload, on_namespace(MANAGE)),
+    Route("PUT", f"{NAMESPACE}/{{bundle:{BUNDLE}}}/unload", unload, on_namespace(MANAGE)),
+    Route("POST", f"{NAMESPACE}/clearBacklog", clear_backlog, on_namespace(MANAGE)),
+    Route("POST", f"{NAMESPACE}/clearBacklog/{{subscription}}", clear_backlog, on_namespace(SKIP)),
+    Route("POST", f"{NAMESPACE}/unsubscribe/{{subscription}}", unsubscribe, on_namespace(CONSUME)),
+    Route(
+        "GET",
+        f"{NAMESPACE}/bundles",
+        get_bundles,
+        on_namespace(LOOK),
+        answer=answers(BUNDLES_SHAPE),
+    ),
+    Route(
+        "GET",
+        f"{NAMESPACE}/replication",
+        get_replication,
+        on_namespace(MANAGE),
+        answer=answers(TEXTS),
+    ),
 ]

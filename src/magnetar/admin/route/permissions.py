@@ -10,8 +10,12 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
-from magnetar.admin.http.call import TOPIC, Call, Route, shown
+from magnetar.admin.http.call import TOPIC, Call, shown
+from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import TEXTS, Json, answers, map_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
+from magnetar.broker.auth.access import MANAGE
 from magnetar.broker.auth.permissions import Permissions, read_actions
 from magnetar.errors import SettingsError
 
@@ -108,14 +112,33 @@ async def revoke_on_subscription(call: Call) -> Response:
     return _keep(call, before.with_subscription(name, tuple(left)))
 
 
+ROLES: Final[Json] = map_of(TEXTS)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", PERMISSIONS, get_on_namespace),
-    ("POST", f"{PERMISSIONS}/{{role}}", grant_on_namespace),
-    ("DELETE", f"{PERMISSIONS}/{{role}}", revoke_on_namespace),
-    ("GET", f"{PERMISSIONS}/subscription", get_on_subscriptions),
-    ("POST", f"{PERMISSIONS}/subscription/{{subscription}}", grant_on_subscription),
-    ("DELETE", f"{PERMISSIONS}/{{subscription}}/{{role}}", revoke_on_subscription),
-    ("GET", f"{TOPIC}/permissions", get_on_topic),
-    ("POST", f"{TOPIC}/permissions/{{role}}", grant_on_topic),
-    ("DELETE", f"{TOPIC}/permissions/{{role}}", revoke_on_topic),
+    Route("GET", PERMISSIONS, get_on_namespace, on_namespace(MANAGE), answer=answers(ROLES)),
+    Route("POST", f"{PERMISSIONS}/{{role}}", grant_on_namespace, on_namespace(MANAGE), body=TEXTS),
+    Route("DELETE", f"{PERMISSIONS}/{{role}}", revoke_on_namespace, on_namespace(MANAGE)),
+    Route(
+        "GET",
+        f"{PERMISSIONS}/subscription",
+        get_on_subscriptions,
+        on_namespace(MANAGE),
+        answer=answers(ROLES),
+    ),
+    Route(
+        "POST",
+        f"{PERMISSIONS}/subscription/{{subscription}}",
+        grant_on_subscription,
+        on_namespace(MANAGE),
+        body=TEXTS,
+    ),
+    Route(
+        "DELETE",
+        f"{PERMISSIONS}/{{subscription}}/{{role}}",
+        revoke_on_subscription,
+        on_namespace(MANAGE),
+    ),
+    Route("GET", f"{TOPIC}/permissions", get_on_topic, on_topic(MANAGE), answer=answers(ROLES)),
+    Route("POST", f"{TOPIC}/permissions/{{role}}", grant_on_topic, on_topic(MANAGE), body=TEXTS),
+    Route("DELETE", f"{TOPIC}/permissions/{{role}}", revoke_on_topic, on_topic(MANAGE)),
 ]

@@ -19,8 +19,12 @@ from magnetar.admin.http.answer import (
     no_content,
     optional_answer,
 )
-from magnetar.admin.http.call import TOPIC, Call, Route, whole_number
+from magnetar.admin.http.call import TOPIC, Call, whole_number
+from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import ANYTHING, FLAG, Json, answers, integer, one_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
+from magnetar.broker.auth.access import MANAGE
 from magnetar.broker.broker import Broker
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.policy.policy import NO_EFFECT, POLICY_NAMES, Policies
@@ -213,13 +217,74 @@ def _whole(value: int, unit: int) -> int:
     return value if value < 0 else value // unit
 
 
+QUOTA: Final[Json] = one_of(DESTINATION_STORAGE, MESSAGE_AGE)
+CHANGE: Final[dict[str, Json]] = {"backlogQuotaType": QUOTA, "messageTTL": integer(-1)}
+
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{NAMESPACE}/{{policy}}", get_namespace_policy),
-    ("POST", f"{NAMESPACE}/{{policy}}", set_namespace_policy),
-    ("PUT", f"{NAMESPACE}/{{policy}}", set_namespace_policy),
-    ("DELETE", f"{NAMESPACE}/{{policy}}", remove_namespace_policy),
-    ("GET", f"{TOPIC}/{{policy}}", get_topic_policy),
-    ("POST", f"{TOPIC}/{{policy}}", set_topic_policy),
-    ("PUT", f"{TOPIC}/{{policy}}", set_topic_policy),
-    ("DELETE", f"{TOPIC}/{{policy}}", remove_topic_policy),
+    Route(
+        "GET",
+        f"{NAMESPACE}/{{policy}}",
+        get_namespace_policy,
+        on_namespace(MANAGE),
+        query={"applied": FLAG},
+        answer=answers(ANYTHING, optional=True),
+    ),
+    Route(
+        "POST",
+        f"{NAMESPACE}/{{policy}}",
+        set_namespace_policy,
+        on_namespace(MANAGE),
+        query=CHANGE,
+        body=ANYTHING,
+        body_required=False,
+    ),
+    Route(
+        "PUT",
+        f"{NAMESPACE}/{{policy}}",
+        set_namespace_policy,
+        on_namespace(MANAGE),
+        query=CHANGE,
+        body=ANYTHING,
+        body_required=False,
+    ),
+    Route(
+        "DELETE",
+        f"{NAMESPACE}/{{policy}}",
+        remove_namespace_policy,
+        on_namespace(MANAGE),
+        query={"backlogQuotaType": QUOTA},
+    ),
+    Route(
+        "GET",
+        f"{TOPIC}/{{policy}}",
+        get_topic_policy,
+        on_topic(MANAGE),
+        query={"applied": FLAG},
+        answer=answers(ANYTHING, optional=True),
+    ),
+    Route(
+        "POST",
+        f"{TOPIC}/{{policy}}",
+        set_topic_policy,
+        on_topic(MANAGE),
+        query=CHANGE,
+        body=ANYTHING,
+        body_required=False,
+    ),
+    Route(
+        "PUT",
+        f"{TOPIC}/{{policy}}",
+        set_topic_policy,
+        on_topic(MANAGE),
+        query=CHANGE,
+        body=ANYTHING,
+        body_required=False,
+    ),
+    Route(
+        "DELETE",
+        f"{TOPIC}/{{policy}}",
+        remove_topic_policy,
+        on_topic(MANAGE),
+        query={"backlogQuotaType": QUOTA},
+    ),
 ]

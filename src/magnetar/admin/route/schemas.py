@@ -15,7 +15,21 @@ from magnetar.admin.http.answer import (
     json_answer,
 )
 from magnetar.admin.http.bridge import settle
-from magnetar.admin.http.call import Call, Route, shown, text_map
+from magnetar.admin.http.call import Call, shown, text_map
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import (
+    FLAG,
+    FORCE,
+    NUMBER,
+    TEXT,
+    TEXT_MAP,
+    Json,
+    answers,
+    list_of,
+    object_of,
+)
+from magnetar.broker.auth.access import LOOK, MANAGE, PRODUCE
 from magnetar.broker.schema.schema import SchemaInfo, StoredSchema, schema_topic
 from magnetar.broker.schema.schema_compatibility import TYPE_NAMES, TYPES, split_pair
 from magnetar.broker.setting.text_limits import SCHEMA, SCHEMA_BODY, check_text
@@ -189,12 +203,57 @@ def _pair_bytes(text: str) -> bytes:
     return out
 
 
+SCHEMA_SHAPE: Final[Json] = object_of(("type",), type=TEXT, schema=TEXT, properties=TEXT_MAP)
+NUMBERED: Final[Json] = object_of(("version",), version=NUMBER)
+VERSION: Final[Json] = object_of(
+    ("version", "type", "timestamp", "data"),
+    version=NUMBER,
+    type=TEXT,
+    timestamp=NUMBER,
+    data=TEXT,
+    properties=TEXT_MAP,
+)
+VERSIONS: Final[Json] = object_of(("getSchemaResponses",), getSchemaResponses=list_of(VERSION))
+COMPATIBILITY: Final[Json] = object_of(
+    ("compatibility",), compatibility=FLAG, schemaCompatibilityStrategy=TEXT
+)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{SCHEMAS}/schema", get_latest),
-    ("GET", f"{SCHEMAS}/schema/{{version}}", get_version),
-    ("GET", f"{SCHEMAS}/schemas", get_all),
-    ("POST", f"{SCHEMAS}/schema", add),
-    ("DELETE", f"{SCHEMAS}/schema", delete),
-    ("POST", f"{SCHEMAS}/compatibility", check_compatibility),
-    ("POST", f"{SCHEMAS}/version", find_version),
+    Route("GET", f"{SCHEMAS}/schema", get_latest, on_topic(LOOK), answer=answers(VERSION)),
+    Route(
+        "GET", f"{SCHEMAS}/schema/{{version}}", get_version, on_topic(LOOK), answer=answers(VERSION)
+    ),
+    Route("GET", f"{SCHEMAS}/schemas", get_all, on_topic(LOOK), answer=answers(VERSIONS)),
+    Route(
+        "POST",
+        f"{SCHEMAS}/schema",
+        add,
+        on_topic(PRODUCE),
+        body=SCHEMA_SHAPE,
+        answer=answers(object_of(("version",), version=NUMBERED)),
+    ),
+    Route(
+        "DELETE",
+        f"{SCHEMAS}/schema",
+        delete,
+        on_topic(MANAGE),
+        query=FORCE,
+        answer=answers(NUMBERED),
+    ),
+    Route(
+        "POST",
+        f"{SCHEMAS}/compatibility",
+        check_compatibility,
+        on_topic(LOOK),
+        body=SCHEMA_SHAPE,
+        answer=answers(COMPATIBILITY),
+    ),
+    Route(
+        "POST",
+        f"{SCHEMAS}/version",
+        find_version,
+        on_topic(LOOK),
+        body=SCHEMA_SHAPE,
+        answer=answers(NUMBERED),
+    ),
 ]

@@ -24,11 +24,14 @@ from magnetar.admin.http.call import (
     SUBSCRIPTION,
     TOPIC,
     Call,
-    Route,
     stored,
     text_map,
     whole_number,
 )
+from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import FORCE, POSITION, TEXT_MAP, TEXTS, answers
+from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
 from magnetar.broker.topic.chunk.spanning import find_spanning
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import BEGINNING, Topic
@@ -290,17 +293,30 @@ async def expire_by_id(call: Call) -> Response:
 
 
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{TOPIC}/subscriptions", list_subscriptions),
-    ("PUT", SUBSCRIPTION, create),
-    ("DELETE", SUBSCRIPTION, delete),
-    ("GET", f"{SUBSCRIPTION}/properties", get_properties),
-    ("PUT", f"{SUBSCRIPTION}/properties", set_properties),
-    ("POST", f"{SUBSCRIPTION}/skip/{{count}}", skip),
-    ("POST", f"{SUBSCRIPTION}/skip_all", skip_all),
-    ("POST", f"{SUBSCRIPTION}/skipDamaged", skip_damaged),
-    ("POST", f"{SUBSCRIPTION}/resetcursor/{{time}}", reset_to_time),
-    ("POST", f"{SUBSCRIPTION}/resetcursor", reset_to_id),
-    ("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_by_time),
-    ("POST", f"{SUBSCRIPTION}/expireMessages", expire_by_id),
-    ("POST", f"{TOPIC}/all_subscription/expireMessages/{{seconds}}", expire_by_time),
+    Route(
+        "GET", f"{TOPIC}/subscriptions", list_subscriptions, on_topic(LOOK), answer=answers(TEXTS)
+    ),
+    Route("PUT", SUBSCRIPTION, create, on_topic(CONSUME), body=POSITION, body_required=False),
+    Route("DELETE", SUBSCRIPTION, delete, on_topic(CONSUME), query=FORCE),
+    Route(
+        "GET",
+        f"{SUBSCRIPTION}/properties",
+        get_properties,
+        on_topic(LOOK),
+        answer=answers(TEXT_MAP),
+    ),
+    Route("PUT", f"{SUBSCRIPTION}/properties", set_properties, on_topic(CONSUME), body=TEXT_MAP),
+    Route("POST", f"{SUBSCRIPTION}/skip/{{count}}", skip, on_topic(SKIP)),
+    Route("POST", f"{SUBSCRIPTION}/skip_all", skip_all, on_topic(SKIP)),
+    Route("POST", f"{SUBSCRIPTION}/skipDamaged", skip_damaged, on_topic(SKIP)),
+    Route("POST", f"{SUBSCRIPTION}/resetcursor/{{time}}", reset_to_time, on_topic(CONSUME)),
+    Route("POST", f"{SUBSCRIPTION}/resetcursor", reset_to_id, on_topic(CONSUME), body=POSITION),
+    Route("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}", expire_by_time, on_topic(CONSUME)),
+    Route("POST", f"{SUBSCRIPTION}/expireMessages", expire_by_id, on_topic(CONSUME), body=POSITION),
+    Route(
+        "POST",
+        f"{TOPIC}/all_subscription/expireMessages/{{seconds}}",
+        expire_by_time,
+        on_topic(MANAGE),
+    ),
 ]

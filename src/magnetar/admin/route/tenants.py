@@ -13,7 +13,10 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.call import Call, Route, check_name, shown
+from magnetar.admin.http.call import Call, check_name, shown
+from magnetar.admin.http.need import ADMIN, SUPERUSER
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import FORCE, TEXTS, Json, answers, object_of
 from magnetar.admin.route.namespaces import delete_namespace
 
 __all__ = ["ROUTES", "TENANTS"]
@@ -92,10 +95,14 @@ def _names(field: str, value: object) -> list[str]:
 
 
 TENANTS: Final = "/admin/v2/tenants"
+TENANT: Final[Json] = object_of(adminRoles=TEXTS, allowedClusters=TEXTS)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", TENANTS, list_tenants),
-    ("GET", f"{TENANTS}/{{tenant}}", get_tenant),
-    ("PUT", f"{TENANTS}/{{tenant}}", create_tenant),
-    ("POST", f"{TENANTS}/{{tenant}}", update_tenant),
-    ("DELETE", f"{TENANTS}/{{tenant}}", delete_tenant),
+    Route("GET", TENANTS, list_tenants, SUPERUSER, answer=answers(TEXTS)),
+    Route("GET", f"{TENANTS}/{{tenant}}", get_tenant, ADMIN, answer=answers(TENANT)),
+    Route(
+        "PUT", f"{TENANTS}/{{tenant}}", create_tenant, SUPERUSER, body=TENANT, body_required=False
+    ),
+    Route("POST", f"{TENANTS}/{{tenant}}", update_tenant, SUPERUSER, body=TENANT),
+    Route("DELETE", f"{TENANTS}/{{tenant}}", delete_tenant, SUPERUSER, query=FORCE),
 ]

@@ -22,12 +22,27 @@ from magnetar.admin.http.call import (
     INT32_MAX,
     TOPIC,
     Call,
-    Route,
     stored,
     text_map,
     whole_number,
 )
+from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import (
+    FLAG,
+    FORCE,
+    NUMBER,
+    PLACE,
+    TEXT_MAP,
+    TEXTS,
+    Json,
+    answers,
+    integer,
+    map_of,
+    object_of,
+)
 from magnetar.admin.route.namespaces import partitioned_names
+from magnetar.broker.auth.access import LOOK, MANAGE
 from magnetar.broker.schema.schema import schema_topic
 from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.model import Position, TopicName
@@ -260,19 +275,45 @@ async def delete_partitioned(call: Call) -> Response:
     return no_content()
 
 
+DELETE: Final[dict[str, Json]] = {**FORCE, "deleteSchema": FLAG}
+PARTITIONS: Final[Json] = {
+    "oneOf": [
+        integer(1, INT32_MAX),
+        object_of(("partitions",), partitions=integer(1, INT32_MAX), properties=TEXT_MAP),
+    ]
+}
+METADATA: Final[Json] = object_of(
+    ("partitions",), partitions=NUMBER, deleted=FLAG, properties=TEXT_MAP
+)
+
 ROUTES: Final[list[Route]] = [
-    ("GET", LIST, list_topics),
-    ("GET", f"{LIST}/partitioned", list_partitioned),
-    ("PUT", TOPIC, create),
-    ("DELETE", TOPIC, delete),
-    ("PUT", f"{TOPIC}/unload", unload),
-    ("POST", f"{TOPIC}/terminate", terminate),
-    ("POST", f"{TOPIC}/terminate/partitions", terminate_partitions),
-    ("DELETE", f"{TOPIC}/truncate", truncate),
-    ("POST", f"{TOPIC}/trim", trim),
-    ("GET", f"{TOPIC}/properties", get_properties),
-    ("GET", f"{TOPIC}/partitions", get_partitions),
-    ("PUT", f"{TOPIC}/partitions", create_partitioned),
-    ("POST", f"{TOPIC}/partitions", update_partitions),
-    ("DELETE", f"{TOPIC}/partitions", delete_partitioned),
+    Route("GET", LIST, list_topics, on_namespace(LOOK), answer=answers(TEXTS)),
+    Route(
+        "GET", f"{LIST}/partitioned", list_partitioned, on_namespace(LOOK), answer=answers(TEXTS)
+    ),
+    Route("PUT", TOPIC, create, on_topic(MANAGE), body=TEXT_MAP, body_required=False),
+    Route("DELETE", TOPIC, delete, on_topic(MANAGE), query=DELETE),
+    Route("PUT", f"{TOPIC}/unload", unload, on_topic(MANAGE)),
+    Route("POST", f"{TOPIC}/terminate", terminate, on_topic(MANAGE), answer=answers(PLACE)),
+    Route(
+        "POST",
+        f"{TOPIC}/terminate/partitions",
+        terminate_partitions,
+        on_topic(MANAGE),
+        answer=answers(map_of(PLACE)),
+    ),
+    Route("DELETE", f"{TOPIC}/truncate", truncate, on_topic(MANAGE)),
+    Route("POST", f"{TOPIC}/trim", trim, on_topic(MANAGE)),
+    Route("GET", f"{TOPIC}/properties", get_properties, on_topic(LOOK), answer=answers(TEXT_MAP)),
+    Route(
+        "GET",
+        f"{TOPIC}/partitions",
+        get_partitions,
+        on_topic(LOOK),
+        query={"checkAllowAutoCreation": FLAG},
+        answer=answers(METADATA),
+    ),
+    Route("PUT", f"{TOPIC}/partitions", create_partitioned, on_topic(MANAGE), body=PARTITIONS),
+    Route("POST", f"{TOPIC}/partitions", update_partitions, on_topic(MANAGE), body=PARTITIONS),
+    Route("DELETE", f"{TOPIC}/partitions", delete_partitioned, on_topic(MANAGE), query=DELETE),
 ]

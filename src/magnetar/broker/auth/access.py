@@ -22,7 +22,7 @@ To ask for the skip permission, as REST does for `skip/{n}` and `skipByMessageId
     broker.access.require_topic(principal, SKIP, topic_name, subscription)
 
 which raises BrokerError with AuthorizationError (403) unless it is granted. Handlers of REST
-need not: `magnetar.admin.http.needs` names the operation of each route, and the router asks.
+need not: each route of `magnetar.admin` names its operation (`http/need.py`), and the router asks.
 
 Sessions ask when a producer or a consumer is created, never per message. A permission that
 is taken away closes what it allowed: see `Broker.permissions_changed`.
