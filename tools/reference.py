@@ -21,16 +21,8 @@ from magnetar import errors
 from magnetar.admin.http.need import Need
 from magnetar.admin.http.routes import ROUTES
 from magnetar.admin.route import metrics
-from magnetar.broker.setting.broker_conf_keys import HONOURED
-from magnetar.broker.setting.settings import (
-    BOOL,
-    COUNT,
-    NAMES,
-    SETTINGS,
-    TEXT,
-    BrokerSettings,
-)
-from magnetar.broker.setting.settings_manual import MEANINGS
+from magnetar.broker.setting.setting import BOOL, COUNT, NAMES, TEXT, Setting
+from magnetar.broker.setting.settings import SECTIONS, SETTINGS, BrokerSettings
 from magnetar.broker.setting.text_limits import TEXT_LIMITS
 from magnetar.cli.exit_code import EXIT_CODES, exit_code_of
 from magnetar.client.telemetry.telemetry import Telemetry
@@ -60,7 +52,7 @@ def completed(page: Path) -> str:
 
 
 def _section(match: re.Match[str]) -> str:
-    lines = SECTIONS[match[2]]()
+    lines = PARTS[match[2]]()
     return match[1] + "\n" + "\n".join(lines) + "\n\n" + match[3]
 
 
@@ -76,14 +68,14 @@ def row(*cells: str) -> str:
 
 
 def settings() -> Iterator[str]:
-    for title, meanings in MEANINGS.items():
-        yield from ("", f"### {title}", "")
-        yield from table("setting", "default", "unit", "Pulsar's key", "what it says")
-        for name, meaning in meanings.items():
-            keys = [f"`{key}`" for key, (honours, _) in HONOURED.items() if honours == name]
-            default = _default(name)
-            shown = f"`{default}`" if default else ""
-            yield row(f"`{name}`", shown, _unit(name), ", ".join(keys), meaning)
+    for name, setting in SETTINGS.items():
+        if name in SECTIONS:
+            yield from ("", f"### {SECTIONS[name]}", "")
+            yield from table("setting", "default", "unit", "Pulsar's key", "what it says")
+        keys = ", ".join([f"`{key}`" for key in setting.conf])
+        default = _default(name)
+        shown = f"`{default}`" if default else ""
+        yield row(f"`{name}`", shown, _unit(setting), keys, setting.meaning)
 
 
 def _default(name: str) -> str:
@@ -93,9 +85,8 @@ def _default(name: str) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _unit(name: str) -> str:
-    kind = SETTINGS[name].kind
-    return "" if kind in (BOOL, COUNT, TEXT, NAMES) else kind
+def _unit(setting: Setting) -> str:
+    return "" if setting.kind in (BOOL, COUNT, TEXT, NAMES) else setting.kind
 
 
 def texts() -> Iterator[str]:
@@ -210,7 +201,7 @@ def spark(names: dict[str, str]) -> Callable[[], Iterator[str]]:
     return lines
 
 
-SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
+PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "commands": cli_reference.lines,
     "settings": settings,
     "texts": texts,

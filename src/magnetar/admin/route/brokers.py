@@ -19,7 +19,8 @@ from magnetar.admin.http.need import ANYONE, PUBLIC, SUPERUSER
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN, REFUSAL, TEXT, TEXT_MAP, TEXTS, answers, object_of
 from magnetar.broker.setting.broker_conf_keys import HONOURED
-from magnetar.broker.setting.settings import SETTINGS, Value
+from magnetar.broker.setting.setting import Value
+from magnetar.broker.setting.settings import SETTINGS
 from magnetar.errors import StorageError, StorageReadOnlyError
 from magnetar.storage.store import Store
 

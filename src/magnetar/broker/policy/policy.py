@@ -28,7 +28,8 @@ from magnetar.broker.policy.policy_value import (
     read_retention,
     read_subscription_types,
 )
-from magnetar.broker.setting.settings import INT_MAX, SCHEMA_COMPATIBILITIES
+from magnetar.broker.setting.setting import INT_MAX
+from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
 from magnetar.errors import SettingsError
 
 __all__ = ["NO_EFFECT", "POLICY_NAMES", "Policies"]

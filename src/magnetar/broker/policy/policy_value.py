@@ -8,15 +8,8 @@ more.
 from collections.abc import Mapping
 from typing import Final, final
 
-from magnetar.broker.setting.settings import (
-    BACKLOG_POLICIES,
-    COUNT_MAX,
-    INACTIVE_MODES,
-    INT_MAX,
-    MEBIBYTES_MAX,
-    MS_MAX,
-    SUBSCRIPTION_TYPES,
-)
+from magnetar.broker.setting.setting import COUNT_MAX, INT_MAX, MEBIBYTES_MAX, MS_MAX
+from magnetar.broker.setting.settings import BACKLOG_POLICIES, INACTIVE_MODES, SUBSCRIPTION_TYPES
 from magnetar.errors import SettingsError
 
 __all__ = [

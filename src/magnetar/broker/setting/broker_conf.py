@@ -16,7 +16,8 @@ from magnetar.broker.setting.broker_conf_keys import (
     WITHOUT_EFFECT,
 )
 from magnetar.broker.setting.java_properties import Line, read_lines
-from magnetar.broker.setting.settings import BOOL, COUNT_MAX, NAMES, SETTINGS, TEXT, Setting, Value
+from magnetar.broker.setting.setting import BOOL, COUNT_MAX, NAMES, TEXT, Value
+from magnetar.broker.setting.settings import SETTINGS
 from magnetar.errors import SettingsError
 
 __all__ = ["BrokerConf", "read_broker_conf"]
@@ -96,7 +97,7 @@ def _values(lines: list[Line]) -> dict[str, Value]:
     for line in lines:
         if line.key in HONOURED:
             attribute, factor = HONOURED[line.key]
-            by_key[line.key] = _value(line, SETTINGS[attribute], factor)
+            by_key[line.key] = _value(line, attribute, factor)
             values[attribute] = by_key[line.key]
     _settle(values, by_key)
     return values
@@ -130,7 +131,8 @@ def _settle(values: dict[str, Value], by_key: dict[str, Value]) -> None:
         )
 
 
-def _value(line: Line, setting: Setting, factor: int) -> Value:
+def _value(line: Line, name: str, factor: int) -> Value:
+    setting = SETTINGS[name]
     value: Value
     if line.key == "allowAutoTopicCreationType":
         return _topic_type(line)
@@ -149,9 +151,9 @@ def _value(line: Line, setting: Setting, factor: int) -> Value:
     if line.key == "defaultNumPartitions" and value == 0:
         raise line.error("is too little: give 1 or more")
     try:
-        setting.check(value)
+        setting.check(name, value)
     except SettingsError as error:
-        raise line.error(f"cannot be {setting.name}: {error.reason}") from None
+        raise line.error(f"cannot be {name}: {error.reason}") from None
     return value
 
 

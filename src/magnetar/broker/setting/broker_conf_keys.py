@@ -1,104 +1,21 @@
 """Every key of Apache Pulsar 4's `broker.conf`, in one of these tables.
 
-`HONOURED` says which setting of this broker a key is, `OPTIONS` which option of `serve` it
-stands for, `WITHOUT_EFFECT` and `FAMILIES` say why a key has no effect, and `REFUSED` names
-those that promise safety and would break the promise if they were passed over.
+`HONOURED` says which setting of this broker a key is, as the settings declare it; `OPTIONS` which
+option of `serve` it stands for, `WITHOUT_EFFECT` and `FAMILIES` say why a key has no effect, and
+`REFUSED` names those that promise safety and would break the promise if they were passed over.
 """
 
 from typing import Final
 
-from magnetar.broker.setting.settings import MIB
+from magnetar.broker.setting.settings import SETTINGS
 
 __all__ = ["FAMILIES", "HONOURED", "OPTIONS", "REFUSED", "WITHOUT_EFFECT"]
 
-_SECOND_MS: Final = 1000
-_MINUTE_MS: Final = 60_000
-
 # Pulsar's key: our setting, and how many of our units are one of Pulsar's.
 HONOURED: Final[dict[str, tuple[str, int]]] = {
-    "clusterName": ("cluster_name", 1),
-    "maxMessageSize": ("message_size_max", 1),
-    "keepAliveIntervalSeconds": ("keep_alive_ms", _SECOND_MS),
-    "brokerMaxConnections": ("max_connections", 1),
-    "brokerMaxConnectionsPerIp": ("max_connections_per_ip", 1),
-    "maxPendingPublishRequestsPerConnection": ("max_pending_publishes_per_connection", 1),
-    "maxMessagePublishBufferSizeInMB": ("max_pending_publish_bytes", MIB),
-    "enablePersistentTopics": ("persistent", 1),
-    "enableNonPersistentTopics": ("non_persistent", 1),
-    "allowAutoTopicCreation": ("auto_create_topics", 1),
-    # Counts if `allowAutoTopicCreationType` is `partitioned`.
-    "defaultNumPartitions": ("auto_create_partitions", 1),
-    "allowAutoTopicCreationType": ("auto_create_partitions", 1),
-    "allowAutoSubscriptionCreation": ("auto_create_subscriptions", 1),
-    "brokerDeleteInactiveTopicsEnabled": ("delete_inactive_topics", 1),
-    "brokerDeleteInactiveTopicsMode": ("inactive_topic_mode", 1),
-    # In Pulsar too the first stands in for the second where that one is not given.
-    "brokerDeleteInactiveTopicsFrequencySeconds": ("inactive_topic_ms", _SECOND_MS),
-    "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": ("inactive_topic_ms", _SECOND_MS),
-    "maxTopicsPerNamespace": ("max_topics_per_namespace", 1),
-    "maxNumPartitionsPerPartitionedTopic": ("max_partitions_per_topic", 1),
-    "maxProducersPerTopic": ("max_producers_per_topic", 1),
-    "maxConsumersPerTopic": ("max_consumers_per_topic", 1),
-    "maxConsumersPerSubscription": ("max_consumers_per_subscription", 1),
-    "maxSubscriptionsPerTopic": ("max_subscriptions_per_topic", 1),
-    # Until 4.1 the first switched what the second switches since.
-    "enableBrokerSideSubscriptionPatternEvaluation": ("topic_watchers", 1),
-    "enableBrokerTopicListWatcher": ("topic_watchers", 1),
-    "subscriptionPatternMaxLength": ("topics_pattern_length_max", 1),
-    "defaultRetentionTimeInMinutes": ("retention_minutes", 1),
-    "defaultRetentionSizeInMB": ("retention_mb", 1),
-    "ttlDurationDefaultInSeconds": ("ttl_seconds", 1),
-    "messageExpiryCheckIntervalInMinutes": ("ttl_check_ms", _MINUTE_MS),
-    "autoSkipNonRecoverableData": ("skip_damaged", 1),
-    "backlogQuotaDefaultLimitBytes": ("backlog_quota_bytes", 1),
-    # The old name; more than 0 of it counts before the new one.
-    "backlogQuotaDefaultLimitGB": ("backlog_quota_bytes", 1 << 30),
-    "backlogQuotaDefaultLimitSecond": ("backlog_quota_seconds", 1),
-    "backlogQuotaDefaultRetentionPolicy": ("backlog_quota_policy", 1),
-    "backlogQuotaCheckIntervalInSeconds": ("backlog_quota_check_ms", _SECOND_MS),
-    "brokerDeduplicationEnabled": ("deduplication", 1),
-    "brokerDeduplicationEntriesInterval": ("deduplication_snapshot_entries", 1),
-    "brokerDeduplicationMaxNumberOfProducers": ("deduplication_max_producers", 1),
-    "schemaCompatibilityStrategy": ("schema_compatibility", 1),
-    "isSchemaValidationEnforced": ("schema_validation_enforced", 1),
-    "subscriptionTypesEnabled": ("subscription_types", 1),
-    "acknowledgmentAtBatchIndexLevelEnabled": ("batch_index_ack", 1),
-    "maxUnackedMessagesPerConsumer": ("max_unacked_per_consumer", 1),
-    "maxUnackedMessagesPerSubscription": ("max_unacked_per_subscription", 1),
-    "delayedDeliveryEnabled": ("delayed_delivery", 1),
-    "delayedDeliveryTickTimeMillis": ("delayed_delivery_tick_ms", 1),
-    "delayedDeliveryMaxDelayInMillis": ("delayed_delivery_max_ms", 1),
-    "dispatcherMaxRoundRobinBatchSize": ("dispatch_round_robin_entries", 1),
-    "dispatcherMaxReadBatchSize": ("dispatch_read_entries", 1),
-    "dispatcherMaxReadSizeBytes": ("dispatch_read_bytes", 1),
-    "activeConsumerFailoverDelayTimeMillis": ("failover_delay_ms", 1),
-    "subscriptionKeySharedUseConsistentHashing": ("key_shared_consistent_hashing", 1),
-    "subscriptionKeySharedConsistentHashingReplicaPoints": ("key_shared_points", 1),
-    "keySharedLookAheadMsgInReplayThresholdPerConsumer": ("key_shared_look_ahead_per_consumer", 1),
-    "keySharedLookAheadMsgInReplayThresholdPerSubscription": (
-        "key_shared_look_ahead_per_subscription",
-        1,
-    ),
-    "managedLedgerCacheSizeMB": ("cache_bytes", MIB),
-    "managedLedgerMaxEntriesPerLedger": ("ledger_entries_max", 1),
-    "managedLedgerMaxSizePerLedgerMbytes": ("ledger_bytes_max", MIB),
-    "managedLedgerMaxLedgerRolloverTimeMinutes": ("ledger_age_ms_max", _MINUTE_MS),
-    "authenticationEnabled": ("authentication", 1),
-    "authorizationEnabled": ("authorization", 1),
-    "superUserRoles": ("super_user_roles", 1),
-    "anonymousUserRole": ("anonymous_role", 1),
-    "authenticateMetricsEndpoint": ("authenticate_metrics", 1),
-    "authenticationRefreshCheckSeconds": ("authentication_refresh_ms", _SECOND_MS),
-    "tokenSecretKey": ("token_secret_key", 1),
-    "tokenPublicKey": ("token_public_key", 1),
-    "tokenAuthClaim": ("token_role_claim", 1),
-    "tokenAudienceClaim": ("token_audience_claim", 1),
-    "tokenAudience": ("token_audience", 1),
-    "tlsCertificateFilePath": ("tls_certificate_file", 1),
-    "tlsKeyFilePath": ("tls_key_file", 1),
-    "tlsTrustCertsFilePath": ("tls_trust_certs_file", 1),
-    "tlsRequireTrustedClientCertOnConnect": ("tls_require_client_certificate", 1),
-    "tlsCertRefreshCheckDurationSec": ("tls_refresh_seconds", 1),
+    key: (name, factor)
+    for name, setting in SETTINGS.items()
+    for key, factor in setting.conf.items()
 }
 
 # Keys that are no settings of the broker but options of the command that starts it.

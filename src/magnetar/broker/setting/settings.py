@@ -1,70 +1,52 @@
 """What a broker can be told, with Pulsar's defaults where Pulsar has the setting.
 
-`BrokerSettings` is a value: made once, checked as it is made, never changed. `SETTINGS` says
-of each of its attributes what it holds and which values it may have; the readers of files,
-variables and options (`settings_load`, `broker_conf`) and the reference manual follow it.
+`BrokerSettings` is a value: made once, checked as it is made, never changed. Each of its fields is
+the whole declaration of a setting: name, type, default, kind, range, what it says, and Pulsar's
+key. The readers of files, variables and options (`settings_load`, `broker_conf`) and the reference
+manual follow `SETTINGS`, which is made of them.
 
 Units stand last in the names. In limits 0 means that there is none; in quotas and in
 retention -1 does, for there 0 has a meaning of its own.
 """
 
-from typing import Final, TypeAlias, final
+from dataclasses import dataclass, field, fields
+from typing import Final, final
 
+from magnetar.broker.setting.setting import (
+    BOOL,
+    BYTES,
+    COUNT,
+    COUNT_MAX,
+    MEBIBYTES,
+    MINUTES,
+    MS,
+    NAMES,
+    SECONDS,
+    TEXT,
+    Setting,
+    Value,
+)
 from magnetar.errors import SettingsError
 from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
 
 __all__ = [
     "BACKLOG_POLICIES",
-    "BOOL",
-    "BYTES",
-    "COUNT",
-    "COUNT_MAX",
     "DELETE_WHEN_CAUGHT_UP",
     "DELETE_WHEN_NO_SUBSCRIPTIONS",
     "EVICT_BACKLOG",
     "HOLD_PRODUCERS",
     "INACTIVE_MODES",
-    "INT_MAX",
-    "MEBIBYTES",
-    "MEBIBYTES_MAX",
     "MIB",
-    "MINUTES",
-    "MS",
-    "MS_MAX",
-    "NAMES",
     "SCHEMA_COMPATIBILITIES",
-    "SECONDS",
+    "SECTIONS",
     "SETTINGS",
     "SUBSCRIPTION_TYPES",
-    "TEXT",
     "BrokerSettings",
-    "Setting",
-    "Value",
 ]
 
 MIB: Final = 1 << 20
-
-# What any setting's value is made of.
-Value: TypeAlias = bool | int | str | tuple[str, ...]
-
-# Kinds of settings: how a value is written, and what is counted.
-BOOL: Final = "yes or no"
-COUNT: Final = "number"
-BYTES: Final = "bytes"
-MS: Final = "ms"
-SECONDS: Final = "seconds"
-MINUTES: Final = "minutes"
-MEBIBYTES: Final = "MiB"
-TEXT: Final = "text"
-NAMES: Final = "names"
-
-# Compiled code counts with 64 bits, Pulsar in most places with 32.
-COUNT_MAX: Final = (1 << 63) - 1
-INT_MAX: Final = (1 << 31) - 1
-# 139 years: added to the time of day it stays far from the end of 64 bits.
-MS_MAX: Final = 1 << 42
-# As bytes it still fits.
-MEBIBYTES_MAX: Final = (1 << 43) - 1
+SECOND_MS: Final = 1000
+MINUTE_MS: Final = 60_000
 
 # By the numbers of ConsumerType.
 SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
@@ -87,286 +69,777 @@ SCHEMA_COMPATIBILITIES: Final = (
 )
 
 
-_HIGH: Final[dict[str, int]] = {
-    MS: MS_MAX,
-    SECONDS: INT_MAX,
-    MINUTES: INT_MAX,
-    MEBIBYTES: MEBIBYTES_MAX,
-}
+def says(
+    kind: str,
+    meaning: str,
+    *,
+    low: int = 0,
+    high: int = COUNT_MAX,
+    choices: tuple[str, ...] = (),
+    optional: bool = False,
+    secret: bool = False,
+    conf: dict[str, int] | None = None,
+) -> dict[str, Setting]:
+    """What a field of `BrokerSettings` says beside its name, type and default; see `Setting`."""
+    return {"setting": Setting(kind, meaning, low, high, choices, optional, secret, conf or {})}
 
 
 @final
-class Setting:
-    """One attribute of `BrokerSettings`: its kind, and the values that it may have."""
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        *,
-        low: int = 0,
-        high: int = COUNT_MAX,
-        choices: tuple[str, ...] = (),
-        optional: bool = False,
-        secret: bool = False,
-    ) -> None:
-        self.name: Final = name
-        self.kind: Final = kind
-        self.low: Final = low
-        self.high: Final = min(high, _HIGH.get(kind, COUNT_MAX))
-        self.choices: Final = choices
-        # Whether a text or a list may be empty, which then says nothing.
-        self.optional: Final = optional
-        # Whether the value must not be shown to anybody.
-        self.secret: Final = secret
-
-    def check(self, value: Value) -> None:
-        """Raise SettingsError unless a value of the right type is one that it may have."""
-        if isinstance(value, bool):
-            return
-        if isinstance(value, int):
-            self._check_number(value)
-        elif isinstance(value, str):
-            self._check_text(value)
-        else:
-            self._check_names(value)
-
-    def _check_number(self, value: int) -> None:
-        if value < self.low:
-            raise SettingsError(self.name, f"{value} is too little: give {self.low} or more")
-        if value > self.high:
-            raise SettingsError(self.name, f"{value} is too much: give {self.high} or less")
-
-    def _check_text(self, value: str) -> None:
-        if not value:
-            if self.optional:
-                return
-            raise SettingsError(self.name, "the text is empty: give one, or leave the setting out")
-        if self.choices and value not in self.choices:
-            raise SettingsError(
-                self.name, f"{value!r} is not one of {', '.join(self.choices)}: choose one of these"
-            )
-
-    def _check_names(self, value: tuple[str, ...]) -> None:
-        if not value and not self.optional:
-            raise SettingsError(self.name, "the list is empty: name at least one")
-        for name in value:
-            if not name:
-                raise SettingsError(self.name, "a name in the list is empty: leave it out")
-            self._check_text(name)
-
-
-@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BrokerSettings:
-    """Everything that a broker can be told; each value is one that `SETTINGS` allows."""
+    """Everything that a broker can be told; each value is one that its setting allows."""
 
-    def __init__(
-        self,
-        *,
-        cluster_name: str = "standalone",
-        # Sessions.
-        message_size_max: int = 5 * MIB,
-        keep_alive_ms: int = 30_000,
-        max_connections: int = 10_000,
-        max_connections_per_ip: int = 0,
-        # What one peer may have under way before its socket is no longer read.
-        max_pending_publishes_per_connection: int = 1000,
-        # The same for the whole broker: reads of publishing sockets stop above it.
-        max_pending_publish_bytes: int = 64 * MIB,
-        # What a peer that does not read may have waiting for it.
-        max_outbound_bytes_per_connection: int = 4 * MIB,
-        # The same for the whole broker: above it peers that have read everything are served.
-        max_outbound_bytes: int = 64 * MIB,
-        # Names are in memory, in lists and in metrics: none is longer than so many bytes.
-        max_name_length: int = 1024,
-        max_topic_watchers_per_connection: int = 100,
-        # Beside localhost and the machine's own: what the HTTP port may be called.
-        http_allowed_hosts: tuple[str, ...] = (),
-        # Topics.
-        persistent: bool = True,
-        non_persistent: bool = True,
-        auto_create_topics: bool = True,
-        # 0 creates topics that are not partitioned.
-        auto_create_partitions: int = 0,
-        auto_create_subscriptions: bool = True,
-        delete_inactive_topics: bool = True,
-        inactive_topic_ms: int = 60_000,
-        inactive_topic_mode: str = DELETE_WHEN_NO_SUBSCRIPTIONS,
-        max_topics_per_namespace: int = 0,
-        max_partitions_per_topic: int = 0,
-        max_producers_per_topic: int = 0,
-        max_consumers_per_topic: int = 0,
-        max_consumers_per_subscription: int = 0,
-        max_subscriptions_per_topic: int = 0,
-        topic_watchers: bool = True,
-        # Patterns are matched for every topic of a namespace: long ones are costly.
-        topics_pattern_length_max: int = 50,
-        # What topics keep.
-        retention_minutes: int = 0,
-        retention_mb: int = 0,
-        ttl_seconds: int = 0,
-        ttl_check_ms: int = 300_000,
-        # Nobody knows what was lost, so somebody should say that it may go.
-        skip_damaged: bool = False,
-        backlog_quota_bytes: int = -1,
-        backlog_quota_seconds: int = -1,
-        backlog_quota_policy: str = HOLD_PRODUCERS,
-        backlog_quota_check_ms: int = 60_000,
-        # Producers.
-        deduplication: bool = False,
-        deduplication_snapshot_entries: int = 1000,
-        deduplication_max_producers: int = 10_000,
-        schema_compatibility: str = "FULL",
-        schema_validation_enforced: bool = False,
-        # They are parsed and compared: 100 KB take a tenth of a second, a little at a time.
-        schema_size_max: int = 256 << 10,
-        # Subscriptions and dispatch.
-        subscription_types: tuple[str, ...] = SUBSCRIPTION_TYPES,
-        batch_index_ack: bool = True,
-        # What partly acked batches may take: batches of 1000 messages take 270 bytes each.
-        max_ack_state_bytes_per_request: int = 32 * MIB,
-        max_ack_state_bytes_per_subscription: int = 64 * MIB,
-        max_ack_state_bytes: int = 128 * MIB,
-        max_unacked_per_consumer: int = 50_000,
-        max_unacked_per_subscription: int = 200_000,
-        delayed_delivery: bool = True,
-        delayed_delivery_tick_ms: int = 1000,
-        # 0 lets a message wait for ever.
-        delayed_delivery_max_ms: int = 0,
-        dispatch_round_robin_entries: int = 20,
-        dispatch_read_entries: int = 100,
-        dispatch_read_bytes: int = 5 * MIB,
-        failover_delay_ms: int = 1000,
-        skip_recall_ms: int = 5000,
-        key_shared_consistent_hashing: bool = True,
-        key_shared_points: int = 100,
-        key_shared_look_ahead_per_consumer: int = 2000,
-        key_shared_look_ahead_per_subscription: int = 20_000,
-        # Storage; `StoreOptions` gives the reasons.
-        fsync: str = ALWAYS,
-        fsync_interval_ms: int = 1000,
-        cache_bytes: int = 64 * MIB,
-        segment_bytes: int = 64 * MIB,
-        ledger_entries_max: int = 50_000,
-        ledger_bytes_max: int = 512 * MIB,
-        ledger_age_ms_max: int = 240 * 60 * 1000,
-        watermark_bytes: int = 256 * MIB,
-        # Who is let in, and what they may do; docs/security.md tells how.
-        authentication: bool = False,
-        authorization: bool = True,
-        super_user_roles: tuple[str, ...] = (),
-        anonymous_role: str = "",
-        authenticate_metrics: bool = False,
-        # How long a client has for a new token when its own has expired.
-        authentication_refresh_ms: int = 60_000,
-        # A path, `file:` or `data:;base64,` of the key that tokens are checked by.
-        token_secret_key: str = "",
-        token_public_key: str = "",
-        token_role_claim: str = "sub",
-        token_audience_claim: str = "aud",
-        token_audience: str = "",
-        token_clock_skew_seconds: int = 0,
-        token_revoked_file: str = "",
-        tls_certificate_file: str = "",
-        tls_key_file: str = "",
-        tls_trust_certs_file: str = "",
-        tls_crl_file: str = "",
-        tls_require_client_certificate: bool = False,
-        tls_refresh_seconds: int = 300,
-    ) -> None:
-        self.cluster_name: Final[str] = cluster_name
-        self.message_size_max: Final[int] = message_size_max
-        self.keep_alive_ms: Final[int] = keep_alive_ms
-        self.max_connections: Final[int] = max_connections
-        self.max_connections_per_ip: Final[int] = max_connections_per_ip
-        self.max_pending_publishes_per_connection: Final[int] = max_pending_publishes_per_connection
-        self.max_pending_publish_bytes: Final[int] = max_pending_publish_bytes
-        self.max_outbound_bytes_per_connection: Final[int] = max_outbound_bytes_per_connection
-        self.max_outbound_bytes: Final[int] = max_outbound_bytes
-        self.max_name_length: Final[int] = max_name_length
-        self.max_topic_watchers_per_connection: Final[int] = max_topic_watchers_per_connection
-        self.http_allowed_hosts: Final[tuple[str, ...]] = http_allowed_hosts
-        self.persistent: Final[bool] = persistent
-        self.non_persistent: Final[bool] = non_persistent
-        self.auto_create_topics: Final[bool] = auto_create_topics
-        self.auto_create_partitions: Final[int] = auto_create_partitions
-        self.auto_create_subscriptions: Final[bool] = auto_create_subscriptions
-        self.delete_inactive_topics: Final[bool] = delete_inactive_topics
-        self.inactive_topic_ms: Final[int] = inactive_topic_ms
-        self.inactive_topic_mode: Final[str] = inactive_topic_mode
-        self.max_topics_per_namespace: Final[int] = max_topics_per_namespace
-        self.max_partitions_per_topic: Final[int] = max_partitions_per_topic
-        self.max_producers_per_topic: Final[int] = max_producers_per_topic
-        self.max_consumers_per_topic: Final[int] = max_consumers_per_topic
-        self.max_consumers_per_subscription: Final[int] = max_consumers_per_subscription
-        self.max_subscriptions_per_topic: Final[int] = max_subscriptions_per_topic
-        self.topic_watchers: Final[bool] = topic_watchers
-        self.topics_pattern_length_max: Final[int] = topics_pattern_length_max
-        self.retention_minutes: Final[int] = retention_minutes
-        self.retention_mb: Final[int] = retention_mb
-        self.ttl_seconds: Final[int] = ttl_seconds
-        self.ttl_check_ms: Final[int] = ttl_check_ms
-        self.skip_damaged: Final[bool] = skip_damaged
-        self.backlog_quota_bytes: Final[int] = backlog_quota_bytes
-        self.backlog_quota_seconds: Final[int] = backlog_quota_seconds
-        self.backlog_quota_policy: Final[str] = backlog_quota_policy
-        self.backlog_quota_check_ms: Final[int] = backlog_quota_check_ms
-        self.deduplication: Final[bool] = deduplication
-        self.deduplication_snapshot_entries: Final[int] = deduplication_snapshot_entries
-        self.deduplication_max_producers: Final[int] = deduplication_max_producers
-        self.schema_compatibility: Final[str] = schema_compatibility
-        self.schema_validation_enforced: Final[bool] = schema_validation_enforced
-        self.schema_size_max: Final[int] = schema_size_max
-        self.subscription_types: Final[tuple[str, ...]] = subscription_types
-        self.batch_index_ack: Final[bool] = batch_index_ack
-        self.max_ack_state_bytes_per_request: Final[int] = max_ack_state_bytes_per_request
-        self.max_ack_state_bytes_per_subscription: Final[int] = max_ack_state_bytes_per_subscription
-        self.max_ack_state_bytes: Final[int] = max_ack_state_bytes
-        self.max_unacked_per_consumer: Final[int] = max_unacked_per_consumer
-        self.max_unacked_per_subscription: Final[int] = max_unacked_per_subscription
-        self.delayed_delivery: Final[bool] = delayed_delivery
-        self.delayed_delivery_tick_ms: Final[int] = delayed_delivery_tick_ms
-        self.delayed_delivery_max_ms: Final[int] = delayed_delivery_max_ms
-        self.dispatch_round_robin_entries: Final[int] = dispatch_round_robin_entries
-        self.dispatch_read_entries: Final[int] = dispatch_read_entries
-        self.dispatch_read_bytes: Final[int] = dispatch_read_bytes
-        self.failover_delay_ms: Final[int] = failover_delay_ms
-        self.skip_recall_ms: Final[int] = skip_recall_ms
-        self.key_shared_consistent_hashing: Final[bool] = key_shared_consistent_hashing
-        self.key_shared_points: Final[int] = key_shared_points
-        self.key_shared_look_ahead_per_consumer: Final[int] = key_shared_look_ahead_per_consumer
-        self.key_shared_look_ahead_per_subscription: Final[int] = (
-            key_shared_look_ahead_per_subscription
-        )
-        self.fsync: Final[str] = fsync
-        self.fsync_interval_ms: Final[int] = fsync_interval_ms
-        self.cache_bytes: Final[int] = cache_bytes
-        self.segment_bytes: Final[int] = segment_bytes
-        self.ledger_entries_max: Final[int] = ledger_entries_max
-        self.ledger_bytes_max: Final[int] = ledger_bytes_max
-        self.ledger_age_ms_max: Final[int] = ledger_age_ms_max
-        self.watermark_bytes: Final[int] = watermark_bytes
-        self.authentication: Final[bool] = authentication
-        self.authorization: Final[bool] = authorization
-        self.super_user_roles: Final[tuple[str, ...]] = super_user_roles
-        self.anonymous_role: Final[str] = anonymous_role
-        self.authenticate_metrics: Final[bool] = authenticate_metrics
-        self.authentication_refresh_ms: Final[int] = authentication_refresh_ms
-        self.token_secret_key: Final[str] = token_secret_key
-        self.token_public_key: Final[str] = token_public_key
-        self.token_role_claim: Final[str] = token_role_claim
-        self.token_audience_claim: Final[str] = token_audience_claim
-        self.token_audience: Final[str] = token_audience
-        self.token_clock_skew_seconds: Final[int] = token_clock_skew_seconds
-        self.token_revoked_file: Final[str] = token_revoked_file
-        self.tls_certificate_file: Final[str] = tls_certificate_file
-        self.tls_key_file: Final[str] = tls_key_file
-        self.tls_trust_certs_file: Final[str] = tls_trust_certs_file
-        self.tls_crl_file: Final[str] = tls_crl_file
-        self.tls_require_client_certificate: Final[bool] = tls_require_client_certificate
-        self.tls_refresh_seconds: Final[int] = tls_refresh_seconds
-        for setting in SETTINGS.values():
-            setting.check(self.value_of(setting.name))
+    # ---- Sessions ----------------------------------------------------------------------------
+
+    cluster_name: str = field(
+        default="standalone",
+        metadata=says(
+            TEXT, "the name that the admin REST gives for this cluster", conf={"clusterName": 1}
+        ),
+    )
+    message_size_max: int = field(
+        default=5 * MIB,
+        metadata=says(
+            BYTES,
+            "the largest message, which clients are told as they connect",
+            low=1024,
+            high=1 << 30,
+            conf={"maxMessageSize": 1},
+        ),
+    )
+    keep_alive_ms: int = field(
+        default=30_000,
+        metadata=says(
+            MS,
+            "a peer that is silent so long gets a ping, and is given up if it stays silent",
+            low=1,
+            conf={"keepAliveIntervalSeconds": SECOND_MS},
+        ),
+    )
+    max_connections: int = field(
+        default=10_000,
+        metadata=says(
+            COUNT,
+            "connections at a time, as far as there are descriptors for them",
+            conf={"brokerMaxConnections": 1},
+        ),
+    )
+    max_connections_per_ip: int = field(
+        default=0,
+        metadata=says(
+            COUNT,
+            "connections at a time from one address; never more than nine tenths of all",
+            conf={"brokerMaxConnectionsPerIp": 1},
+        ),
+    )
+    # What one peer may have under way before its socket is no longer read.
+    max_pending_publishes_per_connection: int = field(
+        default=1000,
+        metadata=says(
+            COUNT,
+            "publishes of one connection that wait for the disk; above it that socket is not read",
+            low=1,
+            conf={"maxPendingPublishRequestsPerConnection": 1},
+        ),
+    )
+    # The same for the whole broker: reads of publishing sockets stop above it.
+    max_pending_publish_bytes: int = field(
+        default=64 * MIB,
+        metadata=says(
+            BYTES,
+            "bytes of all publishes that wait for the disk; above it no publishing socket is read",
+            low=1,
+            conf={"maxMessagePublishBufferSizeInMB": MIB},
+        ),
+    )
+    # What a peer that does not read may have waiting for it.
+    max_outbound_bytes_per_connection: int = field(
+        default=4 * MIB,
+        metadata=says(
+            BYTES,
+            "bytes that wait for a peer that does not read; above it that socket is "
+            "not read either",
+            low=1,
+        ),
+    )
+    # The same for the whole broker: above it peers that have read everything are served.
+    max_outbound_bytes: int = field(
+        default=64 * MIB,
+        metadata=says(
+            BYTES,
+            "bytes that wait for all peers together; above it only those are served "
+            "for whom nothing waits",
+            low=1,
+        ),
+    )
+    # Names are in memory, in lists and in metrics: none is longer than so many bytes.
+    max_name_length: int = field(
+        default=1024,
+        metadata=says(
+            COUNT,
+            "bytes in the name of a new topic, subscription, producer or consumer",
+            high=32_768,
+        ),
+    )
+    max_topic_watchers_per_connection: int = field(
+        default=100,
+        metadata=says(
+            COUNT,
+            "patterns of topics that one connection watches; above it clients ask "
+            "for lists instead",
+        ),
+    )
+    # Beside localhost and the machine's own: what the HTTP port may be called.
+    http_allowed_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=says(
+            NAMES,
+            "names of the HTTP port beside `localhost` and the machine's own; "
+            "addresses are always fine",
+            optional=True,
+        ),
+    )
+
+    # ---- Topics ------------------------------------------------------------------------------
+
+    persistent: bool = field(
+        default=True,
+        metadata=says(
+            BOOL, "whether there are persistent topics", conf={"enablePersistentTopics": 1}
+        ),
+    )
+    non_persistent: bool = field(
+        default=True,
+        metadata=says(
+            BOOL, "whether there are non-persistent topics", conf={"enableNonPersistentTopics": 1}
+        ),
+    )
+    auto_create_topics: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether a topic is created when somebody produces to it or subscribes",
+            conf={"allowAutoTopicCreation": 1},
+        ),
+    )
+    # 0 creates topics that are not partitioned.
+    auto_create_partitions: int = field(
+        default=0,
+        metadata=says(
+            COUNT,
+            "partitions of such a topic; 0 for one that is not partitioned",
+            conf={
+                # Counts if `allowAutoTopicCreationType` is `partitioned`.
+                "defaultNumPartitions": 1,
+                "allowAutoTopicCreationType": 1,
+            },
+        ),
+    )
+    auto_create_subscriptions: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether a subscription is created when somebody subscribes",
+            conf={"allowAutoSubscriptionCreation": 1},
+        ),
+    )
+    delete_inactive_topics: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether topics that nobody uses are deleted",
+            conf={"brokerDeleteInactiveTopicsEnabled": 1},
+        ),
+    )
+    inactive_topic_ms: int = field(
+        default=60_000,
+        metadata=says(
+            MS,
+            "after how long nobody uses them",
+            low=1,
+            conf={
+                # In Pulsar too the first stands in for the second where that one is not given.
+                "brokerDeleteInactiveTopicsFrequencySeconds": SECOND_MS,
+                "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": SECOND_MS,
+            },
+        ),
+    )
+    inactive_topic_mode: str = field(
+        default=DELETE_WHEN_NO_SUBSCRIPTIONS,
+        metadata=says(
+            TEXT,
+            "`delete_when_no_subscriptions` or `delete_when_subscriptions_caught_up`",
+            choices=INACTIVE_MODES,
+            conf={"brokerDeleteInactiveTopicsMode": 1},
+        ),
+    )
+    max_topics_per_namespace: int = field(
+        default=0,
+        metadata=says(
+            COUNT,
+            "topics of one namespace, each partition counted",
+            conf={"maxTopicsPerNamespace": 1},
+        ),
+    )
+    max_partitions_per_topic: int = field(
+        default=0,
+        metadata=says(
+            COUNT, "partitions of one topic", conf={"maxNumPartitionsPerPartitionedTopic": 1}
+        ),
+    )
+    max_producers_per_topic: int = field(
+        default=0,
+        metadata=says(
+            COUNT, "producers of one topic, or of one partition", conf={"maxProducersPerTopic": 1}
+        ),
+    )
+    max_consumers_per_topic: int = field(
+        default=0,
+        metadata=says(
+            COUNT, "consumers of one topic, or of one partition", conf={"maxConsumersPerTopic": 1}
+        ),
+    )
+    max_consumers_per_subscription: int = field(
+        default=0,
+        metadata=says(
+            COUNT, "consumers of one subscription", conf={"maxConsumersPerSubscription": 1}
+        ),
+    )
+    max_subscriptions_per_topic: int = field(
+        default=0,
+        metadata=says(COUNT, "subscriptions of one topic", conf={"maxSubscriptionsPerTopic": 1}),
+    )
+    topic_watchers: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether clients that subscribe to a pattern are told of new topics",
+            conf={
+                # Until 4.1 the first switched what the second switches since.
+                "enableBrokerSideSubscriptionPatternEvaluation": 1,
+                "enableBrokerTopicListWatcher": 1,
+            },
+        ),
+    )
+    # Patterns are matched for every topic of a namespace: long ones are costly.
+    topics_pattern_length_max: int = field(
+        default=50,
+        metadata=says(
+            COUNT,
+            "the longest such pattern, in characters",
+            low=1,
+            conf={"subscriptionPatternMaxLength": 1},
+        ),
+    )
+
+    # ---- What topics keep --------------------------------------------------------------------
+
+    retention_minutes: int = field(
+        default=0,
+        metadata=says(
+            MINUTES,
+            "how long what is acked stays; -1 without limit",
+            low=-1,
+            conf={"defaultRetentionTimeInMinutes": 1},
+        ),
+    )
+    retention_mb: int = field(
+        default=0,
+        metadata=says(
+            MEBIBYTES,
+            "how much of what is acked stays; -1 without limit. If either of the "
+            "two is 0, nothing stays",
+            low=-1,
+            conf={"defaultRetentionSizeInMB": 1},
+        ),
+    )
+    ttl_seconds: int = field(
+        default=0,
+        metadata=says(
+            SECONDS,
+            "when what is not acked is taken for acked; 0 for never",
+            conf={"ttlDurationDefaultInSeconds": 1},
+        ),
+    )
+    ttl_check_ms: int = field(
+        default=300_000,
+        metadata=says(
+            MS,
+            "how often that is looked for",
+            low=1,
+            conf={"messageExpiryCheckIntervalInMinutes": MINUTE_MS},
+        ),
+    )
+    # Nobody knows what was lost, so somebody should say that it may go.
+    skip_damaged: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether subscriptions pass over entries that the disk has damaged, or stop there",
+            conf={"autoSkipNonRecoverableData": 1},
+        ),
+    )
+    backlog_quota_bytes: int = field(
+        default=-1,
+        metadata=says(
+            BYTES,
+            "how much of a topic may be unacked; -1 without limit",
+            low=-1,
+            conf={
+                "backlogQuotaDefaultLimitBytes": 1,
+                # The old name; more than 0 of it counts before the new one.
+                "backlogQuotaDefaultLimitGB": 1 << 30,
+            },
+        ),
+    )
+    backlog_quota_seconds: int = field(
+        default=-1,
+        metadata=says(
+            SECONDS,
+            "how old the oldest unacked message may be; -1 without limit",
+            low=-1,
+            conf={"backlogQuotaDefaultLimitSecond": 1},
+        ),
+    )
+    backlog_quota_policy: str = field(
+        default=HOLD_PRODUCERS,
+        metadata=says(
+            TEXT,
+            "beyond a quota: `producer_request_hold`, `producer_exception` or "
+            "`consumer_backlog_eviction`",
+            choices=BACKLOG_POLICIES,
+            conf={"backlogQuotaDefaultRetentionPolicy": 1},
+        ),
+    )
+    backlog_quota_check_ms: int = field(
+        default=60_000,
+        metadata=says(
+            MS,
+            "how often quotas are checked",
+            low=1,
+            conf={"backlogQuotaCheckIntervalInSeconds": SECOND_MS},
+        ),
+    )
+
+    # ---- Producers and schemas ---------------------------------------------------------------
+
+    deduplication: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether a message with a sequence id that was seen is dropped",
+            conf={"brokerDeduplicationEnabled": 1},
+        ),
+    )
+    deduplication_snapshot_entries: int = field(
+        default=1000,
+        metadata=says(
+            COUNT,
+            "after how many entries what was seen is written down",
+            low=1,
+            conf={"brokerDeduplicationEntriesInterval": 1},
+        ),
+    )
+    deduplication_max_producers: int = field(
+        default=10_000,
+        metadata=says(
+            COUNT,
+            "producers of one topic that are remembered",
+            low=1,
+            conf={"brokerDeduplicationMaxNumberOfProducers": 1},
+        ),
+    )
+    schema_compatibility: str = field(
+        default="FULL",
+        metadata=says(
+            TEXT,
+            "which new schemas a topic takes",
+            choices=SCHEMA_COMPATIBILITIES,
+            conf={"schemaCompatibilityStrategy": 1},
+        ),
+    )
+    schema_validation_enforced: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether producers without a schema are refused where the topic has one",
+            conf={"isSchemaValidationEnforced": 1},
+        ),
+    )
+    # They are parsed and compared: 100 KB take a tenth of a second, a little at a time.
+    schema_size_max: int = field(
+        default=256 << 10,
+        metadata=says(COUNT, "bytes that the definition of a schema may have", low=1),
+    )
+
+    # ---- Subscriptions and dispatch ----------------------------------------------------------
+
+    subscription_types: tuple[str, ...] = field(
+        default=SUBSCRIPTION_TYPES,
+        metadata=says(
+            NAMES,
+            "the types that may be used",
+            choices=SUBSCRIPTION_TYPES,
+            conf={"subscriptionTypesEnabled": 1},
+        ),
+    )
+    batch_index_ack: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether single messages of a batch can be acked. Without it whole "
+            "batches come back, an ack of a single one is refused, and a cumulative "
+            "one acks what is before its batch",
+            conf={"acknowledgmentAtBatchIndexLevelEnabled": 1},
+        ),
+    )
+    # What partly acked batches may take: batches of 1000 messages take 270 bytes each.
+    max_ack_state_bytes_per_request: int = field(
+        default=32 * MIB,
+        metadata=says(
+            BYTES,
+            "memory that the partly acked batches of one ack or skip may take; 1000 "
+            "messages in a batch take 270 bytes, and acks of whole batches take "
+            "nothing. 0 is no limit",
+        ),
+    )
+    max_ack_state_bytes_per_subscription: int = field(
+        default=64 * MIB, metadata=says(BYTES, "the same for all that a subscription has")
+    )
+    max_ack_state_bytes: int = field(
+        default=128 * MIB, metadata=says(BYTES, "the same for all subscriptions of the broker")
+    )
+    max_unacked_per_consumer: int = field(
+        default=50_000,
+        metadata=says(
+            COUNT,
+            "messages that a consumer may hold unacked (Shared, Key_Shared)",
+            conf={"maxUnackedMessagesPerConsumer": 1},
+        ),
+    )
+    max_unacked_per_subscription: int = field(
+        default=200_000,
+        metadata=says(
+            COUNT,
+            "messages that all consumers of a subscription may hold unacked",
+            conf={"maxUnackedMessagesPerSubscription": 1},
+        ),
+    )
+    delayed_delivery: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether messages are held back until the time that they ask for",
+            conf={"delayedDeliveryEnabled": 1},
+        ),
+    )
+    delayed_delivery_tick_ms: int = field(
+        default=1000,
+        metadata=says(
+            MS,
+            "shown to who asks for the policy, and without effect: delayed messages "
+            "are due to the millisecond",
+            low=1,
+            conf={"delayedDeliveryTickTimeMillis": 1},
+        ),
+    )
+    # 0 lets a message wait for ever.
+    delayed_delivery_max_ms: int = field(
+        default=0,
+        metadata=says(
+            MS,
+            "the longest delay that is taken; 0 for any",
+            conf={"delayedDeliveryMaxDelayInMillis": 1},
+        ),
+    )
+    dispatch_round_robin_entries: int = field(
+        default=20,
+        metadata=says(
+            COUNT,
+            "entries that one consumer gets before it is the next one's turn",
+            low=1,
+            conf={"dispatcherMaxRoundRobinBatchSize": 1},
+        ),
+    )
+    dispatch_read_entries: int = field(
+        default=100,
+        metadata=says(
+            COUNT, "entries that are read at a time", low=1, conf={"dispatcherMaxReadBatchSize": 1}
+        ),
+    )
+    dispatch_read_bytes: int = field(
+        default=5 * MIB,
+        metadata=says(
+            BYTES, "bytes that are read at a time", low=1, conf={"dispatcherMaxReadSizeBytes": 1}
+        ),
+    )
+    failover_delay_ms: int = field(
+        default=1000,
+        metadata=says(
+            MS,
+            "how long a change of the active consumer waits",
+            conf={"activeConsumerFailoverDelayTimeMillis": 1},
+        ),
+    )
+    skip_recall_ms: int = field(
+        default=5000,
+        metadata=says(
+            MS,
+            "how long skipByMessageIds waits for consumers to give back what they "
+            "have queued of the skipped messages; 0 leaves it to them",
+        ),
+    )
+    key_shared_consistent_hashing: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "by hash ring; otherwise ranges are halved",
+            conf={"subscriptionKeySharedUseConsistentHashing": 1},
+        ),
+    )
+    key_shared_points: int = field(
+        default=100,
+        metadata=says(
+            COUNT,
+            "points of each consumer on that ring",
+            low=1,
+            conf={"subscriptionKeySharedConsistentHashingReplicaPoints": 1},
+        ),
+    )
+    key_shared_look_ahead_per_consumer: int = field(
+        default=2000,
+        metadata=says(
+            COUNT,
+            "entries of blocked keys that may be passed, for each consumer",
+            low=1,
+            conf={"keySharedLookAheadMsgInReplayThresholdPerConsumer": 1},
+        ),
+    )
+    key_shared_look_ahead_per_subscription: int = field(
+        default=20_000,
+        metadata=says(
+            COUNT,
+            "the same for all consumers together",
+            low=1,
+            conf={"keySharedLookAheadMsgInReplayThresholdPerSubscription": 1},
+        ),
+    )
+
+    # ---- Storage -----------------------------------------------------------------------------
+
+    # Storage; `StoreOptions` gives the reasons.
+    fsync: str = field(
+        default=ALWAYS,
+        metadata=says(
+            TEXT,
+            "when receipts go out: after the disk has it (`always`), after the "
+            "write with an fsync every so often (`interval`), or after the write "
+            "(`never`)",
+            choices=(ALWAYS, INTERVAL, NEVER),
+        ),
+    )
+    fsync_interval_ms: int = field(
+        default=1000,
+        metadata=says(MS, "how often, in the mode `interval`: what a power cut may cost", low=1),
+    )
+    cache_bytes: int = field(
+        default=64 * MIB,
+        metadata=says(
+            BYTES,
+            "entries kept in memory for the next reader",
+            conf={"managedLedgerCacheSizeMB": MIB},
+        ),
+    )
+    segment_bytes: int = field(
+        default=64 * MIB, metadata=says(BYTES, "the size of one file of the log", low=MIB)
+    )
+    ledger_entries_max: int = field(
+        default=50_000,
+        metadata=says(
+            COUNT,
+            "a ledger ends at so many entries",
+            low=1,
+            conf={"managedLedgerMaxEntriesPerLedger": 1},
+        ),
+    )
+    ledger_bytes_max: int = field(
+        default=512 * MIB,
+        metadata=says(
+            BYTES, "or at so many bytes", low=1, conf={"managedLedgerMaxSizePerLedgerMbytes": MIB}
+        ),
+    )
+    ledger_age_ms_max: int = field(
+        default=240 * 60 * 1000,
+        metadata=says(
+            MS,
+            "or at this age",
+            low=1,
+            conf={"managedLedgerMaxLedgerRolloverTimeMinutes": MINUTE_MS},
+        ),
+    )
+    watermark_bytes: int = field(
+        default=256 * MIB,
+        metadata=says(BYTES, "publishes are refused when less than this is free on the disk"),
+    )
+
+    # ---- Who may do what ---------------------------------------------------------------------
+
+    # Who is let in, and what they may do; docs/security.md tells how.
+    authentication: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether clients must prove who they are, on both ports",
+            conf={"authenticationEnabled": 1},
+        ),
+    )
+    authorization: bool = field(
+        default=True,
+        metadata=says(
+            BOOL,
+            "whether those who did may do only what their role was granted; has a "
+            "meaning with `authentication` only",
+            conf={"authorizationEnabled": 1},
+        ),
+    )
+    super_user_roles: tuple[str, ...] = field(
+        default=(),
+        metadata=says(
+            NAMES, "roles that may do everything", optional=True, conf={"superUserRoles": 1}
+        ),
+    )
+    anonymous_role: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "the role of clients that prove nothing; without one they are refused",
+            optional=True,
+            conf={"anonymousUserRole": 1},
+        ),
+    )
+    authenticate_metrics: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether `/metrics` asks who is there, too; without `authentication` it "
+            "is for loopback addresses alone then",
+            conf={"authenticateMetricsEndpoint": 1},
+        ),
+    )
+    # How long a client has for a new token when its own has expired.
+    authentication_refresh_ms: int = field(
+        default=60_000,
+        metadata=says(
+            MS,
+            "how long a connected client has to bring a new token after its own expired",
+            low=1,
+            conf={"authenticationRefreshCheckSeconds": SECOND_MS},
+        ),
+    )
+    # A path, `file:` or `data:;base64,` of the key that tokens are checked by.
+    token_secret_key: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "the secret that tokens are signed with: a path, `file:` or `data:;base64,`",
+            optional=True,
+            secret=True,
+            conf={"tokenSecretKey": 1},
+        ),
+    )
+    token_public_key: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "or the public key that they are checked by, in PEM or DER form",
+            optional=True,
+            conf={"tokenPublicKey": 1},
+        ),
+    )
+    token_role_claim: str = field(
+        default="sub",
+        metadata=says(TEXT, "the claim of a token that names the role", conf={"tokenAuthClaim": 1}),
+    )
+    token_audience_claim: str = field(
+        default="aud",
+        metadata=says(
+            TEXT, "the claim that says for whom a token is", conf={"tokenAudienceClaim": 1}
+        ),
+    )
+    token_audience: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "what that claim must contain; anything, if this is not given",
+            optional=True,
+            conf={"tokenAudience": 1},
+        ),
+    )
+    token_clock_skew_seconds: int = field(
+        default=0, metadata=says(SECONDS, "how far the clock that made a token may be off")
+    )
+    token_revoked_file: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "tokens that were taken back, one `jti ID` or `role NAME` per line; "
+            "read again when it changes",
+            optional=True,
+        ),
+    )
+    tls_certificate_file: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "the broker's certificate and those of its issuers, in PEM form; with "
+            "it TLS ports are opened",
+            optional=True,
+            conf={"tlsCertificateFilePath": 1},
+        ),
+    )
+    tls_key_file: str = field(
+        default="",
+        metadata=says(
+            TEXT, "the private key of that certificate", optional=True, conf={"tlsKeyFilePath": 1}
+        ),
+    )
+    tls_trust_certs_file: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "issuers of client certificates, whose common name is the role",
+            optional=True,
+            conf={"tlsTrustCertsFilePath": 1},
+        ),
+    )
+    tls_crl_file: str = field(
+        default="",
+        metadata=says(
+            TEXT,
+            "certificates that were revoked: the lists (CRLs) of all those issuers, in PEM form",
+            optional=True,
+        ),
+    )
+    tls_require_client_certificate: bool = field(
+        default=False,
+        metadata=says(
+            BOOL,
+            "whether a TLS connection without such a certificate is refused",
+            conf={"tlsRequireTrustedClientCertOnConnect": 1},
+        ),
+    )
+    tls_refresh_seconds: int = field(
+        default=300,
+        metadata=says(
+            SECONDS,
+            "how often those files are looked at, and read again if they changed",
+            conf={"tlsCertRefreshCheckDurationSec": 1},
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        for name, setting in SETTINGS.items():
+            setting.check(name, self.value_of(name))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -417,97 +890,18 @@ class BrokerSettings:
         )
 
 
-# The order is that of the reference manual.
-_ALL: Final = (
-    Setting("cluster_name", TEXT),
-    Setting("message_size_max", BYTES, low=1024, high=1 << 30),
-    Setting("keep_alive_ms", MS, low=1),
-    Setting("max_connections", COUNT),
-    Setting("max_connections_per_ip", COUNT),
-    Setting("max_pending_publishes_per_connection", COUNT, low=1),
-    Setting("max_pending_publish_bytes", BYTES, low=1),
-    Setting("max_outbound_bytes_per_connection", BYTES, low=1),
-    Setting("max_outbound_bytes", BYTES, low=1),
-    Setting("max_name_length", COUNT, high=32_768),
-    Setting("max_topic_watchers_per_connection", COUNT),
-    Setting("http_allowed_hosts", NAMES, optional=True),
-    Setting("persistent", BOOL),
-    Setting("non_persistent", BOOL),
-    Setting("auto_create_topics", BOOL),
-    Setting("auto_create_partitions", COUNT),
-    Setting("auto_create_subscriptions", BOOL),
-    Setting("delete_inactive_topics", BOOL),
-    Setting("inactive_topic_ms", MS, low=1),
-    Setting("inactive_topic_mode", TEXT, choices=INACTIVE_MODES),
-    Setting("max_topics_per_namespace", COUNT),
-    Setting("max_partitions_per_topic", COUNT),
-    Setting("max_producers_per_topic", COUNT),
-    Setting("max_consumers_per_topic", COUNT),
-    Setting("max_consumers_per_subscription", COUNT),
-    Setting("max_subscriptions_per_topic", COUNT),
-    Setting("topic_watchers", BOOL),
-    Setting("topics_pattern_length_max", COUNT, low=1),
-    Setting("retention_minutes", MINUTES, low=-1),
-    Setting("retention_mb", MEBIBYTES, low=-1),
-    Setting("ttl_seconds", SECONDS),
-    Setting("ttl_check_ms", MS, low=1),
-    Setting("skip_damaged", BOOL),
-    Setting("backlog_quota_bytes", BYTES, low=-1),
-    Setting("backlog_quota_seconds", SECONDS, low=-1),
-    Setting("backlog_quota_policy", TEXT, choices=BACKLOG_POLICIES),
-    Setting("backlog_quota_check_ms", MS, low=1),
-    Setting("deduplication", BOOL),
-    Setting("deduplication_snapshot_entries", COUNT, low=1),
-    Setting("deduplication_max_producers", COUNT, low=1),
-    Setting("schema_compatibility", TEXT, choices=SCHEMA_COMPATIBILITIES),
-    Setting("schema_validation_enforced", BOOL),
-    Setting("schema_size_max", COUNT, low=1),
-    Setting("subscription_types", NAMES, choices=SUBSCRIPTION_TYPES),
-    Setting("batch_index_ack", BOOL),
-    Setting("max_ack_state_bytes_per_request", BYTES),
-    Setting("max_ack_state_bytes_per_subscription", BYTES),
-    Setting("max_ack_state_bytes", BYTES),
-    Setting("max_unacked_per_consumer", COUNT),
-    Setting("max_unacked_per_subscription", COUNT),
-    Setting("delayed_delivery", BOOL),
-    Setting("delayed_delivery_tick_ms", MS, low=1),
-    Setting("delayed_delivery_max_ms", MS),
-    Setting("dispatch_round_robin_entries", COUNT, low=1),
-    Setting("dispatch_read_entries", COUNT, low=1),
-    Setting("dispatch_read_bytes", BYTES, low=1),
-    Setting("failover_delay_ms", MS),
-    Setting("skip_recall_ms", MS),
-    Setting("key_shared_consistent_hashing", BOOL),
-    Setting("key_shared_points", COUNT, low=1),
-    Setting("key_shared_look_ahead_per_consumer", COUNT, low=1),
-    Setting("key_shared_look_ahead_per_subscription", COUNT, low=1),
-    Setting("fsync", TEXT, choices=(ALWAYS, INTERVAL, NEVER)),
-    Setting("fsync_interval_ms", MS, low=1),
-    Setting("cache_bytes", BYTES),
-    Setting("segment_bytes", BYTES, low=MIB),
-    Setting("ledger_entries_max", COUNT, low=1),
-    Setting("ledger_bytes_max", BYTES, low=1),
-    Setting("ledger_age_ms_max", MS, low=1),
-    Setting("watermark_bytes", BYTES),
-    Setting("authentication", BOOL),
-    Setting("authorization", BOOL),
-    Setting("super_user_roles", NAMES, optional=True),
-    Setting("anonymous_role", TEXT, optional=True),
-    Setting("authenticate_metrics", BOOL),
-    Setting("authentication_refresh_ms", MS, low=1),
-    Setting("token_secret_key", TEXT, optional=True, secret=True),
-    Setting("token_public_key", TEXT, optional=True),
-    Setting("token_role_claim", TEXT),
-    Setting("token_audience_claim", TEXT),
-    Setting("token_audience", TEXT, optional=True),
-    Setting("token_clock_skew_seconds", SECONDS),
-    Setting("token_revoked_file", TEXT, optional=True),
-    Setting("tls_certificate_file", TEXT, optional=True),
-    Setting("tls_key_file", TEXT, optional=True),
-    Setting("tls_trust_certs_file", TEXT, optional=True),
-    Setting("tls_crl_file", TEXT, optional=True),
-    Setting("tls_require_client_certificate", BOOL),
-    Setting("tls_refresh_seconds", SECONDS),
-)
+# In the order of the declarations, which is that of the reference manual.
+SETTINGS: Final[dict[str, Setting]] = {
+    one.name: one.metadata["setting"] for one in fields(BrokerSettings)
+}
 
-SETTINGS: Final[dict[str, Setting]] = {setting.name: setting for setting in _ALL}
+# The headings of the manual, by the first setting that each has.
+SECTIONS: Final[dict[str, str]] = {
+    "cluster_name": "Sessions",
+    "persistent": "Topics",
+    "retention_minutes": "What topics keep",
+    "deduplication": "Producers and schemas",
+    "subscription_types": "Subscriptions and dispatch",
+    "fsync": "Storage",
+    "authentication": "Who may do what",
+}

@@ -17,21 +17,19 @@ from difflib import get_close_matches
 from typing import Final, final
 
 from magnetar.broker.setting.broker_conf import read_broker_conf
-from magnetar.broker.setting.settings import (
+from magnetar.broker.setting.setting import (
     BOOL,
     BYTES,
     MEBIBYTES,
-    MIB,
     MINUTES,
     MS,
     NAMES,
     SECONDS,
-    SETTINGS,
     TEXT,
-    BrokerSettings,
     Setting,
     Value,
 )
+from magnetar.broker.setting.settings import MIB, SETTINGS, BrokerSettings
 from magnetar.errors import SettingsError
 
 __all__ = [
@@ -258,10 +256,7 @@ def _setting(key: str, name: str) -> Setting:
 
 
 def _checked(key: str, setting: Setting, value: Value) -> Value:
-    try:
-        setting.check(value)
-    except SettingsError as error:
-        raise SettingsError(key, error.reason) from None
+    setting.check(key, value)
     return value
 
 
