@@ -54,9 +54,13 @@
         ├── LocalProtocolError             we were about to say something invalid
         └── RemoteProtocolError            the peer said something invalid
 
-Errors carry fields; the text is built from them. This file stays interpreted, since
-mypyc compiles only some exception bases.
+Errors carry fields; the text is built from them. The line of a class says all else that is to be
+known of its errors: their number on the wire, the status of REST, the exit code of the command
+line, and what is tried again. This file stays interpreted, since mypyc compiles only some
+exception bases.
 """
+
+from typing import Final
 
 __all__ = [
     "AckSizeError",
@@ -138,11 +142,47 @@ __all__ = [
 ]
 
 
+# How a command ends that met an error; `magnetar.cli.exit_code` says what each means.
+REFUSED: Final = 2
+UNREACHABLE: Final = 3
+FORBIDDEN: Final = 4
+MISSING: Final = 5
+NOT_TAKEN: Final = 6
+FAILED: Final = 7
+
+
 class MagnetarError(Exception):
     """The root: whatever Magnetar raises on purpose is one of these."""
 
+    # What the line of a class says of its errors; what it does not say is its base's.
+    code: int = 0  # the number on the wire, one of `ServerError`
+    status: int = 500  # of admin REST
+    exit_code: int = REFUSED  # of the command line
+    # An ack that failed with it may succeed later, as it is. ConsumerNotFound: the broker has
+    # closed us, and we are about to hear of it and subscribe again. UnknownError is what Apache
+    # Pulsar says of a cursor that is being closed.
+    retry_ack: bool = False
+    # An attempt to produce, to subscribe or to look up that failed with it may succeed later.
+    retry_connect: bool = False
 
-class UsageError(MagnetarError, ValueError):
+    def __init_subclass__(
+        cls,
+        *,
+        code: int | None = None,
+        status: int | None = None,
+        exit_code: int | None = None,
+        retry_ack: bool | None = None,
+        retry_connect: bool | None = None,
+    ) -> None:
+        super().__init_subclass__()
+        said = {"code": code, "status": status, "exit_code": exit_code}
+        said |= {"retry_ack": retry_ack, "retry_connect": retry_connect}
+        for name, value in said.items():
+            if value is not None:
+                setattr(cls, name, value)
+
+
+class UsageError(MagnetarError, ValueError, code=22, status=400, exit_code=REFUSED):
     """The call cannot work as made; nothing was changed."""
 
 
@@ -165,11 +205,11 @@ class InvalidUrl(PulsarException, ValueError):
     """A service URL that cannot be understood; where the official client has a ValueError."""
 
 
-class InvalidTopicName(PulsarException):
+class InvalidTopicName(PulsarException, code=17, status=412):
     """A topic name that Pulsar refuses."""
 
 
-class InvalidMessage(PulsarException):
+class InvalidMessage(PulsarException, exit_code=FAILED):
     """Bytes that are no message, or not the one that its schema describes."""
 
 
@@ -177,11 +217,11 @@ class MessageTooBig(PulsarException):
     """A message exceeds what one message may take."""
 
 
-class OperationNotSupported(PulsarException):
+class OperationNotSupported(PulsarException, exit_code=NOT_TAKEN):
     """The feature is not there, or not for this kind of topic or consumer."""
 
 
-class NotAllowedError(PulsarException):
+class NotAllowedError(PulsarException, code=22, status=412, exit_code=NOT_TAKEN):
     """The broker forbids the operation in this state or on this subscription."""
 
 
@@ -201,139 +241,145 @@ class AlreadyClosed(PulsarException):
     """The client, producer, consumer or reader was closed."""
 
 
-class Timeout(PulsarException):
+class Timeout(PulsarException, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True):
     """No answer came in time."""
 
 
-class ConnectError(PulsarException):
+class ConnectError(PulsarException, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True):
     """The connection could not be made, or broke."""
 
 
-class NotConnected(PulsarException):
+class NotConnected(PulsarException, exit_code=UNREACHABLE, retry_ack=True):
     """There is no connection to the broker at the moment."""
 
 
-class ReadError(PulsarException):
+class ReadError(PulsarException, exit_code=UNREACHABLE, retry_ack=True):
     """The connection broke while something was read from it."""
 
 
-class LookupError(PulsarException):
+class LookupError(PulsarException, exit_code=UNREACHABLE, retry_connect=True):
     """The broker of a topic could not be found."""
 
 
-class Interrupted(PulsarException):
+class Interrupted(PulsarException, exit_code=UNREACHABLE):
     """The wait was interrupted."""
 
 
-class AuthenticationError(PulsarException):
+class AuthenticationError(PulsarException, code=3, status=401, exit_code=FORBIDDEN):
     """The broker does not believe who we are."""
 
 
-class AuthorizationError(PulsarException):
+class AuthorizationError(PulsarException, code=4, status=403, exit_code=FORBIDDEN):
     """We may not do this."""
 
 
-class ErrorGettingAuthenticationData(PulsarException):
+class ErrorGettingAuthenticationData(PulsarException, exit_code=FORBIDDEN):
     """The credentials could not be had from where they are kept."""
 
 
-class UnknownError(PulsarException):
+class UnknownError(PulsarException, code=0, exit_code=FAILED, retry_ack=True):
     """The broker failed, and has no name for it."""
 
 
-class BrokerMetadataError(PulsarException):
+class BrokerMetadataError(PulsarException, code=1, exit_code=FAILED, retry_ack=True):
     """The broker could not read or write its metadata."""
 
 
-class BrokerPersistenceError(PulsarException):
+class BrokerPersistenceError(PulsarException, code=2, exit_code=FAILED, retry_ack=True):
     """The broker could not store it."""
 
 
-class ServiceUnitNotReady(PulsarException):
+class ServiceUnitNotReady(
+    PulsarException, code=6, status=503, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True
+):
     """The broker does not serve the topic at the moment."""
 
 
-class TooManyLookupRequestException(PulsarException):
+class TooManyLookupRequestException(
+    PulsarException, code=14, status=429, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True
+):
     """Too many requests at once."""
 
 
-class UnsupportedVersionError(PulsarException):
+class UnsupportedVersionError(PulsarException, code=10, exit_code=NOT_TAKEN):
     """One side is too old for what the other asks."""
 
 
-class ChecksumError(PulsarException):
+class ChecksumError(PulsarException, code=9, exit_code=FAILED):
     """The message was damaged on its way."""
 
 
-class CryptoError(PulsarException):
+class CryptoError(PulsarException, exit_code=FAILED):
     """A message could not be encrypted or decrypted."""
 
 
-class IncompatibleSchema(PulsarException):
+class IncompatibleSchema(PulsarException, code=18, status=409, exit_code=NOT_TAKEN):
     """The topic has a schema that this one cannot follow."""
 
 
-class TopicNotFound(PulsarException):
+class TopicNotFound(PulsarException, code=11, status=404, exit_code=MISSING):
     """There is no such topic."""
 
 
-class TopicTerminated(PulsarException):
+class TopicTerminated(PulsarException, code=15, status=412, exit_code=NOT_TAKEN):
     """The topic was terminated: it takes no more messages."""
 
 
-class SubscriptionNotFound(PulsarException):
+class SubscriptionNotFound(PulsarException, code=12, status=404, exit_code=MISSING):
     """There is no such subscription."""
 
 
-class ConsumerNotFound(PulsarException):
+class ConsumerNotFound(PulsarException, code=13, status=404, exit_code=MISSING, retry_ack=True):
     """The broker does not know the consumer."""
 
 
-class ConsumerBusy(PulsarException):
+class ConsumerBusy(PulsarException, code=5, status=412, exit_code=NOT_TAKEN):
     """Another consumer has the subscription."""
 
 
-class ConsumerAssignError(PulsarException):
+class ConsumerAssignError(PulsarException, code=19, exit_code=NOT_TAKEN):
     """The broker could not give the consumer its share of the keys."""
 
 
-class ProducerBusy(PulsarException):
+class ProducerBusy(PulsarException, code=16, status=412, exit_code=NOT_TAKEN):
     """Another producer has the name, or the topic."""
 
 
-class ProducerFenced(PulsarException):
+class ProducerFenced(PulsarException, code=25, exit_code=NOT_TAKEN):
     """Another producer took over the topic."""
 
 
-class ProducerQueueIsFull(PulsarException):
+class ProducerQueueIsFull(PulsarException, exit_code=UNREACHABLE):
     """Too many messages of this producer wait for their receipt."""
 
 
-class MemoryBufferIsFull(PulsarException):
+class MemoryBufferIsFull(PulsarException, exit_code=UNREACHABLE):
     """The messages that wait take more memory than the client may have."""
 
 
-class ProducerBlockedQuotaExceededError(PulsarException):
+class ProducerBlockedQuotaExceededError(
+    PulsarException, code=7, exit_code=UNREACHABLE, retry_connect=True
+):
     """The backlog has reached its quota: the producer must wait."""
 
 
-class ProducerBlockedQuotaExceededException(PulsarException):
+class ProducerBlockedQuotaExceededException(PulsarException, code=8, exit_code=UNREACHABLE):
     """The backlog has reached its quota."""
 
 
-class TransactionCoordinatorNotFoundError(PulsarException):
+class TransactionCoordinatorNotFoundError(PulsarException, code=20, exit_code=UNREACHABLE):
     """There is no coordinator for the transaction."""
 
 
-class TransactionNotFound(PulsarException):
+class TransactionNotFound(PulsarException, code=24, exit_code=MISSING):
     """There is no such transaction."""
 
 
-class TransactionConflict(PulsarException):
+class TransactionConflict(PulsarException, code=23, exit_code=NOT_TAKEN):
     """Another transaction has acked the message."""
 
 
-class InvalidTxnStatusError(PulsarException):
+class InvalidTxnStatusError(PulsarException, code=21, exit_code=NOT_TAKEN):
     """The transaction is not in a state that allows this."""
 
 
@@ -348,7 +394,7 @@ class InvalidMessageIdError(UsageError):
         return f"not a message id: {self.reason}"
 
 
-class InvalidTopicNameError(UsageError, InvalidTopicName):
+class InvalidTopicNameError(UsageError, InvalidTopicName, code=17, status=412):
     """A topic name that Pulsar would refuse."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -373,7 +419,7 @@ class MessageTooLargeError(UsageError, MessageTooBig):
         return f"{self.size} bytes exceed the limit of {self.size_max}: {self.advice}"
 
 
-class NoSuchEntryError(UsageError):
+class NoSuchEntryError(UsageError, status=412):
     """An ack names an entry that the topic does not have and never had."""
 
     def __init__(self, ledger_id: int, entry_id: int, reason: str) -> None:
@@ -416,7 +462,7 @@ class BatchIndexError(UsageError):
         return f"entry {self.ledger_id}:{self.entry_id}: {self.reason}"
 
 
-class SettingsError(UsageError, InvalidConfiguration):
+class SettingsError(UsageError, InvalidConfiguration, status=412):
     """An option or a policy that does not exist, or a value that it cannot have."""
 
     def __init__(self, key: str, reason: str) -> None:
@@ -467,7 +513,7 @@ class SchemaDecodeError(InvalidMessage, ValueError):
         )
 
 
-class BrokerError(MagnetarError):
+class BrokerError(MagnetarError, exit_code=FAILED):
     """A broker refuses a request. `code` is a number of `ServerError`, as the wire has it."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -491,7 +537,7 @@ class CorruptAckError(MagnetarError):
         return f"corrupt ack state at byte {self.offset}: {self.reason}"
 
 
-class StorageError(MagnetarError):
+class StorageError(MagnetarError, code=2):
     """The store cannot do what was asked."""
 
 
@@ -598,7 +644,7 @@ class DiskShortageError(DiskError):
         )
 
 
-class StorageFullError(StorageError):
+class StorageFullError(StorageError, status=503):
     """A publish was refused, so that acks, skips and trims keep the room they need."""
 
     def __init__(self, free_bytes: int, watermark_bytes: int) -> None:
@@ -613,7 +659,7 @@ class StorageFullError(StorageError):
         )
 
 
-class StorageReadOnlyError(StorageError):
+class StorageReadOnlyError(StorageError, status=503):
     """A write failed after which nothing more may be called durable."""
 
     def __init__(self, reason: str) -> None:
@@ -627,14 +673,14 @@ class StorageReadOnlyError(StorageError):
         )
 
 
-class StoreClosedError(StorageError):
+class StoreClosedError(StorageError, status=503):
     """The store was closed, and takes nothing more."""
 
     def __str__(self) -> str:
         return "the store is closed: open it again"
 
 
-class UnknownObjectError(StorageError):
+class UnknownObjectError(StorageError, status=404):
     """There is no such topic, cursor, ledger or entry."""
 
     def __init__(self, noun: str, name: str) -> None:
@@ -646,7 +692,7 @@ class UnknownObjectError(StorageError):
         return f"there is no {self.noun} {self.name}: it was deleted, trimmed or never stored"
 
 
-class ProtocolError(MagnetarError):
+class ProtocolError(MagnetarError, exit_code=FAILED):
     """Bytes that break the rules of Pulsar's protocol, sent or received."""
 
 
@@ -670,3 +716,13 @@ class RemoteProtocolError(ProtocolError):
 
     def __str__(self) -> str:
         return f"{self.field} at byte {self.offset}: {self.reason}"
+
+
+# The errors of clients by the number that a broker says them with.
+BY_CODE: Final[dict[int, type[PulsarException]]] = {
+    kind.code: kind for kind in PulsarException.__subclasses__() if "code" in vars(kind)
+}
+# What a client meets on its way to a broker and tries again after.
+RETRY_CONNECT: Final[tuple[type[PulsarException], ...]] = tuple(
+    kind for kind in PulsarException.__subclasses__() if kind.retry_connect
+)

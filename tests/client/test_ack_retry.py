@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magnetar import errors
 from magnetar.client.ack import retry as ack_retry
 from magnetar.client.ack.counts import TIME_BOUNDS_MS, AckCounts
 from magnetar.client.ack.retry import (
@@ -32,7 +33,9 @@ from magnetar.errors import (
     BrokerPersistenceError,
     ConnectError,
     NotAllowedError,
+    NotConnected,
     PulsarException,
+    ReadError,
     ServiceUnitNotReady,
     SettingsError,
     Timeout,
@@ -221,7 +224,11 @@ def test_what_is_already_mark_deleted_is_kept() -> None:
 
 
 def test_each_error_is_a_client_s() -> None:
-    assert all(issubclass(error, PulsarException) for error in ack_retry.RETRIABLE)
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    retried = {kind for kind in kinds if kind.retry_ack}
+    assert all(issubclass(kind, PulsarException) for kind in retried)
+    of_brokers = {type(error_of(int(code), "")) for code in RETRIABLE}
+    assert retried == of_brokers | {Timeout, ConnectError, NotConnected, ReadError}
 
 
 # ---- How long --------------------------------------------------------------------

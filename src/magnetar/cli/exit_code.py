@@ -1,12 +1,19 @@
-"""How a command ends: one table from errors to exit codes, and what those mean.
+"""How a command ends: the exit codes, and what they mean.
 
-Every error of `magnetar.errors` has a code, and so has every status of admin REST.
+Every error of `magnetar.errors` says its own; a refusal of admin REST has one by its status.
 """
 
 from typing import Final
 
-from magnetar import errors
-from magnetar.errors import MagnetarError
+from magnetar.errors import (
+    FAILED,
+    FORBIDDEN,
+    MISSING,
+    NOT_TAKEN,
+    REFUSED,
+    UNREACHABLE,
+    MagnetarError,
+)
 from magnetar.rest.admin_error import AdminError
 
 __all__ = [
@@ -26,12 +33,6 @@ __all__ = [
 
 DONE: Final = 0
 FOUND_WRONG: Final = 1
-REFUSED: Final = 2
-UNREACHABLE: Final = 3
-FORBIDDEN: Final = 4
-MISSING: Final = 5
-NOT_TAKEN: Final = 6
-FAILED: Final = 7
 # As shells have it for a process that SIGINT ended.
 INTERRUPTED: Final = 130
 
@@ -49,84 +50,11 @@ EXIT_CODES: Final[dict[int, str]] = {
 }
 
 
-_BY_ERROR: Final[tuple[tuple[tuple[type[MagnetarError], ...], int], ...]] = (
-    (
-        (
-            errors.Timeout,
-            errors.ConnectError,
-            errors.NotConnected,
-            errors.ReadError,
-            errors.LookupError,
-            errors.Interrupted,
-            errors.ServiceUnitNotReady,
-            errors.TooManyLookupRequestException,
-            errors.ProducerQueueIsFull,
-            errors.MemoryBufferIsFull,
-            errors.ProducerBlockedQuotaExceededError,
-            errors.ProducerBlockedQuotaExceededException,
-            errors.TransactionCoordinatorNotFoundError,
-        ),
-        UNREACHABLE,
-    ),
-    (
-        (
-            errors.AuthenticationError,
-            errors.AuthorizationError,
-            errors.ErrorGettingAuthenticationData,
-        ),
-        FORBIDDEN,
-    ),
-    (
-        (
-            errors.TopicNotFound,
-            errors.SubscriptionNotFound,
-            errors.ConsumerNotFound,
-            errors.TransactionNotFound,
-        ),
-        MISSING,
-    ),
-    (
-        (
-            errors.ConsumerBusy,
-            errors.ConsumerAssignError,
-            errors.ProducerBusy,
-            errors.ProducerFenced,
-            errors.TopicTerminated,
-            errors.NotAllowedError,
-            errors.OperationNotSupported,
-            errors.IncompatibleSchema,
-            errors.TransactionConflict,
-            errors.InvalidTxnStatusError,
-            errors.UnsupportedVersionError,
-        ),
-        NOT_TAKEN,
-    ),
-    (
-        (
-            errors.UnknownError,
-            errors.BrokerMetadataError,
-            errors.BrokerPersistenceError,
-            errors.ChecksumError,
-            errors.CryptoError,
-            errors.InvalidMessage,
-            errors.BrokerError,
-            errors.ProtocolError,
-        ),
-        FAILED,
-    ),
-)
-
-
 def exit_code_of(error: MagnetarError) -> int:
-    """What a command ends with that met this error; REFUSED where nobody else is to blame."""
+    """The exit code of a command that met this error; REFUSED where nobody else is to blame."""
     if isinstance(error, AdminError):
         return exit_code_of_status(error.status)
-    if isinstance(error, errors.UsageError):
-        return REFUSED
-    for kinds, code in _BY_ERROR:
-        if isinstance(error, kinds):
-            return code
-    return REFUSED
+    return error.exit_code
 
 
 def exit_code_of_status(status: int) -> int:

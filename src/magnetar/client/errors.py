@@ -10,8 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from magnetar import errors
-from magnetar.errors import MagnetarError, PulsarException, UnknownError
-from magnetar.model.enums import ServerError
+from magnetar.errors import BY_CODE, MagnetarError, PulsarException, UnknownError
 
 __all__ = ["Result", "error_of", "result_of"]
 
@@ -70,38 +69,6 @@ class Result(IntEnum):
         return f"Result.{self.name}"
 
 
-_OF_SERVER_ERROR: Final[dict[int, type[PulsarException]]] = {
-    ServerError.UnknownError: errors.UnknownError,
-    ServerError.MetadataError: errors.BrokerMetadataError,
-    ServerError.PersistenceError: errors.BrokerPersistenceError,
-    ServerError.AuthenticationError: errors.AuthenticationError,
-    ServerError.AuthorizationError: errors.AuthorizationError,
-    ServerError.ConsumerBusy: errors.ConsumerBusy,
-    ServerError.ServiceNotReady: errors.ServiceUnitNotReady,
-    ServerError.ProducerBlockedQuotaExceededError: errors.ProducerBlockedQuotaExceededError,
-    ServerError.ProducerBlockedQuotaExceededException: (
-        errors.ProducerBlockedQuotaExceededException
-    ),
-    ServerError.ChecksumError: errors.ChecksumError,
-    ServerError.UnsupportedVersionError: errors.UnsupportedVersionError,
-    ServerError.TopicNotFound: errors.TopicNotFound,
-    ServerError.SubscriptionNotFound: errors.SubscriptionNotFound,
-    ServerError.ConsumerNotFound: errors.ConsumerNotFound,
-    ServerError.TooManyRequests: errors.TooManyLookupRequestException,
-    ServerError.TopicTerminatedError: errors.TopicTerminated,
-    ServerError.ProducerBusy: errors.ProducerBusy,
-    ServerError.InvalidTopicName: errors.InvalidTopicName,
-    ServerError.IncompatibleSchema: errors.IncompatibleSchema,
-    ServerError.ConsumerAssignError: errors.ConsumerAssignError,
-    ServerError.TransactionCoordinatorNotFound: errors.TransactionCoordinatorNotFoundError,
-    ServerError.InvalidTxnStatus: errors.InvalidTxnStatusError,
-    ServerError.NotAllowedError: errors.NotAllowedError,
-    ServerError.TransactionConflict: errors.TransactionConflict,
-    ServerError.TransactionNotFound: errors.TransactionNotFound,
-    ServerError.ProducerFenced: errors.ProducerFenced,
-}
-
-
 def error_of(code: int, reason: str) -> PulsarException:
     """The exception that a broker's refusal becomes; newer brokers may know more numbers.
 
@@ -110,7 +77,7 @@ def error_of(code: int, reason: str) -> PulsarException:
     >>> error_of(99, "no")
     UnknownError('no (error 99)')
     """
-    kind = _OF_SERVER_ERROR.get(code)
+    kind = BY_CODE.get(code)
     if kind is None:
         return UnknownError(f"{reason} (error {code})")
     return kind(reason)

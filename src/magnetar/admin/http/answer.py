@@ -1,8 +1,8 @@
 """Answers of admin REST, and what becomes of errors.
 
 A refusal is JSON, `{"reason": ...}`, with the status that Pulsar's own clients turn into
-the right exception. `status_of` is the one place that says which error is which status;
-whoever knows better raises `Refusal`.
+the right exception. `magnetar.errors` says which error is which status; whoever knows better
+raises `Refusal`.
 """
 
 from typing import Final
@@ -10,19 +10,7 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from magnetar.errors import (
-    BrokerError,
-    InvalidTopicNameError,
-    MagnetarError,
-    NoSuchEntryError,
-    SettingsError,
-    StorageFullError,
-    StorageReadOnlyError,
-    StoreClosedError,
-    UnknownObjectError,
-    UsageError,
-)
-from magnetar.model import ServerError
+from magnetar.errors import BY_CODE, BrokerError, MagnetarError
 
 __all__ = [
     "BAD_REQUEST",
@@ -67,24 +55,6 @@ TOO_MANY: Final = 429
 INTERNAL: Final = 500
 UNAVAILABLE: Final = 503
 
-_BY_CODE: Final[dict[int, int]] = {
-    ServerError.MetadataError: INTERNAL,
-    ServerError.PersistenceError: INTERNAL,
-    ServerError.AuthenticationError: UNAUTHORIZED,
-    ServerError.AuthorizationError: FORBIDDEN,
-    ServerError.ConsumerBusy: PRECONDITION,
-    ServerError.ServiceNotReady: UNAVAILABLE,
-    ServerError.TopicNotFound: NOT_FOUND,
-    ServerError.SubscriptionNotFound: NOT_FOUND,
-    ServerError.ConsumerNotFound: NOT_FOUND,
-    ServerError.TooManyRequests: TOO_MANY,
-    ServerError.TopicTerminatedError: PRECONDITION,
-    ServerError.ProducerBusy: PRECONDITION,
-    ServerError.InvalidTopicName: PRECONDITION,
-    ServerError.IncompatibleSchema: CONFLICT,
-    ServerError.NotAllowedError: PRECONDITION,
-}
-
 
 class Refusal(MagnetarError):
     """A request that is not done, and why."""
@@ -99,22 +69,10 @@ class Refusal(MagnetarError):
 
 
 def status_of(error: MagnetarError) -> int:
-    """The status that tells a client what kind of error it is."""
-    if isinstance(error, Refusal):
-        return error.status
+    """The status that tells a client what kind of error it is; `magnetar.errors` has them."""
     if isinstance(error, BrokerError):
-        return _BY_CODE.get(error.code, INTERNAL)
-    if isinstance(error, InvalidTopicNameError):
-        return PRECONDITION
-    if isinstance(error, SettingsError | NoSuchEntryError):
-        return PRECONDITION
-    if isinstance(error, UsageError):
-        return BAD_REQUEST
-    if isinstance(error, UnknownObjectError):
-        return NOT_FOUND
-    if isinstance(error, StorageFullError | StorageReadOnlyError | StoreClosedError):
-        return UNAVAILABLE
-    return INTERNAL
+        return BY_CODE[error.code].status if error.code in BY_CODE else INTERNAL
+    return error.status
 
 
 def json_answer(value: object, status: int = 200) -> Response:

@@ -37,16 +37,11 @@ from magnetar.client.ack.deadlines import Deadlines
 from magnetar.client.option.backoff import JITTER, MultiplierRedeliveryBackoff, RetryBackoff
 from magnetar.client.option.check import MS_MAX
 from magnetar.errors import (
-    BrokerMetadataError,
-    BrokerPersistenceError,
     ConnectError,
     ConsumerNotFound,
+    MagnetarError,
     NotAllowedError,
-    NotConnected,
-    ReadError,
     ServiceUnitNotReady,
-    Timeout,
-    TooManyLookupRequestException,
     UnknownError,
 )
 
@@ -100,21 +95,6 @@ NEXT: Final[dict[tuple[int, int], int]] = {
     (WAITING, DROPPED): SUPERSEDED,
 }
 
-# The world may be better the next time. ConsumerNotFound: the broker has closed us, and we
-# are about to hear of it and subscribe again. UnknownError is what Apache Pulsar says of a
-# cursor that is being closed.
-RETRIABLE: Final = (
-    BrokerMetadataError,
-    BrokerPersistenceError,
-    ConnectError,
-    ConsumerNotFound,
-    NotConnected,
-    ReadError,
-    ServiceUnitNotReady,
-    Timeout,
-    TooManyLookupRequestException,
-    UnknownError,
-)
 # So many connections may break in a row with an ack on its way before that costs attempts.
 BREAKS_FREE: Final = 16
 
@@ -125,7 +105,7 @@ def is_retriable(error: Exception) -> bool:
     >>> is_retriable(ServiceUnitNotReady("unloading")), is_retriable(NotAllowedError("no"))
     (True, False)
     """
-    return isinstance(error, RETRIABLE)
+    return isinstance(error, MagnetarError) and error.retry_ack
 
 
 def was_closing(error: Exception) -> bool:

@@ -17,7 +17,6 @@ from magnetar.client.network.connection import ClientConnection
 from magnetar.client.network.failover import Failover, can_reach
 from magnetar.client.network.lookup import Lookup, Requests
 from magnetar.client.network.pool import ConnectionPool
-from magnetar.client.network.reconnect import RETRIABLE
 from magnetar.client.network.service import Service
 from magnetar.client.option.backoff import Backoff
 from magnetar.client.option.options import ClientOptions
@@ -33,7 +32,7 @@ from magnetar.client.telemetry.client_log import ClientLog
 from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats_log import StatsLog
 from magnetar.client.telemetry.totals import Totals
-from magnetar.errors import AlreadyClosed, ConnectError, MagnetarError, SettingsError
+from magnetar.errors import RETRY_CONNECT, AlreadyClosed, ConnectError, MagnetarError, SettingsError
 
 __all__ = ["Engine"]
 
@@ -245,7 +244,7 @@ class Engine:
         while True:
             try:
                 return await request()
-            except RETRIABLE as error:
+            except RETRY_CONNECT as error:
                 if self.closed or loop.time() > deadline:
                     raise
                 self.log.debug("%s; trying again", error)

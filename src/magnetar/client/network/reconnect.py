@@ -19,29 +19,17 @@ from collections.abc import Callable
 from magnetar.client.network.connection import ClientConnection
 from magnetar.client.option.backoff import Backoff
 from magnetar.errors import (
+    RETRY_CONNECT,
     AlreadyClosed,
-    ConnectError,
-    LookupError,
     MagnetarError,
-    ProducerBlockedQuotaExceededError,
     ProducerFenced,
-    ServiceUnitNotReady,
     Timeout,
-    TooManyLookupRequestException,
     TopicNotFound,
     TopicTerminated,
 )
 
-__all__ = ["RETRIABLE", "Reconnecting"]
+__all__ = ["Reconnecting"]
 
-RETRIABLE = (
-    ConnectError,
-    Timeout,
-    ServiceUnitNotReady,
-    LookupError,
-    TooManyLookupRequestException,
-    ProducerBlockedQuotaExceededError,
-)
 # What ends those who were connected before.
 FINAL = (AlreadyClosed, ProducerFenced, TopicNotFound, TopicTerminated)
 
@@ -131,7 +119,7 @@ class Reconnecting:
         """Whether another attempt may help."""
         assert self._first is not None
         if not self._first.done():
-            return isinstance(error, RETRIABLE) and not late
+            return isinstance(error, RETRY_CONNECT) and not late
         return not isinstance(error, FINAL)
 
     async def when_connected(self) -> ClientConnection:
