@@ -25,7 +25,7 @@ from magnetar.errors import CorruptionError
 from magnetar.model import Position
 from magnetar.storage import Catalog, FileDisk, open_store
 from magnetar.storage.ids import read_ids
-from magnetar.storage.log.record import KIND_NAMES
+from magnetar.storage.log.record_kind import kind_name
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import GROUP_MAGIC, segment_path
 
@@ -299,7 +299,7 @@ def place_of(directory: Path, number: int, kind: str) -> tuple[Path, int, str]:
             scan = Scan(path.read_bytes(), id, found.salt)
             while (records := scan.next_group(bodies=True)) is not None:
                 for record in records:
-                    if KIND_NAMES[int(record.kind)] != kind:
+                    if kind_name(record.kind) != kind:
                         continue
                     if seen == number:
                         offset = int(record.address & 0xFFFFFFFF)

@@ -11,7 +11,8 @@ from magnetar.storage.ledger.ledger_index import (
     decode_index,
 )
 from magnetar.storage.log.heads import decode_heads, encode_heads, heads_length
-from magnetar.storage.log.record import ENTRY, HEAD_BYTES, Record, address_of
+from magnetar.storage.log.record import HEAD_BYTES, Record, address_of
+from magnetar.storage.log.record_kind import ENTRY
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import (
     FORMAT_VERSION,

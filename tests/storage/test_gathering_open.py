@@ -9,7 +9,7 @@ from magnetar.model import Position
 from magnetar.storage import DiskFullError, Store, StoreOptions
 from magnetar.storage.ledger.index_file import MappedIndex
 from magnetar.storage.log.job import GroupWrite, Job
-from magnetar.storage.log.record import COPY
+from magnetar.storage.log.record_kind import COPY
 
 
 def open_options(fsync: str = "always", **changes: int) -> StoreOptions:

@@ -11,7 +11,8 @@ from magnetar.storage import CorruptionError, DiskFullError, check, open_store
 from magnetar.storage.ids import BLOCK, encode_ids, read_ids
 from magnetar.storage.ledger.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.log.heads import encode_heads, heads_length
-from magnetar.storage.log.record import COPY, HEAD_BYTES, SEAL, Record, crc_bytes, decode_head
+from magnetar.storage.log.record import HEAD_BYTES, Record, crc_bytes, decode_head
+from magnetar.storage.log.record_kind import COPY, SEAL
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import GROUP_HEADER, GroupHeader, decode_group_header
 from magnetar.storage.state import cursor_record, ledger_record

@@ -14,7 +14,8 @@ from magnetar.storage import (
     StoreClosedError,
     UnknownObjectError,
 )
-from magnetar.storage.log.record import DELTA, Record
+from magnetar.storage.log.record import Record
+from magnetar.storage.log.record_kind import DELTA
 
 
 def image(store: Store, cursor_id: int) -> CursorImage:

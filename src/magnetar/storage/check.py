@@ -13,7 +13,8 @@ from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import read_ids
 from magnetar.storage.ledger.ledger_index import LedgerIndex, decode_index, index_path
-from magnetar.storage.log.record import Record, address_of, is_entry
+from magnetar.storage.log.record import Record, address_of
+from magnetar.storage.log.record_kind import is_entry
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover

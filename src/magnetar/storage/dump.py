@@ -5,7 +5,8 @@ from typing import Final
 
 from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk.disk import Disk
-from magnetar.storage.log.record import KIND_NAMES, Record, offset_of, segment_of
+from magnetar.storage.log.record import Record, offset_of, segment_of
+from magnetar.storage.log.record_kind import kind_name
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import segment_id_of, segment_path
 
@@ -50,9 +51,8 @@ def _segment(path: str, scan: Scan) -> Iterator[str]:
 
 def describe(record: Record) -> str:
     """One line about a record."""
-    kind = KIND_NAMES.get(record.kind, f"kind {record.kind}")
     text = repr(record.body[:TEXT_MAX])
     return (
-        f"{kind} {record.id}:{record.sub_id} time {record.time_ms} "
+        f"{kind_name(record.kind)} {record.id}:{record.sub_id} time {record.time_ms} "
         f"batch {record.batch_size} {record.length} bytes {text}"
     )

@@ -20,18 +20,14 @@ from typing import Final, final
 from magnetar.errors import CorruptionError
 from magnetar.storage.log.heads import decode_heads, heads_length
 from magnetar.storage.log.record import (
-    COPY,
-    DELTA,
-    ENTRY,
     HEAD_BYTES,
-    LOST_DELTA,
-    LOST_ENTRY,
     Record,
     address_of,
     decode_head,
     offset_of,
     record_intact,
 )
+from magnetar.storage.log.record_kind import KINDS
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import (
     GROUP_HEADER_BYTES,
@@ -41,8 +37,6 @@ from magnetar.storage.log.segment import (
 )
 
 __all__ = ["Mended", "mend"]
-
-LOST_KINDS: Final = {ENTRY: LOST_ENTRY, COPY: LOST_ENTRY, DELTA: LOST_DELTA}
 
 
 @final
@@ -117,13 +111,13 @@ class Mended:
         self._data[at : at + HEAD_BYTES] = head
         if record_intact(bytes(self._data[at:end]), self._salt):
             return
-        kind = LOST_KINDS.get(int(record.kind))
-        if kind is None:
+        kind = KINDS.get(int(record.kind))
+        if kind is None or not kind.lost_as:
             path = segment_path(self._segment_id)
             reason = f"{record!r} is damaged: only entries and acks can be left out"
             raise CorruptionError(path, at, reason)
         lost = Record(
-            kind,
+            kind.lost_as,
             record.id,
             record.sub_id,
             time_ms=record.time_ms,

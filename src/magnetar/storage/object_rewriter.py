@@ -9,7 +9,8 @@ from typing import Final, final
 
 from magnetar.storage.cursor.cursor_log import SnapshotWriter
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import DELETE, DELTA, Record, address_of, segment_of
+from magnetar.storage.log.record import Record, address_of, segment_of
+from magnetar.storage.log.record_kind import DELETE, DELTA
 from magnetar.storage.state import CATALOG_ID, CursorState, catalog_record
 
 __all__ = ["ObjectRewriter"]

@@ -52,7 +52,8 @@ from magnetar.storage.ledger.ledger_index import (
 from magnetar.storage.ledger.scatter import Scattered
 from magnetar.storage.log.job import Job, LetGo, OpenScan, ReadBodies, RemoveFiles, WriteIndex
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import COPY, HEAD_BYTES, Record, address_of, is_entry, segment_of
+from magnetar.storage.log.record import HEAD_BYTES, Record, address_of, segment_of
+from magnetar.storage.log.record_kind import COPY, is_entry
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import heads_path, segment_path
 from magnetar.storage.object_rewriter import ObjectRewriter

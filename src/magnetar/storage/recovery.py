@@ -26,19 +26,14 @@ from magnetar.storage.ledger.index_file import IndexFiles, MappedIndex
 from magnetar.storage.ledger.ledger_index import HeapIndex, index_path, ledger_id_of
 from magnetar.storage.log.heads import decode_heads, encode_heads, heads_length
 from magnetar.storage.log.record import (
-    CATALOG,
-    CURSOR,
     HEAD_BYTES,
-    LEDGER,
-    SEAL,
-    SEGMENTS,
-    TOPIC,
     Record,
     address_of,
     offset_of,
     record_intact,
     segment_of,
 )
+from magnetar.storage.log.record_kind import SEAL, has_body_in_recovery
 from magnetar.storage.log.scan import Scan, Tail
 from magnetar.storage.log.segment import (
     SEGMENT_HEADER_BYTES,
@@ -282,8 +277,7 @@ class _Recovery:
                 self.out.clean = record.kind == SEAL
 
     def _fetch_body(self, record: Record) -> None:
-        kind = record.kind
-        if kind in (TOPIC, LEDGER, CURSOR, SEGMENTS, CATALOG):
+        if has_body_in_recovery(record.kind):
             data = self._bytes_of(record)
             if len(data) != record.size() or not record_intact(data, self.salt):
                 segment_id, offset = segment_of(record.address), offset_of(record.address)

@@ -23,7 +23,8 @@ from mypy_extensions import i64
 from magnetar.storage.catalog.catalog_mark import CatalogMark, decode_mark
 from magnetar.storage.ledger.index_file import MappedIndex
 from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
-from magnetar.storage.log.record import (
+from magnetar.storage.log.record import Record, segment_of
+from magnetar.storage.log.record_kind import (
     CATALOG,
     COPY,
     CURSOR,
@@ -36,8 +37,6 @@ from magnetar.storage.log.record import (
     SLICE,
     SLICE_LAST,
     TOPIC,
-    Record,
-    segment_of,
 )
 
 __all__ = ["CursorState", "LedgerState", "LogState", "SegmentUse", "TopicState"]

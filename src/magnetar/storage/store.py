@@ -41,7 +41,8 @@ from magnetar.storage.ledger.retention import LedgerInfo, Retention, ledgers_to_
 from magnetar.storage.log.job import GroupWrite, Job
 from magnetar.storage.log.journal import Outcome
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import DELETE, ENTRY, HEAD_BYTES, SEAL, Record
+from magnetar.storage.log.record import HEAD_BYTES, Record
+from magnetar.storage.log.record_kind import DELETE, ENTRY, SEAL
 from magnetar.storage.log.setback import Setbacks
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.reclaim import Reclaimer

@@ -41,7 +41,8 @@ from magnetar.storage.data_format import FORMAT, PREFIX, read_salt, write_format
 from magnetar.storage.disk.disk import LOCK
 from magnetar.storage.disk.open_files import DIRECTORY_MODE, FILE_MODE
 from magnetar.storage.ids import IDS, read_ids
-from magnetar.storage.log.record import LOST_DELTA, Record, address_of
+from magnetar.storage.log.record import Record, address_of
+from magnetar.storage.log.record_kind import LOST_DELTA
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import heads_path, segment_id_of, segment_path
 from magnetar.storage.mend import mend

@@ -14,7 +14,8 @@ from typing import Final, final
 from magnetar.errors import UnknownObjectError
 from magnetar.storage.ids import Ids
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import DELETE, DELTA, SLICE, SLICE_LAST, Record
+from magnetar.storage.log.record import Record
+from magnetar.storage.log.record_kind import DELETE, DELTA, SLICE, SLICE_LAST
 from magnetar.storage.state import CursorState, Places, cursor_record
 
 __all__ = ["CursorImage", "CursorLog", "SnapshotWriter"]

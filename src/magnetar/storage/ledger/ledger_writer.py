@@ -14,7 +14,8 @@ from magnetar.errors import UnknownObjectError
 from magnetar.model import Position
 from magnetar.storage.ids import Ids
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import DELETE, ENTRY, Record
+from magnetar.storage.log.record import Record
+from magnetar.storage.log.record_kind import DELETE, ENTRY
 from magnetar.storage.state import LedgerState, ledger_record
 
 __all__ = ["LedgerWriter"]

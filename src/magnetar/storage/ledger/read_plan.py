@@ -18,11 +18,11 @@ from magnetar.storage.log.job import Job
 from magnetar.storage.log.record import (
     HEAD_BYTES,
     HEAD_FRONT_BYTES,
-    LOST_ENTRY,
     offset_of,
     record_crc,
     segment_of,
 )
+from magnetar.storage.log.record_kind import LOST_ENTRY
 from magnetar.storage.log.segment import segment_path
 
 __all__ = ["ReadPlan", "StoredEntry", "runs_of"]

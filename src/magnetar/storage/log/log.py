@@ -44,16 +44,8 @@ from magnetar.storage.log.job import (
     read_bodies,
 )
 from magnetar.storage.log.journal import Journal, Outcome
-from magnetar.storage.log.record import (
-    CATALOG,
-    COPY,
-    CURSOR,
-    DELETE,
-    DELTA,
-    LEDGER,
-    Record,
-    offset_of,
-)
+from magnetar.storage.log.record import Record, offset_of
+from magnetar.storage.log.record_kind import COPY, DELETE, is_news
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.log.setback import Setbacks
 from magnetar.storage.options import StoreOptions
@@ -151,7 +143,7 @@ class Log:
     def add(self, record: Record, *, tied: bool = False) -> int:
         """Queues a record and returns its ticket; see `Journal.add`."""
         ticket = self.journal.add(record, tied=tied)
-        if record.kind in (DELTA, LEDGER, CURSOR, CATALOG):
+        if is_news(record.kind):
             _count_up(self._pending, record.id)
         elif record.kind == COPY:
             _count_up(self._copies_pending, record.id)
@@ -278,7 +270,7 @@ class Log:
                 self._deletes_pending.discard(record.id)
                 self._snapshot_numbers.pop(record.id, None)
                 self._drop_indexes(record.id)
-            elif record.kind in (DELTA, LEDGER, CURSOR, CATALOG):
+            elif is_news(record.kind):
                 _count_down(self._pending, record.id)
             elif record.kind == COPY:
                 _count_down(self._copies_pending, record.id)

@@ -21,66 +21,19 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.storage.log.record_kind import LOST_ENTRY, kind_name
 from magnetar.wire.checksum import crc32c
 from magnetar.wire.writer import BytesWriter, put_i64_le
 
 __all__ = [
-    "CATALOG",
-    "COPY",
-    "CURSOR",
-    "DELETE",
-    "DELTA",
-    "ENTRY",
     "HEAD_BYTES",
-    "LEDGER",
-    "LOST_DELTA",
-    "LOST_ENTRY",
-    "SEAL",
-    "SEGMENTS",
-    "SLICE",
-    "SLICE_LAST",
-    "TOPIC",
     "Record",
     "address_of",
     "crc_bytes",
-    "is_entry",
     "is_lost",
     "offset_of",
     "segment_of",
 ]
-
-# What a record says. Numbers are for ever; new kinds get new ones.
-ENTRY: Final = 1  # a message or batch as it was published
-COPY: Final = 2  # the same, moved here: out of a mostly dead segment, or to lie with others
-DELTA: Final = 3  # what one operation changed in a cursor
-SLICE: Final = 4  # a part of a cursor's snapshot, more follows
-SLICE_LAST: Final = 5  # its last part: the snapshot counts once this is durable
-TOPIC: Final = 6  # a topic exists; the body is its name
-LEDGER: Final = 7  # a ledger exists, open or sealed
-CURSOR: Final = 8  # a cursor exists; the body holds its name and properties
-DELETE: Final = 9  # the object with this id is gone, with all that belongs to it
-SEGMENTS: Final = 10  # which older segments are still there
-SEAL: Final = 11  # the store was closed in order
-CATALOG: Final = 12  # what the catalog is: its generation and its digest
-LOST_ENTRY: Final = 13  # an entry was here, and a backup found it damaged
-LOST_DELTA: Final = 14  # the same of a delta; what it acked comes again
-
-KIND_NAMES: Final = {
-    ENTRY: "entry",
-    COPY: "copy",
-    DELTA: "delta",
-    SLICE: "slice",
-    SLICE_LAST: "last slice",
-    TOPIC: "topic",
-    LEDGER: "ledger",
-    CURSOR: "cursor",
-    DELETE: "delete",
-    SEGMENTS: "segments",
-    SEAL: "seal",
-    CATALOG: "catalog",
-    LOST_ENTRY: "lost entry",
-    LOST_DELTA: "lost delta",
-}
 
 HEAD: Final = struct.Struct("<IIIIqqq")
 HEAD_FRONT: Final = struct.Struct("<II")
@@ -137,8 +90,7 @@ class Record:
         return out.getvalue()
 
     def __repr__(self) -> str:
-        kind = KIND_NAMES.get(self.kind, str(self.kind))
-        return f"<{kind} {self.id}:{self.sub_id} of {self.length} bytes>"
+        return f"<{kind_name(self.kind)} {self.id}:{self.sub_id} of {self.length} bytes>"
 
 
 def decode_head(data: bytes, pos: i64) -> Record:
@@ -147,11 +99,6 @@ def decode_head(data: bytes, pos: i64) -> Record:
     record = Record(kind, id, sub_id, time_ms=time_ms, batch_size=batch_size)
     record.length = length
     return record
-
-
-def is_entry(kind: i64) -> bool:
-    """Whether a record of this kind stands for an entry, which may be lost."""
-    return kind in (ENTRY, COPY, LOST_ENTRY)
 
 
 def is_lost(data: bytes) -> bool:

@@ -14,14 +14,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.storage.log.record import (
-    HEAD_BYTES,
-    Record,
-    address_of,
-    decode_head,
-    is_entry,
-    record_intact,
-)
+from magnetar.storage.log.record import HEAD_BYTES, Record, address_of, decode_head, record_intact
+from magnetar.storage.log.record_kind import is_entry
 from magnetar.storage.log.segment import (
     GROUP_HEADER_BYTES,
     GROUP_MAGIC,
