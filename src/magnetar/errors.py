@@ -183,7 +183,7 @@ class MagnetarError(Exception):
 
 
 class UsageError(MagnetarError, ValueError, code=22, status=400, exit_code=REFUSED):
-    """The call cannot work as made; nothing was changed."""
+    """The call is invalid; nothing was changed."""
 
 
 class PulsarException(MagnetarError):
@@ -198,7 +198,7 @@ class PulsarException(MagnetarError):
 
 
 class InvalidConfiguration(PulsarException):
-    """An option that does not exist, or a value that it cannot have."""
+    """An option does not exist, or its value is invalid."""
 
 
 class InvalidUrl(PulsarException, ValueError):
@@ -206,11 +206,11 @@ class InvalidUrl(PulsarException, ValueError):
 
 
 class InvalidTopicName(PulsarException, code=17, status=412):
-    """A topic name that Pulsar refuses."""
+    """The topic name is invalid."""
 
 
 class InvalidMessage(PulsarException, exit_code=FAILED):
-    """Bytes that are no message, or not the one that its schema describes."""
+    """The bytes are not a message, or not one that the schema describes."""
 
 
 class MessageTooBig(PulsarException):
@@ -218,7 +218,7 @@ class MessageTooBig(PulsarException):
 
 
 class OperationNotSupported(PulsarException, exit_code=NOT_TAKEN):
-    """The feature is not there, or not for this kind of topic or consumer."""
+    """The feature does not exist, or not for this kind of topic or consumer."""
 
 
 class NotAllowedError(PulsarException, code=22, status=412, exit_code=NOT_TAKEN):
@@ -226,7 +226,7 @@ class NotAllowedError(PulsarException, code=22, status=412, exit_code=NOT_TAKEN)
 
 
 class CumulativeAcknowledgementNotAllowedError(PulsarException):
-    """A cumulative ack where consumers share a subscription."""
+    """Cumulative acknowledgement is not allowed on Shared and Key_Shared subscriptions."""
 
 
 class ConsumerNotInitialized(PulsarException):
@@ -266,19 +266,19 @@ class Interrupted(PulsarException, exit_code=UNREACHABLE):
 
 
 class AuthenticationError(PulsarException, code=3, status=401, exit_code=FORBIDDEN):
-    """The broker does not believe who we are."""
+    """Authentication failed: the broker did not accept the credentials."""
 
 
 class AuthorizationError(PulsarException, code=4, status=403, exit_code=FORBIDDEN):
-    """We may not do this."""
+    """The role of the client is not allowed to do this."""
 
 
 class ErrorGettingAuthenticationData(PulsarException, exit_code=FORBIDDEN):
-    """The credentials could not be had from where they are kept."""
+    """The credentials could not be read."""
 
 
 class UnknownError(PulsarException, code=0, exit_code=FAILED, retry_ack=True):
-    """The broker failed, and has no name for it."""
+    """The broker failed in an unknown way."""
 
 
 class BrokerMetadataError(PulsarException, code=1, exit_code=FAILED, retry_ack=True):
@@ -302,7 +302,7 @@ class TooManyLookupRequestException(
 
 
 class UnsupportedVersionError(PulsarException, code=10, exit_code=NOT_TAKEN):
-    """One side is too old for what the other asks."""
+    """The client or the broker is too old for the request."""
 
 
 class ChecksumError(PulsarException, code=9, exit_code=FAILED):
@@ -334,15 +334,15 @@ class ConsumerNotFound(PulsarException, code=13, status=404, exit_code=MISSING, 
 
 
 class ConsumerBusy(PulsarException, code=5, status=412, exit_code=NOT_TAKEN):
-    """Another consumer has the subscription."""
+    """Another consumer uses the subscription."""
 
 
 class ConsumerAssignError(PulsarException, code=19, exit_code=NOT_TAKEN):
-    """The broker could not give the consumer its share of the keys."""
+    """The broker could not assign keys to the consumer."""
 
 
 class ProducerBusy(PulsarException, code=16, status=412, exit_code=NOT_TAKEN):
-    """Another producer has the name, or the topic."""
+    """Another producer uses the name, or has the topic for itself."""
 
 
 class ProducerFenced(PulsarException, code=25, exit_code=NOT_TAKEN):
@@ -350,11 +350,11 @@ class ProducerFenced(PulsarException, code=25, exit_code=NOT_TAKEN):
 
 
 class ProducerQueueIsFull(PulsarException, exit_code=UNREACHABLE):
-    """Too many messages of this producer wait for their receipt."""
+    """Too many messages of this producer wait for a receipt."""
 
 
 class MemoryBufferIsFull(PulsarException, exit_code=UNREACHABLE):
-    """The messages that wait take more memory than the client may have."""
+    """Pending messages take more memory than the client may use."""
 
 
 class ProducerBlockedQuotaExceededError(
@@ -384,7 +384,7 @@ class InvalidTxnStatusError(PulsarException, code=21, exit_code=NOT_TAKEN):
 
 
 class InvalidMessageIdError(UsageError):
-    """Bytes, text or numbers that name no message."""
+    """The bytes, text or numbers are not a message id."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -395,7 +395,7 @@ class InvalidMessageIdError(UsageError):
 
 
 class InvalidTopicNameError(UsageError, InvalidTopicName, code=17, status=412):
-    """A topic name that Pulsar would refuse."""
+    """The topic name is invalid; Pulsar would refuse it too."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -463,7 +463,7 @@ class BatchIndexError(UsageError):
 
 
 class SettingsError(UsageError, InvalidConfiguration, status=412):
-    """An option or a policy that does not exist, or a value that it cannot have."""
+    """An option or a policy does not exist, or its value is invalid."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(key, reason)
@@ -475,7 +475,7 @@ class SettingsError(UsageError, InvalidConfiguration, status=412):
 
 
 class SchemaTypeError(UsageError, TypeError):
-    """A value that its field or its schema cannot take."""
+    """The value does not fit its field or schema."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -487,7 +487,7 @@ class SchemaTypeError(UsageError, TypeError):
 
 
 class UnknownFieldError(UsageError, AttributeError):
-    """A field that its record does not declare."""
+    """The record does not declare the field."""
 
     def __init__(self, record: str, field: str) -> None:
         super().__init__(record, field)
@@ -499,7 +499,7 @@ class UnknownFieldError(UsageError, AttributeError):
 
 
 class SchemaDecodeError(InvalidMessage, ValueError):
-    """Bytes that are not what the schema describes."""
+    """The bytes do not match the schema."""
 
     def __init__(self, schema: str, detail: str) -> None:
         super().__init__(schema, detail)
@@ -526,7 +526,7 @@ class BrokerError(MagnetarError, exit_code=FAILED):
 
 
 class CorruptAckError(MagnetarError):
-    """Bytes that are no delta or snapshot. `offset` is where the reader gave up."""
+    """The bytes are not a delta or snapshot. `offset` is where the reader gave up."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)

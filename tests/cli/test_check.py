@@ -132,10 +132,10 @@ COMMANDS = ["check", "dump"]
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_no_data_directory_is_refused(run: Run, command: str, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
-    reason = f"magnetar: {nowhere} is no data directory: there is no such directory\n"
+    reason = f"magnetar: {nowhere} is not a data directory: there is no such directory\n"
     assert run(command, nowhere) == (2, "", reason)
     assert not nowhere.exists()
-    reason = f"magnetar: {tmp_path} is no data directory: it has no file FORMAT\n"
+    reason = f"magnetar: {tmp_path} is not a data directory: it has no file FORMAT\n"
     assert run(command, tmp_path) == (2, "", reason)
     (tmp_path / "FORMAT").write_text("A4\n")
     code, out, err = run(command, tmp_path)

@@ -302,7 +302,7 @@ def test_files_are_written_to_a_new_or_empty_directory_elsewhere(
     assert "cannot write to" in write(tmp_path / "file" / "below")
     assert "is not empty" in write(tmp_path)
     assert (
-        "is no data directory"
+        "is not a data directory"
         in run("dump", tmp_path, "--format", "pulsar", "--output", tmp_path / "new")[2]
     )
     assert not (tmp_path / "new").exists()

@@ -231,7 +231,7 @@ def test_peeked_through_many_pages(cli: BrokerCli, topic: str) -> None:
 
 
 def test_an_entry_that_is_none() -> None:
-    with pytest.raises(AdminError, match="is no entry"):
+    with pytest.raises(AdminError, match="is not an entry"):
         Entry(Answer(200, {}, b""), "t", -1)
 
 
@@ -265,5 +265,5 @@ def test_a_message_that_came_before_says_how_often(capsys: pytest.CaptureFixture
 def test_times() -> None:
     assert time_ms("-d", "2023-11-14T22:13:20.5+00:00") == 1_700_000_000_500
     assert time_ms("-d", "2023-11-14") == 1_699_920_000_000
-    with pytest.raises(SettingsError, match="is no time"):
+    with pytest.raises(SettingsError, match="is not a time"):
         time_ms("-d", "tomorrow")

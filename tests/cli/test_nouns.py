@@ -90,7 +90,7 @@ def test_namespaces(cli: BrokerCli) -> None:
         ran = cli.run(*command, "more")
         assert (ran.code, ran.err) == (
             2,
-            "magnetar: namespace: 'more' is none: write it as tenant/namespace\n",
+            "magnetar: namespace: 'more' is not a namespace: write it as tenant/namespace\n",
         )
 
 

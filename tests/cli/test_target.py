@@ -108,12 +108,12 @@ def test_profiles_lead_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("=", "is no TOML"),
+        ("=", "is not TOML"),
         ("default = 5", "default is a name"),
         ("profiles = 5", "profiles is a table"),
-        ("[profiles]\nx = 1", "profiles.x is no table"),
-        ("[profiles.x]\nurls = 'y'", "profiles.x.urls is none of url,"),
-        ("[profiles.x]\nurl = 5", "profiles.x.url is none of"),
+        ("[profiles]\nx = 1", "profiles.x is not a table"),
+        ("[profiles.x]\nurls = 'y'", "profiles.x.urls is not one of url,"),
+        ("[profiles.x]\nurl = 5", "profiles.x.url is not one of"),
         ("default = 'x'", "there is no profile 'x'"),
     ],
 )

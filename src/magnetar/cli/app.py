@@ -74,7 +74,7 @@ app.add_typer(tokens.app, name="tokens", rich_help_panel=ADMIN)
     rich_help_panel=SERVER,
 )
 def serve(context: typer.Context) -> None:
-    """Serve topics to Pulsar clients, until SIGTERM or Ctrl-C."""
+    """Run the broker until SIGTERM or Ctrl-C."""
     from magnetar.cli.serve import run
 
     raise typer.Exit(run(context.args))
@@ -97,14 +97,14 @@ def _print_version(wanted: bool) -> None:
 def root(
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url", metavar="URL", help=f"Where clients connect (default: {target.URL})."
-        ),
+        typer.Option("--url", metavar="URL", help=f"URL of the broker (default: {target.URL})."),
     ] = None,
     admin_url: Annotated[
         str | None,
         typer.Option(
-            "--admin-url", metavar="URL", help=f"Where admin REST is (default: {target.ADMIN_URL})."
+            "--admin-url",
+            metavar="URL",
+            help=f"URL of the admin REST API (default: {target.ADMIN_URL}).",
         ),
     ] = None,
     token: Annotated[
@@ -113,26 +113,26 @@ def root(
             "--token",
             metavar="TOKEN",
             envvar="MAGNETAR_TOKEN",
-            help="Who asks: a JWT, or file://PATH of one.",
+            help="Authentication token: a JWT, or file://PATH of a file with one.",
         ),
     ] = None,
     tls_trust_certs: Annotated[
         str | None,
-        typer.Option("--tls-trust-certs", metavar="FILE", help="Whom to believe, a PEM file."),
+        typer.Option("--tls-trust-certs", metavar="FILE", help="CA certificates (PEM file)."),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
             "--profile",
             metavar="NAME",
-            help="Addresses and token from the configuration; see `magnetar profiles`.",
+            help="Profile with URLs and token; see `magnetar profiles`.",
             autocompletion=profiles.complete,
         ),
     ] = None,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Say the version and stop."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

@@ -68,7 +68,7 @@ def _least_width(table: Table) -> int:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Tells whoever sits at the terminal what takes so long."""
+    """Shows on a terminal what takes so long."""
     console = Console(stderr=True, markup=False)
     if console.is_terminal:
         with console.status(text):
@@ -111,13 +111,13 @@ def progress_bytes(text: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def refuse(reason: str, code: int = REFUSED) -> typer.Exit:
-    """Says why in one sentence; raise what it returns."""
+    """Prints the reason in one sentence; the caller raises what it returns."""
     warn(reason)
     return typer.Exit(code)
 
 
 def warn(text: str) -> None:
-    """Tells something that is no result."""
+    """Prints a warning to standard error."""
     typer.echo(f"magnetar: {printable(text)}", err=True)
 
 

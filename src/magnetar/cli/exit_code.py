@@ -38,15 +38,15 @@ INTERRUPTED: Final = 130
 
 # As the reference has it.
 EXIT_CODES: Final[dict[int, str]] = {
-    DONE: "done, and nothing is wrong",
-    FOUND_WRONG: "the command did its work and found something wrong",
-    REFUSED: "the command could not or would not begin: one sentence on standard error says why",
-    UNREACHABLE: "the other side is out of reach or busy: the same command may work later",
-    FORBIDDEN: "who asks may not do it: give another --token",
-    MISSING: "the topic, subscription or whatever was named is not there",
-    NOT_TAKEN: "the other side refuses: it is there already, in use, or not of the kind",
-    FAILED: "the other side failed; its log says more",
-    INTERRUPTED: "Ctrl-C ended it",
+    DONE: "the command succeeded",
+    FOUND_WRONG: "the command succeeded, and found something wrong",
+    REFUSED: "the command could not start, or its arguments are invalid: standard error says why",
+    UNREACHABLE: "the broker is unreachable or busy: the same command may work later",
+    FORBIDDEN: "authentication or authorization failed: give another --token",
+    MISSING: "the topic, subscription or other thing that was named does not exist",
+    NOT_TAKEN: "the broker refuses: it exists already, is in use, or is of another kind",
+    FAILED: "the broker failed; its log says more",
+    INTERRUPTED: "the command was interrupted by Ctrl-C",
 }
 
 

@@ -23,20 +23,21 @@ TopicArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TOPIC",
-        help="A topic: persistent://tenant/namespace/name, or a short name.",
+        help="Topic name: persistent://tenant/namespace/topic, or a short name.",
         show_default=False,
     ),
 ]
 NamespaceName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace", show_default=False)
+    str,
+    typer.Argument(metavar="NAMESPACE", help="Namespace: tenant/namespace.", show_default=False),
 ]
 SubscriptionName: TypeAlias = Annotated[
     str,
-    typer.Option("-s", "--subscription", metavar="SUB", help="The subscription."),
+    typer.Option("-s", "--subscription", metavar="SUB", help="Subscription name."),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Force: TypeAlias = Annotated[
-    bool, typer.Option("-f", "--force", help="Also if it is in use or not empty.")
+    bool, typer.Option("-f", "--force", help="Do it even if it is in use or not empty.")
 ]
 
 _SECONDS: Final = {
@@ -93,6 +94,6 @@ def pairs(name: str, texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise SettingsError(name, f"{text!r} is no property: write it as NAME=VALUE")
+            raise SettingsError(name, f"{text!r} is not a property: write it as NAME=VALUE")
         found[key] = value
     return found

@@ -56,49 +56,65 @@ def plan_of(arguments: list[str]) -> "Plan":
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="magnetar serve",
-        description="Serve topics to Pulsar clients, until SIGTERM or Ctrl-C. One line on "
+        description="Run the broker until SIGTERM or Ctrl-C. One line on "
         "standard output says when, and where.",
         epilog="Every option can be given as a variable MAGNETAR_<OPTION> too, and every setting "
         "in magnetar.toml, in a broker.conf or as MAGNETAR_<SETTING>; "
         "docs/reference/configuration.md lists them.",
     )
     add = parser.add_argument
-    add("--data", metavar="DIR", help="where everything is kept (default: ./magnetar-data)")
-    add("--host", help="the address to listen on (default: 127.0.0.1)")
-    add("--port", help="for clients; 0 picks a free one (default: 6650; with TLS none)")
+    add("--data", metavar="DIR", help="data directory (default: ./magnetar-data)")
+    add("--host", help="address to listen on (default: 127.0.0.1)")
+    add("--port", help="port for clients; 0 picks a free one (default: 6650; none with TLS)")
     add(
         "--http-port",
         metavar="PORT",
-        help="for admin REST; 0 picks a free one (default: 8080; with TLS none)",
+        help="port for admin REST; 0 picks a free one (default: 8080; none with TLS)",
     )
     add(
-        "--tls-port", metavar="PORT", help="for clients over TLS (default: 6651 with a certificate)"
+        "--tls-port",
+        metavar="PORT",
+        help="port for clients over TLS (default: 6651 with a certificate)",
     )
-    add("--https-port", metavar="PORT", help="for REST over TLS (default: 8443 with a certificate)")
+    add(
+        "--https-port",
+        metavar="PORT",
+        help="port for admin REST over TLS (default: 8443 with a certificate)",
+    )
     add(
         "--advertised-host",
         metavar="NAME",
-        help="what clients are told to connect to: the name in the certificate",
+        help="host name that clients are told to connect to: the name in the certificate",
     )
     add(
         "--insecure",
         action="store_true",
-        help="serve other machines without TLS: who listens on the way reads tokens and messages",
+        help="serve other machines without TLS: tokens and messages can be read on the network",
     )
-    add("--config", type=Path, metavar="FILE", help="settings (default: ./magnetar.toml, if any)")
-    add("--broker-conf", type=Path, metavar="FILE", help="settings as Apache Pulsar's broker.conf")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with settings (default: ./magnetar.toml, if it exists)",
+    )
+    add(
+        "--broker-conf",
+        type=Path,
+        metavar="FILE",
+        help="file with settings in Apache Pulsar's broker.conf format",
+    )
     add(
         "--accept-loss",
         action="store_true",
-        help="go on with what is left where the catalog was lost or damaged",
+        help="start with what is left if the catalog was lost or damaged",
     )
-    add("--memory", action="store_true", help="keep nothing on disk: for tests")
+    add("--memory", action="store_true", help="store nothing on disk (for tests)")
     add(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any setting, as in --set ttl_seconds=60; may be repeated",
+        help="any setting, e.g. --set ttl_seconds=60; may be repeated",
     )
     return parser
 
@@ -108,7 +124,7 @@ def _options(given: argparse.Namespace) -> dict[str, str]:
     for item in given.set:
         name, equals, value = item.partition("=")
         if not equals:
-            raise SettingsError("--set", f"{item!r} is no setting: write it as NAME=VALUE")
+            raise SettingsError("--set", f"{item!r} is not a setting: write it as NAME=VALUE")
         options[name] = value
     ours = ("data", "host", "port", "http_port", "tls_port", "https_port", "advertised_host")
     for name in ours:
@@ -167,7 +183,9 @@ class Plan:
             if port is not None and not tls:
                 raise SettingsError(name, "TLS needs tls_certificate_file and tls_key_file")
         if self.port is None and self.tls_port is None:
-            raise SettingsError("port", "there is none, and none for TLS: give one for clients")
+            raise SettingsError(
+                "port", "there is no port for clients, with or without TLS: give one"
+            )
         if not _is_loopback(self.host):
             self._check_reach(_flag("insecure", values.get("insecure", "false")))
 
@@ -183,7 +201,7 @@ class Plan:
         return options
 
     def _check_reach(self, insecure: bool) -> None:
-        """Whom other machines can reach must know who they are, and not tell it to everyone."""
+        """Raises SettingsError if other machines could connect without proof, or without TLS."""
         if not self.settings.authentication:
             raise SettingsError(
                 "host",
@@ -216,11 +234,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def _port(name: str, text: str) -> int | None:
-    """A port; None, if the text is empty, is none."""
+    """A port; None if the text is empty. Raises SettingsError."""
     if not text:
         return None
     if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(name, f"{text!r} is no port: give 0 to 65535")
+        raise SettingsError(name, f"{text!r} is not a port: give 0 to 65535")
     return int(text)
 
 

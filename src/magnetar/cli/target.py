@@ -191,7 +191,7 @@ def parse(text: str, path: Path) -> Configuration:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError("configuration", f"{path} is no TOML: {error}") from None
+        raise SettingsError("configuration", f"{path} is not TOML: {error}") from None
     default = found.get("default", "")
     profiles = found.get("profiles", {})
     if not isinstance(default, str) or not isinstance(profiles, dict):
@@ -201,12 +201,12 @@ def parse(text: str, path: Path) -> Configuration:
 
 def _profile(path: Path, name: str, found: object) -> dict[str, str]:
     if not isinstance(found, dict):
-        raise SettingsError("configuration", f"{path}: profiles.{name} is no table")
+        raise SettingsError("configuration", f"{path}: profiles.{name} is not a table")
     for field, value in found.items():
         if field not in FIELDS or not isinstance(value, str):
             raise SettingsError(
                 "configuration",
-                f"{path}: profiles.{name}.{field} is none of {', '.join(FIELDS)}, or is no text",
+                f"{path}: profiles.{name}.{field} is not one of {', '.join(FIELDS)}, or not text",
             )
     return dict(found)
 

@@ -27,7 +27,7 @@ def path_of(*pieces: str) -> str:
     """
     for piece in pieces:
         if piece in ("", ".", ".."):
-            raise SettingsError("name", f"{piece!r} is none: nothing can be called so")
+            raise SettingsError("name", f"{piece!r} is not a valid name")
     return "/".join([BASE, *(quote(piece, safe="") for piece in pieces)])
 
 
@@ -44,7 +44,9 @@ def topics_path(domain: str, namespace: str, *more: str) -> str:
 def _names(namespace: str) -> list[str]:
     names = namespace.split("/")
     if len(names) != 2 or not all(names):
-        raise SettingsError("namespace", f"{namespace!r} is none: write it as tenant/namespace")
+        raise SettingsError(
+            "namespace", f"{namespace!r} is not a namespace: write it as tenant/namespace"
+        )
     return names
 
 

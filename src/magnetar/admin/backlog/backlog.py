@@ -24,7 +24,7 @@ __all__ = ["ROUTES"]
 
 
 async def analyze(call: Call) -> Response:
-    """How much a subscription has before it, from a position on if there is a body."""
+    """Counts the backlog of a subscription, from a position on if the body names one."""
     body = await call.json()
     place = None if body is None else read_place(body)
     subscription = call.subscription()
@@ -71,7 +71,7 @@ def _count(
 
 
 async def offline_backlog(call: Call) -> Response:
-    """What a topic stores, and for whom; Pulsar asks this of topics that are not loaded."""
+    """Estimates the backlog of a topic, as Pulsar does for topics that are not loaded."""
     topic = stored(call.topic())
     ledgers = ledgers_of(topic)
     return json_answer(
@@ -101,7 +101,7 @@ async def offline_backlog(call: Call) -> Response:
 
 
 async def find_by_index(call: Call) -> Response:
-    """Pulsar's brokers can number messages, and then find them so. This one does not."""
+    """Always refuses: messages have no index here, as they may have in Apache Pulsar."""
     call.query_number("index", 0)
     stored(call.topic())
     raise Refusal(

@@ -53,7 +53,7 @@ def cut_list(raw: bytes, first: int, end: int, *, objects: bool) -> Iterator[byt
             cut += 1
             comma = _skip_space(raw, cut, end)
         if raw[comma : comma + 1] != b",":
-            raise Refusal(BAD_REQUEST, f"the body is no JSON: a comma is missing at {comma}")
+            raise Refusal(BAD_REQUEST, f"the body is not JSON: a comma is missing at {comma}")
         yield b"[%b]" % raw[first:cut]
         first = comma + 1
     yield b"[%b]" % raw[first:end]

@@ -54,9 +54,9 @@ def date_text(time_ms: int) -> str:
 
 
 async def peek(call: Call) -> Response:
-    """The k-th entry of a backlog.
+    """Returns the k-th entry of a backlog.
 
-    As in Pulsar a subscription that is not there is made, at the beginning of the topic; it
+    As in Pulsar a subscription that is missing is created, at the beginning of the topic; it
     stays if there is nothing to show, and the answer says so.
     """
     count = call.number("position")
@@ -101,7 +101,7 @@ async def get_entry(call: Call) -> Response:
 
 
 async def examine(call: Call) -> Response:
-    """The n-th entry from the beginning, or from the end."""
+    """Returns the n-th entry from the beginning or from the end."""
     topic = stored(call.topic())
     place = call.query("initialPosition") or "latest"
     number = max(call.query_number("messagePosition", 1), 1)
@@ -122,7 +122,7 @@ async def examine(call: Call) -> Response:
 
 
 async def find_by_time(call: Call) -> Response:
-    """The first message that was not published before; the last if all were."""
+    """Finds the first message published at or after a time; the last if there is none."""
     topic = stored(call.topic())
     position = min(topic.position_at(call.number("time")), topic.ledgers.last())
     return json_answer(id_json(position, topic))
@@ -140,7 +140,7 @@ async def last_message_id(call: Call) -> Response:
 
 
 async def backlog_size(call: Call) -> Response:
-    """The bytes behind a message, it included."""
+    """Returns the size of the backlog from a message on, in bytes."""
     place = read_place(await call.json())
     topic = stored(call.topic())
     if place.latest:

@@ -178,7 +178,9 @@ def _of_object(value: object) -> MessageIdData:
         raise ValueError(f"{shown(value)} has no ledgerId and entryId")
     if not value.keys() <= FIELDS:
         unknown = sorted(map(str, value.keys() - FIELDS))[0]
-        raise ValueError(f"{shown(unknown)} is no field of an id: {', '.join(sorted(FIELDS))} are")
+        raise ValueError(
+            f"{shown(unknown)} is not a field of an id: {', '.join(sorted(FIELDS))} are"
+        )
     return MessageIdData(
         _field(value, "ledgerId", 0, INT64_MAX),
         _field(value, "entryId", 0, INT64_MAX),

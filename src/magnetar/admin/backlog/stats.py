@@ -103,7 +103,7 @@ async def get_partitioned_internal_stats(call: Call) -> Response:
 
 
 async def get_internal_info(call: Call) -> Response:
-    """Ledgers and cursors, as Pulsar's metadata store would have them."""
+    """Returns ledgers and cursors as Pulsar's metadata store would have them."""
     topic = stored(call.topic())
     return json_answer(
         {

@@ -59,7 +59,7 @@ SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{subscription}}"
 
 
 class Admin:
-    """What requests are about."""
+    """What all requests share: the broker, and where it is reached."""
 
     def __init__(self, server: "BrokerServer", http_url: str) -> None:
         self.server = server
@@ -93,7 +93,7 @@ class Admin:
     # ---- Topics --------------------------------------------------------------
 
     def partitions(self, name: TopicName) -> int:
-        """How many partitions the topic of this name was given; 0 if it is no partitioned one."""
+        """How many partitions the topic of this name was given; 0 if it is not partitioned."""
         return self.broker.directory.partitioned.get(str(name), 0)
 
     def topic(self, name: TopicName) -> Topic:
@@ -223,7 +223,7 @@ def decode_json(raw: bytes) -> object:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(BAD_REQUEST, f"the body is no JSON: {error}") from None
+        raise Refusal(BAD_REQUEST, f"the body is not JSON: {error}") from None
 
 
 def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX) -> int:
@@ -259,7 +259,7 @@ def check_name(noun: str, name: str) -> None:
     # Of dots alone no client could ask: they are taken out of paths.
     if _NAME.fullmatch(name) is None or not name.strip("."):
         raise Refusal(
-            PRECONDITION, f"{shown(name)} is no name of a {noun}: use letters, digits and -=:._"
+            PRECONDITION, f"{shown(name)} is not a valid {noun} name: use letters, digits and -=:._"
         )
 
 
@@ -277,6 +277,6 @@ def text_map(name: str, value: object) -> dict[str, str]:
 
 
 def shown(value: object) -> str:
-    """A value in a reason, which is no place for a megabyte of it."""
+    """A value as text for a reason, cut short."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -70,7 +70,7 @@ def host_names(url: str, told: Iterable[str]) -> frozenset[str]:
 
 
 class Guard:
-    """See the module."""
+    """Refuses requests that a web page of another site sends; see the module."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names: Final = names

@@ -126,7 +126,7 @@ def open_api(routes: list[Route]) -> Route:
     """The route at which the document of all routes, this one included, is served."""
 
     async def get_document(call: Call) -> Response:
-        """This document."""
+        """Returns this document."""
         return json_answer(document)
 
     route = Route("GET", PATH, get_document, PUBLIC, answer=answers(OBJECT))

@@ -139,13 +139,13 @@ class AdminApp:
         )
 
     def _is_open(self, need: Need) -> bool:
-        """Whether nobody asks who is there."""
+        """Whether the route asks for no authentication."""
         if need is SCRAPE:
             return not self._admin.broker.settings.authenticate_metrics
         return need is PUBLIC
 
     def _require_near(self, need: Need, request: Request) -> None:
-        """Raises Refusal for metrics that are closed, where nobody can prove who he is."""
+        """Raises Refusal for closed metrics from other machines, if nobody can authenticate."""
         if need is not SCRAPE or self._admin.broker.authentication is not None:
             return
         if request.client is None or not _is_loopback(request.client.host):

@@ -36,7 +36,7 @@ async def list_brokers(call: Call) -> Response:
 
 
 async def health(call: Call) -> Response:
-    """Whether messages can be stored, and what was queued so far has been."""
+    """Checks that messages can be stored, and that those queued so far have been."""
     store = call.broker.store
     _require_writable(store)
     if store.full:
@@ -55,13 +55,13 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Whether it serves. What passes by itself is no reason to send clients away."""
+    """Checks that the broker serves; passing trouble does not count."""
     _require_writable(call.broker.store)
     return text_answer("ok")
 
 
 async def live(call: Call) -> Response:
-    """Whether the process works at all: that it answers is the answer."""
+    """Answers if the process is alive."""
     return text_answer("ok")
 
 
@@ -79,7 +79,7 @@ async def leader(call: Call) -> Response:
 
 
 async def runtime_configuration(call: Call) -> Response:
-    """All settings: under Pulsar's names those that it has, under ours all of them."""
+    """Returns all settings, under our names, and under Pulsar's where Pulsar has them."""
     settings = call.broker.settings
     found = {
         key: _text(_shown(name, _in_units(settings.value_of(name), factor)))

@@ -187,7 +187,7 @@ async def unload(call: Call) -> Response:
 
 
 async def clear_backlog(call: Call) -> Response:
-    """Of one subscription by name, or of all."""
+    """Clears the backlog of all subscriptions of a namespace, or of those with a name."""
     namespace_policies(call)
     only = call.path.get("subscription")
     for name in call.broker.names(call.namespace):

@@ -100,7 +100,7 @@ async def get_on_subscriptions(call: Call) -> Response:
 
 
 async def grant_on_subscription(call: Call) -> Response:
-    """To these roles and no others; to all who may consume, if there are none."""
+    """Restricts a subscription to roles; an empty list opens it to all who may consume."""
     roles = await _roles(call)
     return _keep(call, _of(call).with_subscription(call.path["subscription"], roles))
 

@@ -79,7 +79,7 @@ async def add(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    """Ends the schema; with `force` all its versions are forgotten.
+    """Deletes the schema; with `force`, all its versions.
 
     The version is a bare number here, and in an object where a schema is added: so Java reads it.
     """
@@ -193,7 +193,7 @@ def _pair_bytes(text: str) -> bytes:
     try:
         both = msgspec.json.decode(text.encode())
     except msgspec.DecodeError as error:
-        raise Refusal(UNPROCESSABLE, f"the schema is no JSON: {error}") from None
+        raise Refusal(UNPROCESSABLE, f"the schema is not JSON: {error}") from None
     if not isinstance(both, dict) or not {"key", "value"} <= set(both):
         raise Refusal(UNPROCESSABLE, "a key/value schema has a key and a value")
     out = b""

@@ -223,7 +223,7 @@ async def skip(call: Call) -> Response:
 
 
 async def skip_damaged(call: Call) -> Response:
-    """Skips the damaged entry that stands in the way. If there are more, the next is found then."""
+    """Skips the damaged entry that the subscription is stuck at."""
     (subscription,) = _movable([call.subscription()], CONFLICT)
     if subscription.damage.position is None:
         raise Refusal(PRECONDITION, f"{subscription.title} is not stuck at a damaged entry")
@@ -265,7 +265,7 @@ async def _reset(subscription: Subscription, place: Place) -> None:
 
 
 async def expire_by_time(call: Call) -> Response:
-    """One subscription, or all of a topic."""
+    """Expires messages older than a time, on one subscription or on all."""
     seconds = call.number("seconds")
     for subscription in _movable(_to_expire(call), CONFLICT):
         topic = subscription.topic

@@ -165,7 +165,7 @@ def id_json(position: Position, topic: Topic) -> dict[str, int]:
 
 
 async def truncate(call: Call) -> Response:
-    """Everything is acked, and goes whatever retention says."""
+    """Deletes all messages, even those that retention would keep."""
     for topic in [stored(topic) for topic in call.topics()]:
         await durable(call.broker)  # a topic that is new is known to the store after that
         for subscription in list(topic.subscriptions.values()):
@@ -195,7 +195,7 @@ async def get_properties(call: Call) -> Response:
 
 
 async def get_partitions(call: Call) -> Response:
-    """The number; 0 for a topic that has none."""
+    """Returns the number of partitions; 0 for a topic that is not partitioned."""
     name = call.topic_name
     count = call.broker.partitions(
         name,
@@ -223,7 +223,7 @@ async def create_partitioned(call: Call) -> Response:
 
 
 async def update_partitions(call: Call) -> Response:
-    """Only more. Subscriptions of the topic are there on its new partitions too."""
+    """Adds partitions; they get the subscriptions of the topic too."""
     name = call.topic_name
     count, _ = await _wanted(call)
     before = call.admin.require_partitions(name)

@@ -34,10 +34,10 @@ def backup(
         typer.Argument(metavar="BACKUP", help="A new or empty directory.", show_default=False),
     ],
     skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="Leave out what is damaged, and list it.")
+        bool, typer.Option("--skip-damaged", help="Leave out damaged records, and list them.")
     ] = False,
 ) -> None:
-    """Copy a data directory, also while a broker uses it.
+    """Copy a data directory, even while a broker uses it.
 
     The copy holds everything that was confirmed before the command began. It is verified, and
     is a data directory itself. Damage is refused; with --skip-damaged, damaged entries and acks
@@ -63,14 +63,17 @@ def backup(
 
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="What `backup` made.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="BACKUP", help="A directory that `backup` made.", show_default=False
+        ),
     ],
     directory: Annotated[
         Path,
         typer.Argument(metavar="DIR", help="A new or empty directory.", show_default=False),
     ],
 ) -> None:
-    """Make a data directory from a backup, for a broker to be started on.
+    """Make a data directory for a broker from a backup.
 
     The backup is verified first and stays as it is.
     """

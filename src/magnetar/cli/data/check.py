@@ -31,7 +31,7 @@ def check(
         Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)
     ],
 ) -> None:
-    """Verify every invariant of a data directory, from every byte of it.
+    """Verify a data directory, byte by byte.
 
     Nothing is changed. The exit code is 0 if all is well, 1 if something is not, and 2 if
     the directory cannot be checked.

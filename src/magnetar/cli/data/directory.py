@@ -44,7 +44,7 @@ class NoDataDirectoryError(DataDirectoryError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.directory} is no data directory: {self.reason}"
+        return f"{self.directory} is not a data directory: {self.reason}"
 
 
 class ReadOnlyDisk(FileDisk):

@@ -54,15 +54,15 @@ def dump(
         Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)
     ],
     topic: Annotated[
-        str | None, typer.Option(help="Only this topic.", metavar="NAME", show_default=False)
+        str | None, typer.Option(help="Show this topic only.", metavar="NAME", show_default=False)
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to show it.")] = Format.table,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.table,
     target: Annotated[
         Path | None,
         typer.Option(
             "--output",
             metavar="DIR2",
-            help="Where `--format pulsar` writes: a directory that is new or empty.",
+            help="Directory for `--format pulsar`; new or empty.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +70,7 @@ def dump(
         Compression | None,
         typer.Option(
             case_sensitive=False,
-            help="Write ManagedCursorInfo, compressed like this, and not PositionInfo.",
+            help="Write ManagedCursorInfo with this compression instead of PositionInfo.",
             show_default=False,
         ),
     ] = None,

@@ -47,42 +47,63 @@ def consume(
     subscription: Annotated[
         str,
         typer.Option(
-            "-s", "--subscription-name", metavar="SUB", help="The subscription; made if need be."
+            "-s",
+            "--subscription-name",
+            metavar="SUB",
+            help="The subscription; created if it does not exist.",
         ),
     ],
     count: Annotated[
-        int, typer.Option("-n", "--num-messages", help="How many; 0 is no limit.", min=0)
+        int,
+        typer.Option(
+            "-n", "--num-messages", help="Number of messages to receive; 0 means no limit.", min=0
+        ),
     ] = 1,
     kind: Annotated[
         SubscriptionType, typer.Option("-t", "--subscription-type")
     ] = SubscriptionType.Exclusive,
     position: Annotated[
         Position,
-        typer.Option("-p", "--subscription-position", help="Where a new one begins."),
+        typer.Option(
+            "-p", "--subscription-position", help="Initial position of a new subscription."
+        ),
     ] = Position.Latest,
     mode: Annotated[
         Mode,
-        typer.Option("-m", "--subscription-mode", help="NonDurable leaves nothing behind."),
+        typer.Option(
+            "-m",
+            "--subscription-mode",
+            help="Durable, or NonDurable: deleted when the consumer closes.",
+        ),
     ] = Mode.Durable,
-    hex: Annotated[bool, typer.Option("--hex", help="Show contents as bytes.")] = False,
+    hex: Annotated[bool, typer.Option("--hex", help="Print message contents as hex.")] = False,
     hide_content: Annotated[
-        bool, typer.Option("--hide-content", help="Show how large it is only.")
+        bool,
+        typer.Option(
+            "--hide-content", help="Print the size of each message instead of its content."
+        ),
     ] = False,
     rate: Annotated[
-        float, typer.Option("-r", "--rate", help="Messages a second; 0 is no limit.", min=0)
+        float, typer.Option("-r", "--rate", help="Messages per second; 0 means no limit.", min=0)
     ] = 0.0,
     regex: Annotated[
-        bool, typer.Option("--regex", help="TOPIC is a pattern, for several topics.")
+        bool,
+        typer.Option(
+            "--regex", help="Treat TOPIC as a regular expression that matches several topics."
+        ),
     ] = False,
     queue_size: Annotated[
-        int, typer.Option("-q", "--queue-size", help="How many to fetch ahead.", min=0)
+        int, typer.Option("-q", "--queue-size", help="Size of the receiver queue.", min=0)
     ] = 1000,
     no_ack: Annotated[
-        bool, typer.Option("--no-ack", help="Leave the messages unacked: they come again.")
+        bool,
+        typer.Option("--no-ack", help="Do not acknowledge the messages; they are delivered again."),
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", help="Give up when none comes for so many seconds.", min=0),
+        typer.Option(
+            "--timeout", help="Stop when no message arrives for this many seconds.", min=0
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

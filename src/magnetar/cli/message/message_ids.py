@@ -109,7 +109,7 @@ def place_json(option: str, text: str) -> dict[str, int]:
         id = parse_id(text)
     except InvalidMessageIdError:
         raise SettingsError(
-            option, f"{text!r} is no position: give earliest, latest or ledger:entry"
+            option, f"{text!r} is not a position: give earliest, latest or ledger:entry"
         ) from None
     found = {"ledgerId": id.ledger_id(), "entryId": id.entry_id(), "partitionIndex": -1}
     if id.partition() >= 0:

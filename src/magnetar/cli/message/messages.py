@@ -88,7 +88,7 @@ class Entry:
         text = headers.get(f"{HEADER}message-id", "")
         ledger, _, entry = text.partition(":")
         if not ledger.isdecimal() or not entry.isdecimal():
-            raise AdminError(answer.status, f"the answer is no entry: its id is {text!r}")
+            raise AdminError(answer.status, f"the answer is not an entry: its id is {text!r}")
         self.ledger_id = int(ledger)
         self.entry_id = int(entry)
         self.topic = topic
@@ -243,7 +243,7 @@ def time_ms(option: str, text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise SettingsError(
-            option, f"{text!r} is no time: give ms since 1970, or 2027-01-15T08:00:00Z"
+            option, f"{text!r} is not a time: give ms since 1970, or 2027-01-15T08:00:00Z"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

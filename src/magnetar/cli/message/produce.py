@@ -34,43 +34,61 @@ def produce(
     topic: TopicArgument,
     messages: Annotated[
         list[str] | None,
-        typer.Option("-m", "--messages", metavar="TEXT", help="A message; may be repeated."),
+        typer.Option("-m", "--messages", metavar="TEXT", help="Message to send; may be repeated."),
     ] = None,
     files: Annotated[
         list[Path] | None,
         typer.Option(
-            "-f", "--files", metavar="FILE", help="A message from a file; - is standard input."
+            "-f",
+            "--files",
+            metavar="FILE",
+            help="File with a message to send; - is standard input.",
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option("-n", "--num-produce", help="How often to send all of them.", min=1)
+        int,
+        typer.Option("-n", "--num-produce", help="Number of times to send all messages.", min=1),
     ] = 1,
     rate: Annotated[
-        float, typer.Option("-r", "--rate", help="Messages a second; 0 is no limit.", min=0)
+        float, typer.Option("-r", "--rate", help="Messages per second; 0 means no limit.", min=0)
     ] = 0.0,
     key: Annotated[
-        str | None, typer.Option("-k", "--key", metavar="KEY", help="The key of the messages.")
+        str | None, typer.Option("-k", "--key", metavar="KEY", help="Key of the messages.")
     ] = None,
     properties: Annotated[
         list[str] | None,
-        typer.Option("-p", "--properties", metavar="NAME=VALUE", help="May be repeated."),
+        typer.Option(
+            "-p",
+            "--properties",
+            metavar="NAME=VALUE",
+            help="Property of the messages; may be repeated.",
+        ),
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option("-s", "--separator", help="Split each -m at this; not split if left out."),
+        typer.Option(
+            "-s",
+            "--separator",
+            help="Separator that splits each -m into messages (default: no splitting).",
+        ),
     ] = None,
     disable_batching: Annotated[
-        bool, typer.Option("-db", "--disable-batching", help="Each message in its own entry.")
+        bool,
+        typer.Option(
+            "-db",
+            "--disable-batching",
+            help="Send each message as its own entry, without batching.",
+        ),
     ] = False,
     chunking: Annotated[
-        bool, typer.Option("-c", "--chunking", help="Split messages that are too large.")
+        bool, typer.Option("-c", "--chunking", help="Send messages that are too large in chunks.")
     ] = False,
     deliver_after: Annotated[
-        float, typer.Option("--deliver-after", help="Seconds until they are delivered.", min=0)
+        float, typer.Option("--deliver-after", help="Delay of delivery, in seconds.", min=0)
     ] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Send messages to a topic, and say when they are stored.
+    """Send messages to a topic, and print how many were stored.
 
     With --json, one line for each message, with its id, in the order they were given.
     """

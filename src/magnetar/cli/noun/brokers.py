@@ -11,14 +11,17 @@ from magnetar.rest.path import path_of
 
 __all__ = ["app", "clusters_app"]
 
-app: typer.Typer = typer.Typer(help="Brokers: the servers themselves.", no_args_is_help=True)
-clusters_app: typer.Typer = typer.Typer(help="Clusters of brokers.", no_args_is_help=True)
+app: typer.Typer = typer.Typer(help="Manage brokers.", no_args_is_help=True)
+clusters_app: typer.Typer = typer.Typer(help="Manage clusters.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_brokers(
     cluster: Annotated[
-        str, typer.Argument(metavar="[CLUSTER]", help="Its brokers.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="[CLUSTER]", help="Cluster whose brokers to list.", show_default=False
+        ),
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -30,28 +33,28 @@ def list_brokers(
 
 @app.command()
 def healthcheck() -> None:
-    """Say ok if the broker is well; the exit code says it too."""
+    """Print ok and exit with 0 if the broker is healthy."""
     with current().admin() as admin:
         typer.echo(admin.request("GET", path_of("brokers", "health")).body.decode().strip())
 
 
 @app.command()
 def version() -> None:
-    """Say the broker's version."""
+    """Print the version of the broker."""
     with current().admin() as admin:
         typer.echo(admin.request("GET", path_of("brokers", "version")).body.decode().strip())
 
 
 @app.command("leader-broker")
 def leader_broker(as_json: Json = False) -> None:
-    """Say which broker leads."""
+    """Print the leader broker."""
     with current().admin() as admin:
         show_value(admin.get(path_of("brokers", "leaderBroker")), as_json=as_json)
 
 
 @app.command("get-runtime-config")
 def get_runtime_config(as_json: Json = False) -> None:
-    """Show all settings that the broker runs with."""
+    """Show the settings that the broker runs with."""
     with current().admin() as admin:
         show_value(admin.get(path_of("brokers", "configuration", "runtime")), as_json=as_json)
 
@@ -68,6 +71,6 @@ def get_cluster(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Show where a cluster is reached."""
+    """Show the URLs of a cluster."""
     with current().admin() as admin:
         show_value(admin.get(path_of("clusters", cluster)), as_json=as_json)

@@ -13,10 +13,10 @@ from magnetar.rest.path import namespace_path, path_of
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer(
-    help="Namespaces: topics with policies and permissions in common.", no_args_is_help=True
+    help="Manage namespaces, with their policies and permissions.", no_args_is_help=True
 )
 
-Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Whose.")]
+Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")]
 
 
 @app.command("list")
@@ -33,11 +33,11 @@ def list_namespaces(
 def topics(
     namespace: NamespaceName,
     mode: Annotated[
-        str, typer.Option("-m", "--mode", help="PERSISTENT, NON_PERSISTENT or ALL.")
+        str, typer.Option("-m", "--mode", help="Topics to list: PERSISTENT, NON_PERSISTENT or ALL.")
     ] = "PERSISTENT",
     as_json: Json = False,
 ) -> None:
-    """List the topics of a namespace, partitions one by one."""
+    """List the topics of a namespace, each partition on its own line."""
     with current().admin() as admin:
         found = admin.get(namespace_path(namespace, "topics"), mode=mode)
     show_names(found, as_json=as_json)
@@ -53,7 +53,7 @@ def create(namespace: NamespaceName) -> None:
 
 @app.command()
 def delete(namespace: NamespaceName, force: Force = False) -> None:
-    """Delete a namespace; by force with all its topics."""
+    """Delete a namespace; with --force, all its topics too."""
     with current().admin() as admin:
         admin.delete(namespace_path(namespace), force=force or None)
     typer.echo(f"deleted namespace {namespace}")
@@ -68,7 +68,7 @@ def policies(namespace: NamespaceName, as_json: Json = False) -> None:
 
 @app.command()
 def unload(namespace: NamespaceName) -> None:
-    """Unload all topics; clients come back by themselves."""
+    """Unload all topics of a namespace; clients reconnect by themselves."""
     with current().admin() as admin:
         admin.put(namespace_path(namespace, "unload"))
     typer.echo(f"unloaded {namespace}")
@@ -78,11 +78,14 @@ def unload(namespace: NamespaceName) -> None:
 def clear_backlog(
     namespace: NamespaceName,
     subscription: Annotated[
-        str, typer.Option("-s", "--sub", metavar="SUB", help="Only those of this name.")
+        str,
+        typer.Option("-s", "--sub", metavar="SUB", help="Clear subscriptions with this name only."),
     ] = "",
-    force: Annotated[bool, typer.Option("-f", "--force", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("-f", "--force", help="Do not ask for confirmation.")
+    ] = False,
 ) -> None:
-    """Ack everything, on all subscriptions of a namespace."""
+    """Acknowledge all messages of all subscriptions of a namespace."""
     if not force:
         typer.confirm(f"Ack all messages of {namespace}?", abort=True, err=True)
     pieces = ["clearBacklog", subscription] if subscription else ["clearBacklog"]
@@ -95,10 +98,10 @@ def clear_backlog(
 def unsubscribe(
     namespace: NamespaceName,
     subscription: Annotated[
-        str, typer.Option("-s", "--sub", metavar="SUB", help="The subscription.")
+        str, typer.Option("-s", "--sub", metavar="SUB", help="Subscription name.")
     ],
 ) -> None:
-    """Delete the subscriptions of one name from all topics of a namespace."""
+    """Delete a subscription from all topics of a namespace."""
     with current().admin() as admin:
         admin.post(namespace_path(namespace, "unsubscribe", subscription))
     typer.echo(f"deleted the subscriptions {subscription} of {namespace}")
@@ -109,7 +112,7 @@ def unsubscribe(
 
 @app.command()
 def permissions(namespace: NamespaceName, as_json: Json = False) -> None:
-    """Show which roles may do what."""
+    """Show the permissions of each role."""
     with current().admin() as admin:
         show_value(admin.get(namespace_path(namespace, "permissions")), as_json=as_json)
 
@@ -120,10 +123,14 @@ def grant_permission(
     role: Role,
     actions: Annotated[
         str,
-        typer.Option("--actions", metavar="ACTIONS", help="By commas: produce,consume,skip..."),
+        typer.Option(
+            "--actions",
+            metavar="ACTIONS",
+            help="Actions, separated by commas: produce,consume,skip...",
+        ),
     ],
 ) -> None:
-    """Let a role do things in a namespace."""
+    """Grant a role permissions on a namespace."""
     with current().admin() as admin:
         admin.post(namespace_path(namespace, "permissions", role), words(actions))
     typer.echo(f"{role} may {actions} in {namespace}")
@@ -131,7 +138,7 @@ def grant_permission(
 
 @app.command("revoke-permission")
 def revoke_permission(namespace: NamespaceName, role: Role) -> None:
-    """Take all permissions of a role in a namespace back."""
+    """Revoke all permissions of a role on a namespace."""
     with current().admin() as admin:
         admin.delete(namespace_path(namespace, "permissions", role))
     typer.echo(f"{role} has no permissions in {namespace}")
@@ -139,7 +146,7 @@ def revoke_permission(namespace: NamespaceName, role: Role) -> None:
 
 @app.command("subscription-permission")
 def subscription_permission(namespace: NamespaceName, as_json: Json = False) -> None:
-    """Show which subscriptions are for certain roles only."""
+    """Show the roles that each restricted subscription is limited to."""
     with current().admin() as admin:
         found = admin.get(namespace_path(namespace, "permissions", "subscription"))
     show_value(found, as_json=as_json)
@@ -150,10 +157,13 @@ def grant_subscription_permission(
     namespace: NamespaceName,
     subscription: SubscriptionName,
     roles: Annotated[
-        str, typer.Option("--roles", metavar="ROLES", help="By commas; these and no others.")
+        str,
+        typer.Option(
+            "--roles", metavar="ROLES", help="Roles, separated by commas; they replace all others."
+        ),
     ],
 ) -> None:
-    """Keep a subscription for certain roles."""
+    """Restrict a subscription to some roles."""
     path = namespace_path(namespace, "permissions", "subscription", subscription)
     with current().admin() as admin:
         admin.post(path, words(roles))
@@ -164,7 +174,7 @@ def grant_subscription_permission(
 def revoke_subscription_permission(
     namespace: NamespaceName, subscription: SubscriptionName, role: Role
 ) -> None:
-    """Keep a subscription for one role less."""
+    """Remove a role from those that a subscription is restricted to."""
     with current().admin() as admin:
         admin.delete(namespace_path(namespace, "permissions", subscription, role))
     typer.echo(f"{subscription} in {namespace} is not for {role}")

@@ -198,8 +198,8 @@ POLICIES: Final = (
     ),
 )
 
-Enable: TypeAlias = Annotated[bool, typer.Option("-e", "--enable", help="Switch it on.")]
-Disable: TypeAlias = Annotated[bool, typer.Option("-d", "--disable", help="Switch it off.")]
+Enable: TypeAlias = Annotated[bool, typer.Option("-e", "--enable", help="Enable it.")]
+Disable: TypeAlias = Annotated[bool, typer.Option("-d", "--disable", help="Disable it.")]
 
 
 def add_policies(app: typer.Typer, *, of_topics: bool) -> None:
@@ -245,7 +245,12 @@ def _getter(place: _Place) -> Callable[..., None]:
     def get(
         name: Annotated[str, _argument(place)],
         applied: Annotated[
-            bool, typer.Option("-ap", "--applied", help="What holds, wherever it was said.")
+            bool,
+            typer.Option(
+                "-ap",
+                "--applied",
+                help="Show the value in effect, even if it is set at a higher level.",
+            ),
         ] = False,
         as_json: Json = False,
     ) -> None:
@@ -338,10 +343,20 @@ def _retention(place: _Place) -> Callable[..., None]:
     def set_retention(
         name: Annotated[str, _argument(place)],
         time: Annotated[
-            str, typer.Option("-t", "--time", help="Such as 10m, 3h, 7d; 0 none, -1 for ever.")
+            str,
+            typer.Option(
+                "-t",
+                "--time",
+                help="Retention time, e.g. 10m, 3h, 7d; 0 means none, -1 means forever.",
+            ),
         ],
         size: Annotated[
-            str, typer.Option("-s", "--size", help="Such as 100M, 10G; 0 none, -1 no limit.")
+            str,
+            typer.Option(
+                "-s",
+                "--size",
+                help="Retention size, e.g. 100M, 10G; 0 means none, -1 means no limit.",
+            ),
         ],
     ) -> None:
         seconds, kept_bytes = duration_s("-t", time), size_bytes("-s", size)
@@ -362,15 +377,19 @@ def _backlog_quota(place: _Place) -> Callable[..., None]:
             typer.Option(
                 "-p",
                 "--policy",
-                help="producer_request_hold, producer_exception or consumer_backlog_eviction.",
+                help="Action beyond the quota: producer_request_hold, producer_exception or "
+                "consumer_backlog_eviction.",
             ),
         ],
-        limit: Annotated[str, typer.Option("-l", "--limit", help="Such as 10G.")] = "-1",
+        limit: Annotated[str, typer.Option("-l", "--limit", help="Size limit, e.g. 10G.")] = "-1",
         limit_time: Annotated[
-            str, typer.Option("-lt", "--limitTime", help="Such as 3600 or 1h.")
+            str, typer.Option("-lt", "--limitTime", help="Time limit, e.g. 3600 or 1h.")
         ] = "-1",
         kind: Annotated[
-            str, typer.Option("-t", "--type", help="destination_storage or message_age.")
+            str,
+            typer.Option(
+                "-t", "--type", help="Type of the quota: destination_storage or message_age."
+            ),
         ] = "destination_storage",
     ) -> None:
         body = {
@@ -388,9 +407,9 @@ def _delayed_delivery(place: _Place) -> Callable[..., None]:
         name: Annotated[str, _argument(place)],
         enable: Enable = False,
         disable: Disable = False,
-        time: Annotated[str, typer.Option("-t", "--time", help="The tick, such as 1s.")] = "1s",
+        time: Annotated[str, typer.Option("-t", "--time", help="Tick time, e.g. 1s.")] = "1s",
         max_delay: Annotated[
-            str, typer.Option("-md", "--maxDelay", help="How long at most; 0 is no limit.")
+            str, typer.Option("-md", "--maxDelay", help="Longest delay allowed; 0 means no limit.")
         ] = "0",
     ) -> None:
         body = {
@@ -409,14 +428,19 @@ def _inactive_topics(place: _Place) -> Callable[..., None]:
         enable: Annotated[bool, typer.Option("-e", "--enable-delete-while-inactive")] = False,
         disable: Annotated[bool, typer.Option("-d", "--disable-delete-while-inactive")] = False,
         time: Annotated[
-            str, typer.Option("-t", "--max-inactive-duration", help="Such as 1h.")
+            str,
+            typer.Option(
+                "-t",
+                "--max-inactive-duration",
+                help="Time without use before a topic is deleted, e.g. 1h.",
+            ),
         ] = "60s",
         mode: Annotated[
             str,
             typer.Option(
                 "-m",
                 "--delete-mode",
-                help="delete_when_no_subscriptions or delete_when_subscriptions_caught_up.",
+                help="Mode: delete_when_no_subscriptions or delete_when_subscriptions_caught_up.",
             ),
         ] = "delete_when_no_subscriptions",
     ) -> None:
@@ -436,10 +460,19 @@ def _auto_topics(place: _Place) -> Callable[..., None]:
         enable: Enable = False,
         disable: Disable = False,
         kind: Annotated[
-            str, typer.Option("-t", "--type", help="partitioned or non-partitioned.")
+            str,
+            typer.Option(
+                "-t", "--type", help="Type of created topics: partitioned or non-partitioned."
+            ),
         ] = "non-partitioned",
         partitions: Annotated[
-            int, typer.Option("-n", "--num-partitions", help="Of a partitioned one.", min=0)
+            int,
+            typer.Option(
+                "-n",
+                "--num-partitions",
+                help="Number of partitions of a created partitioned topic.",
+                min=0,
+            ),
         ] = 0,
     ) -> None:
         body: dict[str, object] = {

@@ -13,7 +13,7 @@ from magnetar.errors import DiskError, SettingsError
 __all__ = ["app", "complete"]
 
 app: typer.Typer = typer.Typer(
-    help="Profiles: brokers by name, for --profile.", no_args_is_help=True
+    help="Manage profiles: named brokers, for --profile.", no_args_is_help=True
 )
 
 
@@ -32,7 +32,7 @@ ProfileName: TypeAlias = Annotated[
 
 @app.command("list")
 def list_profiles(as_json: Json = False) -> None:
-    """List the profiles; the default one has a star."""
+    """List the profiles; a star marks the default."""
     found = load(config_path())
     if as_json:
         profiles = {name: _masked(values) for name, values in sorted(found.profiles.items())}
@@ -54,30 +54,36 @@ def list_profiles(as_json: Json = False) -> None:
 
 @app.command()
 def show(name: ProfileName, as_json: Json = False) -> None:
-    """Show a profile; not its token."""
+    """Show a profile, without its token."""
     show_value(_masked(load(config_path()).values(name)), as_json=as_json)
 
 
 @app.command("set")
 def set_profile(
     name: ProfileName,
-    url: Annotated[str | None, typer.Option("--url", help="pulsar:// or pulsar+ssl://")] = None,
-    admin_url: Annotated[
-        str | None, typer.Option("--admin-url", help="http:// or https://")
+    url: Annotated[
+        str | None, typer.Option("--url", help="URL of the broker: pulsar:// or pulsar+ssl://")
     ] = None,
-    token: Annotated[str | None, typer.Option("--token", help="A token, as it is.")] = None,
+    admin_url: Annotated[
+        str | None,
+        typer.Option("--admin-url", help="URL of the admin REST API: http:// or https://"),
+    ] = None,
+    token: Annotated[str | None, typer.Option("--token", help="Authentication token.")] = None,
     token_file: Annotated[
-        str | None, typer.Option("--token-file", help="The file that has it.")
+        str | None, typer.Option("--token-file", help="File with the token.")
     ] = None,
     tls_trust_certs: Annotated[
-        str | None, typer.Option("--tls-trust-certs", help="Whom to believe, a PEM file.")
+        str | None, typer.Option("--tls-trust-certs", help="CA certificates (PEM file).")
     ] = None,
     tls_certificate: Annotated[
-        str | None, typer.Option("--tls-certificate", help="Who we are, a PEM file.")
+        str | None, typer.Option("--tls-certificate", help="Client certificate (PEM file).")
     ] = None,
-    tls_key: Annotated[str | None, typer.Option("--tls-key", help="Its key.")] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option("--tls-key", help="Private key of the client certificate (PEM file)."),
+    ] = None,
 ) -> None:
-    """Make a profile or change it: what is not given stays, what is empty goes.
+    """Create or change a profile; an empty value removes a field.
 
     The first one becomes the default.
     """
@@ -96,7 +102,7 @@ def set_profile(
 
 @app.command()
 def use(name: ProfileName) -> None:
-    """Make a profile the default one."""
+    """Make a profile the default."""
     found = load(config_path())
     found.values(name)
     found.default = name
@@ -106,7 +112,7 @@ def use(name: ProfileName) -> None:
 
 @app.command()
 def remove(name: ProfileName) -> None:
-    """Forget a profile."""
+    """Delete a profile."""
     found = load(config_path())
     found.values(name)
     del found.profiles[name]

@@ -15,7 +15,7 @@ from magnetar.rest.path import schema_path
 
 __all__ = ["app"]
 
-app: typer.Typer = typer.Typer(help="Schemas of topics.", no_args_is_help=True)
+app: typer.Typer = typer.Typer(help="Manage the schemas of topics.", no_args_is_help=True)
 
 SchemaFile: TypeAlias = Annotated[
     Path,
@@ -33,10 +33,10 @@ def get(
     topic: TopicArgument,
     version: Annotated[
         int | None,
-        typer.Option("-v", "--version", help="Which one; the latest if left out.", min=0),
+        typer.Option("-v", "--version", help="Version to show (default: the latest).", min=0),
     ] = None,
     all_versions: Annotated[
-        bool, typer.Option("-a", "--all-versions", help="All of them.")
+        bool, typer.Option("-a", "--all-versions", help="Show all versions.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +57,7 @@ def get(
 
 @app.command()
 def upload(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) -> None:
-    """Give a topic a schema, or a new version of it."""
+    """Upload a schema, or a new version of it, to a topic."""
     body = _read(filename)
     with current().admin() as admin:
         found = admin.post(schema_path(topic, "schema"), body)
@@ -71,7 +71,7 @@ def upload(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) ->
 
 @app.command()
 def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = False) -> None:
-    """Say whether a schema would fit a topic; the exit code is 1 if not."""
+    """Check whether a schema is compatible with a topic; exit with 1 if not."""
     with current().admin() as admin:
         found = admin.post(schema_path(topic, "compatibility"), _read(filename))
     show_value(found, as_json=as_json)
@@ -81,7 +81,7 @@ def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = Fa
 
 @app.command()
 def delete(topic: TopicArgument, force: Force = False) -> None:
-    """End the schema of a topic; by force all its versions are forgotten."""
+    """Delete the schema of a topic; with --force, delete all its versions."""
     with current().admin() as admin:
         admin.delete(schema_path(topic, "schema"), force=force or None)
     typer.echo(f"deleted the schema of {topic}")

@@ -19,7 +19,7 @@ from magnetar.rest.path import subscription_path, topic_path
 __all__ = ["add_subscription_commands", "app", "peek"]
 
 app: typer.Typer = typer.Typer(
-    help="Subscriptions: what of a topic is acked.", no_args_is_help=True
+    help="Manage subscriptions and their acknowledgements.", no_args_is_help=True
 )
 
 
@@ -34,11 +34,18 @@ def create(
     subscription: SubscriptionName,
     message_id: Annotated[
         str,
-        typer.Option("-m", "--messageId", help="Where it begins: latest, earliest or L:E[:I]."),
+        typer.Option(
+            "-m", "--messageId", help="Initial position: latest, earliest or LEDGER:ENTRY[:INDEX]."
+        ),
     ] = "latest",
     properties: Annotated[
         list[str] | None,
-        typer.Option("-p", "--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+        typer.Option(
+            "-p",
+            "--property",
+            metavar="NAME=VALUE",
+            help="Property of the subscription; may be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Create a subscription."""
@@ -53,7 +60,7 @@ def create(
 
 
 def delete(topic: TopicArgument, subscription: SubscriptionName, force: Force = False) -> None:
-    """Delete a subscription; by force its consumers are closed."""
+    """Delete a subscription; with --force, close its consumers."""
     with current().admin() as admin:
         admin.delete(subscription_path(topic, subscription), force=force or None)
     typer.echo(f"deleted subscription {subscription} of {topic}")
@@ -72,9 +79,14 @@ def update_properties(
     subscription: SubscriptionName,
     properties: Annotated[
         list[str] | None,
-        typer.Option("-p", "--property", metavar="NAME=VALUE", help="May be repeated."),
+        typer.Option(
+            "-p",
+            "--property",
+            metavar="NAME=VALUE",
+            help="Property of the subscription; may be repeated.",
+        ),
     ] = None,
-    clear: Annotated[bool, typer.Option("-c", "--clear", help="Remove all of them.")] = False,
+    clear: Annotated[bool, typer.Option("-c", "--clear", help="Remove all properties.")] = False,
 ) -> None:
     """Replace the properties of a subscription."""
     if clear == bool(properties):
@@ -92,7 +104,7 @@ def update_properties(
 def skip(
     topic: TopicArgument,
     subscription: SubscriptionName,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)],
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of entries.", min=1)],
 ) -> None:
     """Skip the next entries of a subscription; a batch counts as one."""
     with current().admin() as admin:
@@ -101,7 +113,7 @@ def skip(
 
 
 def skip_damaged(topic: TopicArgument, subscription: SubscriptionName) -> None:
-    """Skip the damaged entry that a subscription is stuck at, and go on behind it.
+    """Skip the damaged entry that a subscription is stuck at.
 
     The stats of the topic say where it is (damagedPosition). If there are more, the subscription
     stops at the next. Apache Pulsar has autoSkipNonRecoverableData alone.
@@ -112,7 +124,7 @@ def skip_damaged(topic: TopicArgument, subscription: SubscriptionName) -> None:
 
 
 def clear_backlog(topic: TopicArgument, subscription: SubscriptionName) -> None:
-    """Ack everything on a subscription."""
+    """Acknowledge all messages of a subscription."""
     with current().admin() as admin:
         admin.post(subscription_path(topic, subscription, "skip_all"))
     typer.echo(f"cleared the backlog of {subscription} of {topic}")
@@ -123,16 +135,19 @@ def expire_messages(
     subscription: SubscriptionName,
     expire_time: Annotated[
         str | None,
-        typer.Option("-t", "--expireTime", help="What is older: seconds, or such as 2h."),
+        typer.Option(
+            "-t", "--expireTime", help="Age of the messages to expire: seconds, or e.g. 2h."
+        ),
     ] = None,
     position: Annotated[
-        str | None, typer.Option("-p", "--position", metavar="L:E", help="Up to this message.")
+        str | None,
+        typer.Option("-p", "--position", metavar="L:E", help="Expire messages up to this one."),
     ] = None,
     exclude: Annotated[
-        bool, typer.Option("-e", "--exclude-position", help="But for that message itself.")
+        bool, typer.Option("-e", "--exclude-position", help="Exclude that message itself.")
     ] = False,
 ) -> None:
-    """Ack what is older than a time, or up to a message."""
+    """Acknowledge messages older than a time, or up to a message."""
     from magnetar.cli.message.message_ids import place_json
 
     if (expire_time is None) == (position is None):
@@ -150,10 +165,13 @@ def expire_messages(
 def expire_all(
     topic: TopicArgument,
     expire_time: Annotated[
-        str, typer.Option("-t", "--expireTime", help="What is older: seconds, or such as 2h.")
+        str,
+        typer.Option(
+            "-t", "--expireTime", help="Age of the messages to expire: seconds, or e.g. 2h."
+        ),
     ],
 ) -> None:
-    """Ack what is older than a time, on all subscriptions of a topic."""
+    """Acknowledge messages older than a time, on all subscriptions of a topic."""
     seconds = str(duration_s("-t", expire_time))
     with current().admin() as admin:
         admin.post(topic_path(topic, "all_subscription", "expireMessages", seconds))
@@ -165,17 +183,19 @@ def reset_cursor(
     subscription: SubscriptionName,
     ago: Annotated[
         str | None,
-        typer.Option("-t", "--time", help="To so long ago: seconds, or such as 30m, 2h, 7d."),
+        typer.Option("-t", "--time", help="Reset to this long ago: seconds, or e.g. 30m, 2h, 7d."),
     ] = None,
     message_id: Annotated[
         str | None,
-        typer.Option("-m", "--messageId", metavar="L:E[:I]", help="To this message, or earliest."),
+        typer.Option(
+            "-m", "--messageId", metavar="L:E[:I]", help="Reset to this message, or to earliest."
+        ),
     ] = None,
     exclude: Annotated[
-        bool, typer.Option("-e", "--exclude-reset-position", help="To the message behind it.")
+        bool, typer.Option("-e", "--exclude-reset-position", help="Reset to the message after it.")
     ] = False,
 ) -> None:
-    """Move a subscription back or forth, to a time or a message."""
+    """Reset a subscription to a time or a message."""
     from magnetar.cli.message.message_ids import place_json
 
     if (ago is None) == (message_id is None):
@@ -198,13 +218,13 @@ def skip_messages(
         typer.Option(
             "--messageId-triplet",
             metavar="L:E[:I]",
-            help="ledger:entry or ledger:entry:batchIndex; may be repeated.",
+            help="Message id: ledger:entry or ledger:entry:batchIndex; may be repeated.",
         ),
     ] = None,
     base64s: Annotated[
         list[str] | None,
         typer.Option(
-            "--messageId-base64", metavar="B", help="An id's bytes in base64; may be repeated."
+            "--messageId-base64", metavar="B", help="Message id in base64; may be repeated."
         ),
     ] = None,
     from_file: Annotated[
@@ -212,19 +232,19 @@ def skip_messages(
         typer.Option(
             "--from-file",
             metavar="FILE",
-            help="Ids of either form or lines of peek --json, one a line; - is standard input.",
+            help="File with ids or output of peek --json, one per line; - is standard input.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show each message, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show the messages, and change nothing.")
     ] = False,
     no_recall: Annotated[
         bool,
-        typer.Option("--no-recall", help="Leave consumers what they have queued of them."),
+        typer.Option("--no-recall", help="Do not take messages back that consumers have queued."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Skip messages by their ids: all of them or, if one is bad, none."""
+    """Skip messages by id: all of them or, if an id is invalid, none."""
     from magnetar.cli.skip.skip import run_skip
 
     run_skip(
@@ -245,14 +265,17 @@ def skip_messages(
 def peek(
     topic: TopicArgument,
     subscription: SubscriptionName,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1)] = 1,
-    hex: Annotated[bool, typer.Option("--hex", help="Show contents as bytes.")] = False,
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of messages.", min=1)] = 1,
+    hex: Annotated[bool, typer.Option("--hex", help="Print message contents as hex.")] = False,
     hide_content: Annotated[
-        bool, typer.Option("--hide-content", help="Show how large it is only.")
+        bool,
+        typer.Option(
+            "--hide-content", help="Print the size of each message instead of its content."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the next messages of a subscription, which stay where they are.
+    """Show the next messages of a subscription without acknowledging them.
 
     Of a partitioned topic, so many of each partition.
     """
@@ -264,10 +287,19 @@ def peek(
 def examine_messages(
     topic: TopicArgument,
     initial_position: Annotated[
-        str, typer.Option("-i", "--initialPosition", help="earliest or latest.")
+        str,
+        typer.Option(
+            "-i", "--initialPosition", help="End of the topic to start from: earliest or latest."
+        ),
     ] = "latest",
     message_position: Annotated[
-        int, typer.Option("-m", "--messagePosition", help="Which from there, from 1.", min=1)
+        int,
+        typer.Option(
+            "-m",
+            "--messagePosition",
+            help="Number of the message, counted from that end, starting at 1.",
+            min=1,
+        ),
     ] = 1,
     as_json: Json = False,
 ) -> None:
@@ -293,14 +325,15 @@ def ack_state(
     topic: TopicArgument,
     subscription: SubscriptionName,
     first: Annotated[
-        str | None, typer.Option("--from", metavar="L:E", help="Begin there, for more pages.")
+        str | None,
+        typer.Option("--from", metavar="L:E", help="Position to start from, for more pages."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", help="So many holes and batches.", min=1, max=10_000)
+        int, typer.Option("--limit", help="Number of holes and batches to show.", min=1, max=10_000)
     ] = 1000,
     as_json: Json = False,
 ) -> None:
-    """Show what is acked, down to the indexes of batches. Apache Pulsar does not tell."""
+    """Show what is acknowledged, down to batch indexes (Magnetar only)."""
     from magnetar.cli.stats_table import print_ack_state
 
     with current().admin() as admin:

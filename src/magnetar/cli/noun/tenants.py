@@ -11,11 +11,12 @@ from magnetar.rest.path import path_of
 
 __all__ = ["app"]
 
-app: typer.Typer = typer.Typer(help="Tenants: who shares the broker.", no_args_is_help=True)
+app: typer.Typer = typer.Typer(help="Manage tenants.", no_args_is_help=True)
 
 Tenant: TypeAlias = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
 Roles: TypeAlias = Annotated[
-    str, typer.Option("-r", "--admin-roles", metavar="ROLES", help="Roles, by commas.")
+    str,
+    typer.Option("-r", "--admin-roles", metavar="ROLES", help="Admin roles, separated by commas."),
 ]
 Clusters: TypeAlias = Annotated[
     str,
@@ -23,7 +24,7 @@ Clusters: TypeAlias = Annotated[
         "-c",
         "--allowed-clusters",
         metavar="CLUSTERS",
-        help="Clusters, by commas; all there are if left out.",
+        help="Allowed clusters, separated by commas (default: all).",
     ),
 ]
 
@@ -37,7 +38,7 @@ def list_tenants(as_json: Json = False) -> None:
 
 @app.command()
 def get(tenant: Tenant, as_json: Json = False) -> None:
-    """Show a tenant: its roles and clusters."""
+    """Show the admin roles and clusters of a tenant."""
     with current().admin() as admin:
         show_value(admin.get(path_of("tenants", tenant)), as_json=as_json)
 
@@ -55,7 +56,7 @@ def create(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters =
 
 @app.command()
 def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters = "") -> None:
-    """Change a tenant; what is not given stays."""
+    """Change a tenant; options that are not given stay as they are."""
     with current().admin() as admin:
         found = admin.get(path_of("tenants", tenant))
         body = dict(found) if isinstance(found, dict) else {}
@@ -69,7 +70,7 @@ def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters =
 
 @app.command()
 def delete(tenant: Tenant, force: Force = False) -> None:
-    """Delete a tenant; by force with all its namespaces."""
+    """Delete a tenant; with --force, all its namespaces too."""
     with current().admin() as admin:
         admin.delete(path_of("tenants", tenant), force=force or None)
     typer.echo(f"deleted tenant {tenant}")

@@ -21,7 +21,7 @@ from magnetar.errors import BrokerError, SettingsError
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer(
-    name="tokens", help="Keys and tokens for authentication.", no_args_is_help=True
+    name="tokens", help="Manage keys and tokens for authentication.", no_args_is_help=True
 )
 
 SECRET_BYTES: Final = 64
@@ -29,10 +29,12 @@ STDIN: Final = "-"
 OWNER_ONLY: Final = 0o600
 EVERYBODY: Final = 0o644
 
-KeyFile = Annotated[Path, typer.Option("--key", metavar="FILE", help="The key file.")]
+KeyFile = Annotated[Path, typer.Option("--key", metavar="FILE", help="Key file.")]
 Expires = Annotated[
     str,
-    typer.Option("--expires", metavar="TIME", help="As 30d, 12h or 90min; never, if not given."),
+    typer.Option(
+        "--expires", metavar="TIME", help="Lifetime, e.g. 30d, 12h or 90min (default: no expiry)."
+    ),
 ]
 TokenText = Annotated[
     str,
@@ -40,7 +42,7 @@ TokenText = Annotated[
         metavar="TOKEN",
         envvar="MAGNETAR_TOKEN",
         show_envvar=True,
-        help="The token; - reads it from standard input, where nobody sees it.",
+        help="Token; - reads it from standard input, out of sight of other users.",
     ),
 ]
 DEFAULT_KEY: Final = Path("magnetar-token.key")
@@ -49,14 +51,16 @@ DEFAULT_KEY: Final = Path("magnetar-token.key")
 @app.command()
 def init(
     key: KeyFile = DEFAULT_KEY,
-    role: Annotated[str, typer.Option(help="The first superuser.")] = "admin",
+    role: Annotated[str, typer.Option(help="Role of the first superuser.")] = "admin",
     key_pair: Annotated[
         bool,
-        typer.Option("--key-pair", help="A private and a public key, not one secret for both."),
+        typer.Option(
+            "--key-pair", help="Create a private and a public key instead of a shared secret."
+        ),
     ] = False,
     expires: Expires = "",
 ) -> None:
-    """Make a key, and with it the token of the first superuser."""
+    """Create a key, and a token for the first superuser."""
     expires_s = _seconds(expires)
     setting, told = _make_pair(key) if key_pair else _make_secret(key)
     token = _make(key, role, expires_s)
@@ -110,13 +114,15 @@ def _write(path: Path, data: bytes, mode: int = OWNER_ONLY) -> None:
 
 @app.command()
 def create(
-    role: Annotated[str, typer.Argument(help="Who the token is for.")],
+    role: Annotated[str, typer.Argument(help="Role that the token is for.")],
     key: KeyFile = DEFAULT_KEY,
     expires: Expires = "",
-    audience: Annotated[str, typer.Option(help="The broker that it is for.")] = "",
-    algorithm: Annotated[str, typer.Option(help="As HS256, RS256 or ES256; the key's own.")] = "",
+    audience: Annotated[str, typer.Option(help="Audience: the broker that the token is for.")] = "",
+    algorithm: Annotated[
+        str, typer.Option(help="Algorithm, e.g. HS256, RS256 or ES256 (default: by key).")
+    ] = "",
 ) -> None:
-    """Make a token for a role."""
+    """Create a token for a role."""
     typer.echo(_make(key, role, _seconds(expires), audience, algorithm))
 
 
@@ -149,7 +155,7 @@ def _seconds(text: str) -> int | None:
 
 @app.command()
 def show(token: TokenText) -> None:
-    """Show what a token says, whoever made it."""
+    """Show the contents of a token without checking it."""
     from magnetar.broker.auth.token import unverified_parts
 
     try:
@@ -161,7 +167,7 @@ def show(token: TokenText) -> None:
 
 @app.command()
 def validate(token: TokenText, key: KeyFile = DEFAULT_KEY) -> None:
-    """Check a token with a secret, or with a public or private key, and show what it says."""
+    """Check a token with a key, and show its contents."""
     from magnetar.broker.auth.token import (
         TokenRules,
         unverified_parts,

@@ -17,14 +17,16 @@ from magnetar.rest.path import lookup_path, topic_path, topics_path
 
 __all__ = ["app"]
 
-app: typer.Typer = typer.Typer(help="Topics and what is in them.", no_args_is_help=True)
+app: typer.Typer = typer.Typer(help="Manage topics.", no_args_is_help=True)
 
 Partitions: TypeAlias = Annotated[
-    int, typer.Option("-p", "--partitions", help="How many.", min=1, show_default=False)
+    int, typer.Option("-p", "--partitions", help="Number of partitions.", min=1, show_default=False)
 ]
 Metadata: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("-m", "--metadata", metavar="NAME=VALUE", help="A property; may be repeated."),
+    typer.Option(
+        "-m", "--metadata", metavar="NAME=VALUE", help="Property of the topic; may be repeated."
+    ),
 ]
 
 
@@ -35,11 +37,12 @@ Metadata: TypeAlias = Annotated[
 def list_topics(
     namespace: NamespaceName,
     domain: Annotated[
-        str, typer.Option("-td", "--topic-domain", help="persistent or non_persistent.")
+        str,
+        typer.Option("-td", "--topic-domain", help="Topics to list: persistent or non_persistent."),
     ] = "persistent",
     as_json: Json = False,
 ) -> None:
-    """List the topics of a namespace, partitions one by one."""
+    """List the topics of a namespace, each partition on its own line."""
     with current().admin() as admin:
         found = admin.get(topics_path(domain.replace("_", "-"), namespace))
     show_names(found, as_json=as_json)
@@ -100,7 +103,7 @@ def delete_partitioned_topic(topic: TopicArgument, force: Force = False) -> None
 
 @app.command()
 def delete(topic: TopicArgument, force: Force = False) -> None:
-    """Delete a topic with everything in it."""
+    """Delete a topic with all its messages."""
     with current().admin() as admin:
         admin.delete(topic_path(topic), force=force or None)
     typer.echo(f"deleted {topic}")
@@ -115,7 +118,7 @@ def get_properties(topic: TopicArgument, as_json: Json = False) -> None:
 
 @app.command()
 def lookup(topic: TopicArgument, as_json: Json = False) -> None:
-    """Say which broker serves a topic."""
+    """Print the broker that serves a topic."""
     with current().admin() as admin:
         found = admin.get(lookup_path(topic))
     if as_json or not isinstance(found, dict):
@@ -131,7 +134,12 @@ def lookup(topic: TopicArgument, as_json: Json = False) -> None:
 def stats(
     topic: TopicArgument,
     get_precise_backlog: Annotated[
-        bool, typer.Option("-gpb", "--get-precise-backlog", help="Exact numbers on Pulsar, too.")
+        bool,
+        typer.Option(
+            "-gpb",
+            "--get-precise-backlog",
+            help="Ask Apache Pulsar for exact backlogs; Magnetar always gives them.",
+        ),
     ] = False,
     subscription_backlog_size: Annotated[
         bool, typer.Option("-sbs", "--get-subscription-backlog-size")
@@ -158,11 +166,11 @@ def stats(
 def partitioned_stats(
     topic: TopicArgument,
     per_partition: Annotated[
-        bool, typer.Option("--per-partition", help="Each partition by itself, too.")
+        bool, typer.Option("--per-partition", help="Show each partition too.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the sums over all partitions of a topic."""
+    """Show the stats of a partitioned topic, summed over its partitions."""
     from magnetar.cli.stats_table import print_stats
 
     with current().admin() as admin:
@@ -189,7 +197,7 @@ def partitioned_stats_internal(topic: TopicArgument) -> None:
 
 @app.command("info-internal")
 def info_internal(topic: TopicArgument) -> None:
-    """Show what is stored of ledgers and cursors, as JSON."""
+    """Show the stored metadata of ledgers and cursors, as JSON."""
     with current().admin() as admin:
         show_json(admin.get(topic_path(topic, "internal-info")))
 
@@ -206,11 +214,13 @@ def get_message_id(
     topic: TopicArgument,
     datetime: Annotated[
         str,
-        typer.Option("-d", "--datetime", help="As 2027-01-15T08:00:00Z, or ms since 1970."),
+        typer.Option(
+            "-d", "--datetime", help="Time, e.g. 2027-01-15T08:00:00Z, or milliseconds since 1970."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Show the id of the first message that was published at a time or later."""
+    """Show the id of the first message published at or after a time."""
     from magnetar.cli.message.messages import time_ms
 
     with current().admin() as admin:
@@ -222,11 +232,11 @@ def get_message_id(
 def get_backlog_size(
     topic: TopicArgument,
     message_id: Annotated[
-        str, typer.Option("-m", "--messageId", metavar="L:E", help="From this message on.")
+        str, typer.Option("-m", "--messageId", metavar="L:E", help="First message to count.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Show how many bytes a topic has from a message on."""
+    """Show the size of a topic's backlog from a message on, in bytes."""
     from magnetar.cli.message.message_ids import place_json
 
     with current().admin() as admin:
@@ -248,7 +258,7 @@ def _show_id(found: object, *, as_json: bool) -> None:
 
 @app.command()
 def unload(topic: TopicArgument) -> None:
-    """Unload a topic; clients come back by themselves."""
+    """Unload a topic; clients reconnect by themselves."""
     with current().admin() as admin:
         admin.put(topic_path(topic, "unload"))
     typer.echo(f"unloaded {topic}")
@@ -256,21 +266,21 @@ def unload(topic: TopicArgument) -> None:
 
 @app.command()
 def terminate(topic: TopicArgument, as_json: Json = False) -> None:
-    """Take no more messages; shows the id of the last one."""
+    """Terminate a topic: accept no more messages, and print the last message id."""
     with current().admin() as admin:
         _show_id(admin.post(topic_path(topic, "terminate")), as_json=as_json)
 
 
 @app.command("partitioned-terminate")
 def partitioned_terminate(topic: TopicArgument, as_json: Json = False) -> None:
-    """Take no more messages on any partition; shows the last id of each."""
+    """Terminate all partitions of a topic, and print the last message id of each."""
     with current().admin() as admin:
         show_value(admin.post(topic_path(topic, "terminate", "partitions")), as_json=as_json)
 
 
 @app.command()
 def truncate(topic: TopicArgument) -> None:
-    """Ack and delete everything in a topic, whatever retention says."""
+    """Delete all messages of a topic, even those that retention would keep."""
     with current().admin() as admin:
         admin.delete(topic_path(topic, "truncate"))
     typer.echo(f"truncated {topic}")
@@ -278,7 +288,7 @@ def truncate(topic: TopicArgument) -> None:
 
 @app.command("trim-topic")
 def trim_topic(topic: TopicArgument) -> None:
-    """Delete what is acked and not retained, now."""
+    """Delete messages that are acknowledged and not retained, now."""
     with current().admin() as admin:
         admin.post(topic_path(topic, "trim"))
     typer.echo(f"trimmed {topic}")
@@ -289,7 +299,7 @@ def trim_topic(topic: TopicArgument) -> None:
 
 @app.command()
 def permissions(topic: TopicArgument, as_json: Json = False) -> None:
-    """Show which roles may do what."""
+    """Show the permissions of each role."""
     with current().admin() as admin:
         show_value(admin.get(topic_path(topic, "permissions")), as_json=as_json)
 
@@ -297,13 +307,17 @@ def permissions(topic: TopicArgument, as_json: Json = False) -> None:
 @app.command("grant-permission")
 def grant_permission(
     topic: TopicArgument,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="To whom.")],
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")],
     actions: Annotated[
         str,
-        typer.Option("--actions", metavar="ACTIONS", help="By commas: produce,consume,skip..."),
+        typer.Option(
+            "--actions",
+            metavar="ACTIONS",
+            help="Actions, separated by commas: produce,consume,skip...",
+        ),
     ],
 ) -> None:
-    """Let a role do things with a topic."""
+    """Grant a role permissions on a topic."""
     with current().admin() as admin:
         admin.post(topic_path(topic, "permissions", role), words(actions))
     typer.echo(f"{role} may {actions} on {topic}")
@@ -312,9 +326,9 @@ def grant_permission(
 @app.command("revoke-permission")
 def revoke_permission(
     topic: TopicArgument,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whose.")],
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")],
 ) -> None:
-    """Take all permissions of a role on a topic back."""
+    """Revoke all permissions of a role on a topic."""
     with current().admin() as admin:
         admin.delete(topic_path(topic, "permissions", role))
     typer.echo(f"{role} has no permissions on {topic}")

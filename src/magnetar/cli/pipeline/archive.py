@@ -22,58 +22,77 @@ __all__ = ["archive"]
 
 
 def archive(
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="The archive.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="DIR", help="Directory or URL of the archive.")
+    ],
     subscription: Annotated[
         str,
         typer.Option(
-            "-s", "--subscription", metavar="SUB", help="Acked behind the archive; made if missing."
+            "-s",
+            "--subscription",
+            metavar="SUB",
+            help="Subscription to acknowledge on as messages are written; created if missing.",
         ),
     ],
     topics: Annotated[
         list[str] | None,
-        typer.Option("-t", "--topic", metavar="TOPIC", help="A topic; may be repeated."),
+        typer.Option("-t", "--topic", metavar="TOPIC", help="Topic to archive; may be repeated."),
     ] = None,
     pattern: Annotated[
-        str, typer.Option("--pattern", metavar="REGEX", help="All topics that match.")
+        str,
+        typer.Option(
+            "--pattern", metavar="REGEX", help="Regular expression: archive all topics that match."
+        ),
     ] = "",
     format: Annotated[
-        str, typer.Option("--format", metavar="parquet|delta", help="Of the archive.")
+        str, typer.Option("--format", metavar="parquet|delta", help="Format of the archive.")
     ] = "parquet",
     checkpoint: Annotated[
         str,
         typer.Option(
-            "--checkpoint", metavar="DIR", help="How far it is; _checkpoint in the archive if none."
+            "--checkpoint",
+            metavar="DIR",
+            help="Checkpoint directory (default: _checkpoint in the archive).",
         ),
     ] = "",
     partition_by: Annotated[
-        str, typer.Option("--partition-by", metavar="day|hour", help="Of the publish time, in UTC.")
+        str,
+        typer.Option(
+            "--partition-by",
+            metavar="day|hour",
+            help="Partitions of the archive, by publish time in UTC.",
+        ),
     ] = "day",
     columns: Annotated[
-        str, typer.Option("--columns", metavar="A,B", help="Only these; all if left out.")
+        str, typer.Option("--columns", metavar="A,B", help="Columns to write (default: all).")
     ] = "",
     continuous: Annotated[
-        bool, typer.Option("--continuous/--once", help="Until SIGTERM or Ctrl-C, or what is there.")
+        bool,
+        typer.Option(
+            "--continuous/--once",
+            help="Run until SIGTERM or Ctrl-C, or stop after the present backlog.",
+        ),
     ] = False,
     trigger: Annotated[
-        str, typer.Option("--trigger", metavar="TIME", help="Between micro-batches.")
+        str, typer.Option("--trigger", metavar="TIME", help="Time between micro-batches.")
     ] = "10 seconds",
     rows_max: Annotated[
         int,
-        typer.Option("--max-rows", min=0, help="Of a micro-batch; 0 is no limit."),
+        typer.Option("--max-rows", min=0, help="Rows per micro-batch; 0 means no limit."),
     ] = 1_000_000,
     read: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             metavar="NAME=VALUE",
-            help="A read option of the connector, such as valueSchema=topic; may be repeated.",
+            help="Read option of the connector, e.g. valueSchema=topic; may be repeated.",
         ),
     ] = None,
     report: ReportFile = None,
     master: Master = "",
     conf: Conf = None,
 ) -> None:
-    """Write topics to Parquet or Delta, each message once, and ack what is written.
+    """Write topics to Parquet or Delta, each message exactly once, and acknowledge them.
 
     Killed at any moment, the same command goes on where it was.
     """

@@ -27,7 +27,7 @@ def audit(
     master: Master = "",
     conf: Conf = None,
 ) -> None:
-    """Tell the state of a subscription: its backlog by age, key and producer, holes, suspects.
+    """Report on a subscription: backlog by age, key and producer, holes, suspects.
 
     Nothing is disturbed.
     """

@@ -31,22 +31,22 @@ __all__ = [
 ]
 
 TopicOption: TypeAlias = Annotated[
-    str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")
+    str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")
 ]
 Master: TypeAlias = Annotated[
     str,
     typer.Option(
         "--master",
         metavar="URL",
-        help="A Spark cluster, as spark://host:7077; without it Spark runs here.",
+        help="Spark cluster, e.g. spark://host:7077 (default: run Spark locally).",
     ),
 ]
 Conf: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; may be repeated."),
 ]
 ReportFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report there.")
+    Path | None, typer.Option("--report", metavar="FILE", help="File to write an HTML report to.")
 ]
 
 

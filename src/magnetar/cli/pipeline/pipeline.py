@@ -10,7 +10,7 @@ from magnetar.cli.pipeline.redrive import redrive
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer(
-    help="Pipelines on Spark: archives of topics, and what subscriptions have not acked.",
+    help="Run Spark pipelines over topics and backlogs.",
     no_args_is_help=True,
 )
 

@@ -28,21 +28,24 @@ def purge(
         typer.Option(
             "--where",
             metavar="SQL",
-            help='Which messages, as "value.id is null" or "key = \'alice\'".',
+            help='Predicate that chooses messages, e.g. "value.id is null" or "key = \'alice\'".',
         ),
     ],
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Skip them, or only show them.")
+        bool, typer.Option("--apply/--dry-run", help="Skip the messages, or show them only.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=0, help="At most so many, the oldest; 0 is all.")
+        int,
+        typer.Option(
+            "--limit", min=0, help="Largest number of messages to skip, oldest first; 0 means all."
+        ),
     ] = 0,
     report: ReportFile = None,
     as_json: Json = False,
     master: Master = "",
     conf: Conf = None,
 ) -> None:
-    """Skip the messages of a backlog that a predicate chooses; without --apply, show them.
+    """Skip messages of a backlog that match a predicate; without --apply, show them.
 
     All of a topic's or none; to run it again changes nothing.
     """

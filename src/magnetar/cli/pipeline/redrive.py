@@ -21,7 +21,7 @@ __all__ = ["redrive"]
 
 def redrive(
     topic: Annotated[
-        str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic of dead letters.")
+        str, typer.Option("-t", "--topic", metavar="TOPIC", help="Dead letter topic.")
     ],
     subscription: Annotated[
         str,
@@ -29,27 +29,33 @@ def redrive(
             "-s",
             "--subscription",
             metavar="SUB",
-            help="Of the dead letter topic; the only one it has, or `redrive`, if left out.",
+            help="Subscription of the dead letter topic (default: the only one, or `redrive`).",
         ),
     ] = "",
     where: Annotated[
-        str, typer.Option("--where", metavar="SQL", help="Which letters; all if left out.")
+        str,
+        typer.Option(
+            "--where", metavar="SQL", help="Predicate that chooses letters (default: all)."
+        ),
     ] = "",
     to: Annotated[
-        str, typer.Option("--to", metavar="TOPIC", help="Not where they come from, but there.")
+        str,
+        typer.Option(
+            "--to",
+            metavar="TOPIC",
+            help="Topic to send the letters to (default: the topic each comes from).",
+        ),
     ] = "",
-    rate: Annotated[
-        str, typer.Option("--rate", metavar="N/s", help="Letters a second, as 50/s.")
-    ] = "",
+    rate: Annotated[str, typer.Option("--rate", metavar="N/s", help="Rate, e.g. 50/s.")] = "",
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Do it, or only show the letters.")
+        bool, typer.Option("--apply/--dry-run", help="Send the letters, or show them only.")
     ] = False,
     checkpoint: Annotated[
         str,
         typer.Option(
             "--checkpoint",
             metavar="DIR",
-            help="Where the plan is kept; below ~/.local/state/magnetar if left out.",
+            help="Directory of the plan (default: below ~/.local/state/magnetar).",
         ),
     ] = "",
     report: ReportFile = None,
@@ -57,7 +63,7 @@ def redrive(
     master: Master = "",
     conf: Conf = None,
 ) -> None:
-    """Send dead letters back to their topics, each once; without --apply, show them.
+    """Send dead letters back to their topics, each exactly once; without --apply, show them.
 
     Killed at any moment, the same command goes on where it was.
     """

@@ -180,5 +180,5 @@ def _named(entry: Entry, id: MessageId) -> list[Shown]:
 
 def _misfit(entry: Entry) -> str:
     if not entry.batch_size:
-        return "the entry is no batch: leave the batch index out"
+        return "the entry is not a batch: leave out the batch index"
     return f"the batch has {entry.batch_size} messages, 0 to {entry.batch_size - 1}"

@@ -159,7 +159,7 @@ class _Plan:
     def _add_index(self, id: MessageId, part: TopicName, entry: Entry) -> None:
         where = (id.ledger_id(), id.entry_id())
         if not entry.batch_size:
-            raise BatchIndexError(*where, "it is no batch: leave the batch index out")
+            raise BatchIndexError(*where, "it is not a batch: leave out the batch index")
         if id.batch_index() >= entry.batch_size:
             raise BatchIndexError(
                 *where, f"no index {id.batch_index()} in a batch of {entry.batch_size}"
