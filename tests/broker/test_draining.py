@@ -44,15 +44,6 @@ class HeldSlotsMachine(RuleBasedStateMachine):
         if count == 1:
             del self.model[slot, consumer_id]
 
-    @rule(consumer_id=CONSUMERS)
-    def drop_consumer(self, consumer_id: int) -> None:
-        expected = {slot for slot, other in self.model if other == consumer_id}
-        freed = self.held.drop_consumer(consumer_id)
-        assert len(freed) == len(expected)
-        assert set(freed) == expected
-        for slot in expected:
-            del self.model[slot, consumer_id]
-
     @rule()
     def clear(self) -> None:
         self.held.clear()
@@ -98,5 +89,6 @@ def test_a_consumer_that_frees_a_slot_keeps_its_others() -> None:
     held.hold(7, 1)
     held.hold(8, 1)
     assert held.release(7, 1)
-    assert held.drop_consumer(1) == [8]
-    assert held.drop_consumer(1) == []
+    assert held.holder(8) == 1
+    assert held.release(8, 1)
+    assert len(held) == 0

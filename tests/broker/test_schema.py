@@ -28,6 +28,7 @@ from magnetar.broker.schema.schema_compatibility import (
     UNDEFINED,
 )
 from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
+from magnetar.broker.turn.work import finish
 from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, ServerError, TopicName
 from magnetar.storage.catalog.catalog import Catalog
@@ -341,6 +342,12 @@ def test_a_consumer_adds_no_second_schema(registry: SchemaRegistry) -> None:
         registry.add_consumer_schema(TOPIC, avro("a", "b"), FREE, idle=True)
 
 
+def check_consumer(
+    registry: SchemaRegistry, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED
+) -> None:
+    finish(registry.check_consumer_steps(topic, schema, strategy))
+
+
 # PIP-44's table: what a consumer must be able to read.
 LAST = [BACKWARD, FORWARD, FORWARD_TRANSITIVE, FULL, UNDEFINED]
 EVERY = [BACKWARD_TRANSITIVE, FULL_TRANSITIVE]
@@ -352,25 +359,25 @@ def test_consumers_must_read_the_latest_or_every_version(
 ) -> None:
     registry.put(TOPIC, avro("a"))
     registry.put(TOPIC, avro("a", "b"), ALWAYS_COMPATIBLE)
-    registry.check_consumer(TOPIC, avro("a"), strategy)
-    registry.check_consumer(TOPIC, avro(), strategy)
+    check_consumer(registry, TOPIC, avro("a"), strategy)
+    check_consumer(registry, TOPIC, avro(), strategy)
     with pytest.raises(BrokerError, match="version 1 of"):
-        registry.check_consumer(TOPIC, avro("c"), strategy)
+        check_consumer(registry, TOPIC, avro("c"), strategy)
     if strategy in EVERY:
         with pytest.raises(BrokerError, match="version 0 of"):
-            registry.check_consumer(TOPIC, avro("a", "b"), strategy)
+            check_consumer(registry, TOPIC, avro("a", "b"), strategy)
     else:
-        registry.check_consumer(TOPIC, avro("a", "b"), strategy)
+        check_consumer(registry, TOPIC, avro("a", "b"), strategy)
 
 
 def test_consumers_where_nothing_or_anything_is_compatible(registry: SchemaRegistry) -> None:
     registry.put(TOPIC, avro("a"))
-    registry.check_consumer(TOPIC, STRING, ALWAYS_COMPATIBLE)
-    registry.check_consumer(TOPIC, avro("a", indent=2), ALWAYS_INCOMPATIBLE)
+    check_consumer(registry, TOPIC, STRING, ALWAYS_COMPATIBLE)
+    check_consumer(registry, TOPIC, avro("a", indent=2), ALWAYS_INCOMPATIBLE)
     with pytest.raises(BrokerError, match="no change is allowed"):
-        registry.check_consumer(TOPIC, avro(), ALWAYS_INCOMPATIBLE)
+        check_consumer(registry, TOPIC, avro(), ALWAYS_INCOMPATIBLE)
     with pytest.raises(BrokerError, match="is not JSON"):
-        registry.check_consumer(TOPIC, SchemaInfo(SchemaType.Avro, b""))
+        check_consumer(registry, TOPIC, SchemaInfo(SchemaType.Avro, b""))
 
 
 # ---- What the store holds

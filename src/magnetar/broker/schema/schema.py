@@ -385,17 +385,13 @@ class SchemaRegistry:
         else:
             yield from self.check_consumer_steps(topic, schema, policy.strategy)
 
-    def check_consumer(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
-        """Raise BrokerError unless a consumer can read the topic, as PIP-44 has it.
-
-        It must read the latest version, and with the strategies that promise so all of them.
-        """
-        finish(self.check_consumer_steps(topic, schema, strategy))
-
     def check_consumer_steps(
         self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED
     ) -> Generator[None, None, None]:
-        """The same, in steps."""
+        """Raises BrokerError, in steps, unless a consumer can read the topic, as PIP-44 has it.
+
+        It must read the latest version, and with the strategies that promise so all of them.
+        """
         strategy = self._resolve(strategy)
         if strategy == ALWAYS_COMPATIBLE:
             return

@@ -76,13 +76,6 @@ class HeldSlots:
                 found.append((slot, holder, self._counts[holder][slot]))
         return found
 
-    def drop_consumer(self, consumer_id: int) -> list[int]:
-        """Frees all slots of a consumer that left, and returns them."""
-        freed = list(self._counts.pop(consumer_id, {}))
-        for slot in freed:
-            del self._holders[slot]
-        return freed
-
     def clear(self) -> None:
         self._holders.clear()
         self._counts.clear()

@@ -315,10 +315,6 @@ class SharedDispatcher(Dispatcher):
     def replay_count(self) -> int:
         return len(self._replay)
 
-    def chunks_known(self) -> int:
-        """Chunks that consumers have, or that wait."""
-        return len(self._chunks)
-
     # ---- Check ---------------------------------------------------------------
 
     def check(self) -> None:
