@@ -36,7 +36,7 @@ def test_a_wrong_method_is_told_the_right_ones(served: Served) -> None:
 def test_a_body_that_is_no_json_is_refused(served: Served, body: bytes) -> None:
     answer = served.http.put("/tenants/somebody", content=body)
     assert answer.status_code == 400
-    assert "no JSON" in answer.json()["reason"]
+    assert "not JSON" in answer.json()["reason"]
 
 
 def test_a_body_of_the_wrong_kind_is_refused(served: Served) -> None:
