@@ -6,7 +6,7 @@ protocol and nothing of the broker or the client: a fault of either is no fault 
 that are no protocol are left alone; a vandal's line just has no more facts.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from google.protobuf.message import Message as Pb
 
@@ -41,10 +41,14 @@ from magnetar.testing.checker.history import (
 )
 from magnetar.wire.integer import INT64_MAX
 
-if TYPE_CHECKING:
-    from magnetar.testing.sim.connection import SimConnection
+__all__ = ["Tapped", "Wiretap"]
 
-__all__ = ["Wiretap"]
+
+class Tapped(Protocol):
+    """A connection, simulated or not: no two of a history have one number."""
+
+    @property
+    def number(self) -> int: ...
 
 
 class Wiretap:
@@ -54,17 +58,17 @@ class Wiretap:
         self._history: Final = history
         self._lines: Final[dict[int, _Line]] = {}
 
-    def heard(self, connection: "SimConnection", data: bytes) -> None:
+    def heard(self, connection: Tapped, data: bytes) -> None:
         self._line(connection).heard(data)
 
-    def said(self, connection: "SimConnection", data: bytes) -> None:
+    def said(self, connection: Tapped, data: bytes) -> None:
         self._line(connection).said(data)
 
-    def ended(self, connection: "SimConnection") -> None:
+    def ended(self, connection: Tapped) -> None:
         if self._lines.pop(connection.number, None) is not None:
             self._history.add(LineEnded(connection.number))
 
-    def _line(self, connection: "SimConnection") -> "_Line":
+    def _line(self, connection: Tapped) -> "_Line":
         line = self._lines.get(connection.number)
         if line is None:
             line = self._lines[connection.number] = _Line(connection.number, self._history)
