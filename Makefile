@@ -28,7 +28,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer
+.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer jepsen
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -38,6 +38,7 @@ help:
 	@echo 'make test-long  the long forms: more examples, fuzzing'
 	@echo 'make steady     tests that could depend on time, again and again beside other work'
 	@echo 'make sim        broker and clients simulated: SEED=n repeats a run, N=1000 searches'
+	@echo 'make jepsen     real clients, kills, full disks and cuts: MINUTES=60'
 	@echo 'make build      compiled and pure wheels, in dist/'
 	@echo 'make format     let ruff rewrite what it can'
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
@@ -93,6 +94,13 @@ test-interpreted: $(READY)
 check: $(READY) sweep
 	@$(TIMED) check $(MAKE) --no-print-directory check-parts
 
+# Real processes and real trouble for MINUTES, judged by the checkers of the simulation.
+MINUTES ?= 60
+jepsen: compiled
+	@[ -d $(COMPILED) ] && path=$(COMPILED) || path=src; \
+	  MAGNETAR_APACHE_LONG=1 PYTHONPATH=$$path:tests \
+	  $(BIN)/python tests/jepsen/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 check-parts:
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -119,6 +127,7 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: everything interpreted'
 	@MAGNETAR_BUILD=interpreted PYTHONPATH=src $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  --hypothesis-profile=ci --doctest-modules tests src
+	@$(MAKE) --no-print-directory jepsen
 	@echo '== long: fuzzing'
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \
 	  --seconds $${MAGNETAR_FUZZ_SECONDS:-120}
