@@ -28,7 +28,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer jepsen
+.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer audit sbom jepsen
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -40,6 +40,7 @@ help:
 	@echo 'make sim        broker and clients simulated: SEED=n repeats a run, N=1000 searches'
 	@echo 'make jepsen     real clients, kills, full disks and cuts: MINUTES=60'
 	@echo 'make build      compiled and pure wheels, in dist/'
+	@echo 'make sbom       what a release needs to run, as CycloneDX, in dist/'
 	@echo 'make format     let ruff rewrite what it can'
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
 	@echo 'make reference  write what docs/reference says of the code'
@@ -91,8 +92,20 @@ test-interpreted: $(READY)
 	    --doctest-modules $$paths > $(LOG) 2>&1; \
 	  code=$$?; cat $(LOG); exit $$code
 
-check: $(READY) sweep
+check: $(READY) sweep audit
 	@$(TIMED) check $(MAKE) --no-print-directory check-parts
+
+# What is known to be wrong with what is pinned; without an index to ask this says so and goes on.
+audit: $(READY)
+	@$(MAKE) --no-print-directory .venv/.supply-ready > /dev/null 2>&1 || true
+	@$(BIN)/python tools/audit.py
+
+# What a release is made of, for those who must know: a CycloneDX list of what it needs to run.
+sbom: .venv/.supply-ready
+	@mkdir -p dist
+	@PYTHONWARNINGS=ignore .venv/supply/bin/cyclonedx-py requirements requirements/runtime.lock \
+	  --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o dist/magnetar.cdx.json
+	@echo 'wrote dist/magnetar.cdx.json'
 
 # Real processes and real trouble for MINUTES, judged by the checkers of the simulation.
 MINUTES ?= 60
@@ -121,7 +134,7 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
 	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=otel,spark \
 	  MAGNETAR_ARCHIVE_MESSAGES=200000 MAGNETAR_PIPELINE_KILLS=20 \
-	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 \
+	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 MAGNETAR_REPRODUCIBLE=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: everything interpreted'
@@ -182,6 +195,10 @@ lock: $(READY)
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    pyproject.toml --group $$group -o requirements/$$group.lock; \
 	done
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --all-extras -c requirements/dev.lock pyproject.toml -o requirements/runtime.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --group supply -o requirements/supply.lock
 
 # What somebody meets who has just cloned this: nothing installed, nothing configured.
 newcomer:
@@ -200,6 +217,11 @@ $(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml
 	@$(BIN)/uv pip sync --python $(BIN)/python --require-hashes \
 	  requirements/bootstrap.lock requirements/dev.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.supply-ready: $(READY) requirements/supply.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/supply
+	@$(BIN)/uv pip sync --python .venv/supply/bin/python --require-hashes requirements/supply.lock
 	@touch $@
 
 .venv/.fuzz-ready: $(READY) requirements/fuzz.lock
