@@ -13,6 +13,7 @@ from magnetar.storage.ids import (
     IDS,
     IDS_PER_MS,
     LANES,
+    LEFT_OUT,
     encode_ids,
     first_id,
     read_ids,
@@ -74,6 +75,21 @@ def test_a_copy_and_its_original_both_go_on_with_ids_of_their_own(tmp_path: Path
     assert max(copy) < min(again)
     for directory in ("one", "copy"):
         assert check(FileDisk(tmp_path / directory)) == []
+
+
+def test_copies_opened_by_a_clock_that_is_behind_have_ids_of_their_own() -> None:
+    """Two that draw the same lane, too: seed 51009597 restored one copy twice."""
+    reserved = first_id(1, NOW_MS, 0)
+    lucks = [lane + LANES * draw for lane in (0, 5) for draw in range(0, LEFT_OUT, 10_000)]
+    firsts = [first_id(reserved, NOW_MS - HOUR_MS, luck) for luck in lucks]
+    assert len(set(firsts)) == len(lucks)
+    assert min(firsts) >= reserved
+    assert [first % LANES for first in firsts] == [luck % LANES for luck in lucks]
+
+
+def test_a_store_at_the_end_of_time_leaves_nothing_out() -> None:
+    reserved = AGE_MS_MAX * IDS_PER_MS * LANES
+    assert first_id(reserved, NOW_MS, LANES * (LEFT_OUT - 1)) == reserved
 
 
 def test_a_directory_of_an_earlier_release_opens_and_its_ids_jump_ahead() -> None:

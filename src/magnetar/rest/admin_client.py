@@ -50,7 +50,7 @@ class AdminClient:
         url_option: str = "the URL",
     ) -> None:
         """`url_option` is what the caller's users know the URL by; errors name it."""
-        self.url = url.rstrip("/")
+        self.url: str = url.rstrip("/")
         self._token = token
         self._trust = Trust(
             trust_certs,

@@ -13,6 +13,8 @@ message in the next one. Nobody can ask the other stores, so ids are taken from 
 | a new store, a copy, a restored backup | each open jumps to its own millisecond, and no    |
 |                                        | store uses up 32,000 ids a second in the meantime |
 | two are opened in one millisecond      | each open draws a lane, one of 128                |
+| copies are opened by a clock that is   | each open leaves out ids besides, how many it     |
+| behind what IDS says                   | draws: up to 262,144                              |
 
 What is left: two stores opened within a millisecond that draw the same lane (1 in 128), or
 a clock that was wrong by just so much; and a running process that is cloned with its memory.
@@ -51,6 +53,8 @@ EPOCH_MS: Final = 1_704_067_200_000
 # More than a broker creates: each is a record in the journal and most are requests.
 IDS_PER_MS: Final = 32
 LANES: Final = 128
+# Where the clock cannot tell opens apart, luck does: so many ids may be left out.
+LEFT_OUT: Final = 1 << 18
 # The last millisecond that counts. Behind it there is room for ids below 2**53, with which
 # the counter goes on by itself.
 AGE_MS_MAX: Final = (1 << 41) - (1 << 24)
@@ -83,11 +87,18 @@ class Ids:
         self._end = end
 
 
-def first_id(reserved: int, now_ms: int, lane: int) -> int:
-    """What a store begins with that is opened now; ids below `reserved` were given before."""
+def first_id(reserved: int, now_ms: int, luck: int) -> int:
+    """What a store begins with that is opened now; ids below `reserved` were given before.
+
+    `luck` is any number of 32 bits; it decides about the lane, and about ids that are left out.
+    """
     age_ms = min(max(now_ms - EPOCH_MS, 0), AGE_MS_MAX)
-    first = max(reserved, age_ms * IDS_PER_MS * LANES)
-    return first + (lane - first) % LANES
+    by_clock = age_ms * IDS_PER_MS * LANES
+    first = max(reserved, by_clock)
+    is_behind = FIRST < reserved and by_clock < reserved
+    if is_behind and reserved < AGE_MS_MAX * IDS_PER_MS * LANES:  # beyond that is little room
+        first += luck // LANES % LEFT_OUT * LANES
+    return first + (luck - first) % LANES
 
 
 def encode_ids(first: int, salt: int) -> bytes:

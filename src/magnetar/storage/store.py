@@ -31,7 +31,7 @@ from magnetar.storage.catalog.catalog_mark import CatalogMark
 from magnetar.storage.cursor.cursor_log import CursorImage, CursorLog, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk.disk import Disk
-from magnetar.storage.ids import FIRST, LANES, Ids, first_id, read_ids
+from magnetar.storage.ids import FIRST, Ids, first_id, read_ids
 from magnetar.storage.ledger.cache import EntryCache
 from magnetar.storage.ledger.index_file import IndexFiles
 from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
@@ -115,7 +115,7 @@ def open_store(
 
 def _open_ids(disk: Disk, salt: int, reserved: int, now_ms: int) -> Ids:
     """Ids that neither this store nor another one has given."""
-    first = first_id(reserved, now_ms, disk.random_u32() % LANES)
+    first = first_id(reserved, now_ms, disk.random_u32())
     return Ids(disk, salt, first=first, last=reserved - 1)
 
 
