@@ -95,7 +95,7 @@ def first_id(reserved: int, now_ms: int, luck: int) -> int:
     age_ms = min(max(now_ms - EPOCH_MS, 0), AGE_MS_MAX)
     by_clock = age_ms * IDS_PER_MS * LANES
     first = max(reserved, by_clock)
-    is_behind = FIRST < reserved and by_clock < reserved
+    is_behind = reserved > FIRST and by_clock < reserved
     if is_behind and reserved < AGE_MS_MAX * IDS_PER_MS * LANES:  # beyond that is little room
         first += luck // LANES % LEFT_OUT * LANES
     return first + (luck - first) % LANES
