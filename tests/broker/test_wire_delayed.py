@@ -2,6 +2,7 @@
 
 import pytest
 from support.wire_client import (
+    Earliest,
     Exclusive,
     Failover,
     KeyShared,
@@ -309,3 +310,23 @@ def test_chunks_that_are_due_stay_in_order_when_all_consumers_leave(
     world.advance(20)
     assert third.payloads() == chunks
     assert delayed(world) == 0
+
+
+@pytest.mark.parametrize("type", MANY)
+def test_a_chunk_that_is_read_when_its_time_comes_does_not_overtake_the_one_before(
+    type: int,
+) -> None:
+    """Chunk 0 was put off a moment ago, and its alarm has not rung (seed 51006504)."""
+    world = World(cache_bytes=0)
+    client = world.connect()
+    producer = client.producer("t")
+    consumer = client.subscribe("t", "sub", type, initialPosition=Earliest)
+    producer.send_chunks("u", "0", "1", deliver_at_time=world.host.now + 1000)
+    world.hold_reads()
+    consumer.flow(1)
+    world.read_once()  # there is room for one: chunk 0 is put off, and chunk 1 is being read
+    world.advance(1000)
+    consumer.flow(10)
+    world.release_reads()
+    world.advance(10)
+    assert consumer.payloads() == ["0", "1"]

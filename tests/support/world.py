@@ -274,6 +274,11 @@ class World:
     def hold_reads(self) -> None:
         self.host.reads_held = True
 
+    def read_once(self) -> None:
+        """One read ends, though reads are held."""
+        self.host.reads.popleft()()
+        self.settle()
+
     def release_reads(self) -> None:
         self.host.reads_held = False
         self.settle()

@@ -80,6 +80,8 @@ class SharedDispatcher(Dispatcher):
         self._leaving: Final[dict[int, Promise[None]]] = {}
         self._alarm: Timer | None = None
         self._alarm_ms: int = 0
+        # When the last plan was made: what was due by then was taken before all else.
+        self._planned_ms: int = 0
         self._source: int = NEW
         self._turn: int = 0
         self._turn_left: i64 = 0
@@ -339,7 +341,8 @@ class SharedDispatcher(Dispatcher):
         for key in self._due.first(len(self._due)):
             self._check_waits(key)
         self._check_waiting()
-        if not (self.reading or self._scheduled or self._closed or self.subscription.fenced):
+        busy = self.reading or self._scheduled or self._is_any_due(self.host.now_ms())
+        if not (busy or self._closed or self.subscription.fenced):
             assert self._plan() is None, "there is something to do, and nobody does it"
             if not self._full and self._any_available():
                 self._check_idle()
@@ -413,6 +416,10 @@ class SharedDispatcher(Dispatcher):
             return None
         self._changed = False
         settings = self.subscription.topic.settings
+        self._planned_ms = self.host.now_ms()
+        if not self._take_due(self._planned_ms):
+            self.pump_later()
+            return None
         if len(self._due) > 0:
             plan = self._plan_keys(self._due.first(entries), DUE)
             if plan is not None:
@@ -452,7 +459,8 @@ class SharedDispatcher(Dispatcher):
 
     def _deliver(self, entries: list[StoredEntry]) -> bool:
         source = self._source
-        now_ms = self.host.now_ms()
+        # Had it read the clock again, a chunk could be due whose beginning was put off before.
+        now_ms = self._planned_ms
         for entry in entries:
             if self._full or not self._any_available():
                 return False
@@ -599,8 +607,23 @@ class SharedDispatcher(Dispatcher):
 
     def _ring(self) -> None:
         self._alarm = None
-        for key in self.delayed.due(self.host.now_ms(), DUE_MAX):
+        self._take_due(self.host.now_ms())
+        self._set_alarm()
+        self.pump()
+
+    def _take_due(self, now_ms: int) -> bool:
+        """Takes the delayed messages whose time has come; False if none of a piece of them counts.
+
+        Those that are still to be read do not, and there may be many.
+        """
+        if not self._is_any_due(now_ms):
+            return True
+        for key in self.delayed.due(now_ms, DUE_MAX):
             if self._was_read(key):
                 self._due.add(key)
         self._set_alarm()
-        self.pump()
+        return len(self._due) > 0 or not self._is_any_due(now_ms)
+
+    def _is_any_due(self, now_ms: int) -> bool:
+        next_ms = self.delayed.next_ms() if len(self.delayed) > 0 else None
+        return next_ms is not None and next_ms <= now_ms
