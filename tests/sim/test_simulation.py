@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,14 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ("acked_once", [opened(), asked(0), AckKept("c", 0), *RESET, received(0)]),
     # It acked what it was handed before the reset, and hears in a moment that this is no ack.
     ("settled", [opened(retries=True), received(0), *RESET, asked(0), received(0)]),
+    # It was handed after the reset what the broker had sent before it.
+    (
+        "settled",
+        [
+            *[opened(retries=True), subscribed(1), dispatched(1, 0), *RESET],
+            *[received(0), asked(0), received(0)],
+        ],
+    ),
     ("sought", [opened(), SOUGHT, *RESET, received(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), *RESET, asked(0)]),
     ("delivered", [opened(), SENT, STORED, received(0), RESET[0], ResetEnded(0, "refused")]),
@@ -410,6 +419,8 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ("chunk_order", [subscribed(1), chunk(1, 0), chunk(1, 1), chunk(1, 0)]),
     ("chunk_order", [subscribed(1), chunk(1, 1), subscribed(1), chunk(1, 0)]),
     ("chunk_order", [subscribed(1), subscribed(2), chunk(1, 1), chunk(2, 0)]),
+    # A chunk that was sent again, and stands by itself behind its message.
+    ("chunk_order", [subscribed(1), replace(chunk(1, 1, 2), entry=9), chunk(1, 1, 2)]),
 ]
 
 

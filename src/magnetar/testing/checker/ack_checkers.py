@@ -180,8 +180,11 @@ class _SeenAgain:
         # Programs in the middle of a seek of their own, which decides what becomes of acks.
         self._seeking: Final[dict[str, None]] = {}
         self._epochs: Final[dict[Where, int]] = {}
-        # The epoch in which a program was handed a message last: an ack of one from before a
-        # reset is given up, and the program hears of that in a moment.
+        # The epoch that a message is of which a program was handed last, which is when the broker
+        # sent it: an ack of one from before a reset is given up, and the program hears of that in
+        # a moment.
+        self._seats: Final = Seats()
+        self._sent: Final[dict[tuple[Where, int, int], int]] = {}
         self._handed: Final[dict[tuple[str, Place], int]] = {}
         self._asked: Final[dict[tuple[str, int], list[tuple[Place, str, int]]]] = {}
         self._cumulative: Final[dict[tuple[str, int], None]] = {}
@@ -189,8 +192,12 @@ class _SeenAgain:
 
     def judge(self) -> Iterable[Violation]:
         for at, fact in enumerate(self._history.facts):
+            self._seats.take(fact)
             if at in self._seeks.came:
                 self._begin_anew(self._seeks.came[at])
+            elif isinstance(fact, Dispatched):
+                where = self._seats.topic.get((fact.line, fact.consumer), NOWHERE)
+                self._sent[where, fact.ledger, fact.entry] = self._epochs.get(where, 0)
             elif isinstance(fact, Opened):
                 self._subscription[fact.consumer] = fact.subscription
                 if fact.retries and self._pending:
@@ -211,7 +218,9 @@ class _SeenAgain:
                     self._seeking.pop(fact.consumer, None)
             elif isinstance(fact, Received):
                 self._topics[fact.place.ledger] = fact.topic
-                epoch = self._epochs.get((fact.topic, fact.subscription), 0)
+                where = (fact.topic, fact.subscription)
+                sent = (where, fact.place.ledger, fact.place.entry)
+                epoch = self._sent.get(sent, self._epochs.get(where, 0))
                 self._handed[fact.consumer, fact.place] = epoch
                 acked = self._acked.get((fact.consumer, fact.topic))
                 if acked is not None and acked.has(fact.place):

@@ -491,8 +491,9 @@ def chunk_order(history: History) -> Iterable[Violation]:
     comes again, and where one consumer is active at a time, so does what it had when it was.
     """
     chunks = ChunkFacts(history)
-    # By consumer and copy: the chunks that it was sent.
-    sent: dict[tuple[Line, Entry], set[Entry]] = {}
+    # By consumer and copy: the chunks that it was sent, each with its number. One that a producer
+    # sent again may stand alone behind its message: it has no order with what has its number.
+    sent: dict[tuple[Line, Entry], dict[Entry, int]] = {}
     for fact in history.facts:
         if isinstance(fact, Subscribed):
             line = (fact.line, fact.consumer)
@@ -500,10 +501,11 @@ def chunk_order(history: History) -> Iterable[Violation]:
         elif isinstance(fact, Dispatched) and fact.chunk >= 0:
             entry = (fact.ledger, fact.entry)
             copy = ((fact.line, fact.consumer), min(chunks.whole(entry)))
-            before = sent.setdefault(copy, set())
-            if entry not in before and any(entry < one for one in before):
-                yield Violation("I6", f"{fact} was sent after {max(before)}, which it precedes")
-            before.add(entry)
+            before = sent.setdefault(copy, {})
+            later = [one for one, number in before.items() if entry < one and fact.chunk < number]
+            if entry not in before and later:
+                yield Violation("I6", f"{fact} was sent after {max(later)}, which it precedes")
+            before[entry] = fact.chunk
 
 
 def published_order(history: History) -> Iterable[Violation]:
