@@ -20,9 +20,10 @@ MEMORY := $(shell [ "$$(df -Pk /dev/shm 2> /dev/null | awk 'NR == 2 { print $$4 
 # Apache Pulsar is fetched where it is required, while something else computes.
 APACHE := $(if $(filter apache,$(MAGNETAR_REQUIRE)),apache)
 # What runs interpreted too: the rooms that are compiled, and the simulation of all. Command line,
-# REST, Spark and peers are shells around them, which are never compiled and so are tested once.
+# REST, Spark and peers are shells around them, which are never compiled and so are tested once;
+# but only a backup mends what it copies, which is storage's.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/sim tests/spark/plan tests/test_front_door.py src
+  tests/client tests/sim tests/spark/plan tests/cli/test_backup.py tests/test_front_door.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)

@@ -18,13 +18,14 @@ ROOT = Path(__file__).parent.parent
 
 def main(arguments: list[str]) -> int:
     data, *command = arguments
-    parts = Path(f"{data}.parts").absolute()
+    # Not a name that begins with the data's and a dot: coverage takes that for a part.
+    parts = Path(f"{data}-parts").absolute()
     shutil.rmtree(parts, ignore_errors=True)
     parts.mkdir(parents=True)
     Path(data).unlink(missing_ok=True)
     asked = {
         "COVERAGE_PROCESS_START": str(ROOT / "pyproject.toml"),
-        "COVERAGE_FILE": str(parts / "seen"),
+        "COVERAGE_FILE": str(parts / Path(data).name),
     }
     code = subprocess.run(command, env=os.environ | asked).returncode
     join = [sys.executable, "-m", "coverage", "combine", "--quiet", f"--data-file={data}"]
