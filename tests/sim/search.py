@@ -41,8 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.jobs < 1 or options.count < 1:
         parser.error("--jobs and --count must be at least 1")
-    # What broker and client log under trouble is in the trace too.
-    logging.disable(logging.CRITICAL)
     if options.seed is not None:
         with planted(options.plant) if options.plant else contextlib.nullcontext():
             if options.minimise:
@@ -246,4 +244,6 @@ def _clock(seconds: float) -> str:
 
 
 if __name__ == "__main__":
+    # What broker and client log under trouble is in the trace too.
+    logging.disable(logging.CRITICAL)
     sys.exit(main())
