@@ -54,13 +54,14 @@ demo: $(READY) sweep
 	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-# Side by side: the C compiler, the checks and the interpreted tests, then the compiled ones. Both
-# kinds of tests have workers enough for both cores, so these are busy to the end.
+# Side by side: the C compiler and the checks. Then both kinds of tests, one after the other: each
+# has workers enough for both cores, and Spark's workers have 10 s to answer.
 test: $(READY) sweep
 	@$(TIMED) --begin
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
-	@$(MAKE) --no-print-directory -j3 $(APACHE) compiled check test-interpreted test-compiled; \
+	@$(MAKE) --no-print-directory -j3 $(APACHE) compiled check && \
+	  $(MAKE) --no-print-directory -k test-interpreted test-compiled; \
 	  code=$$?; $(TIMED) --table; exit $$code
 	@$(REPORT) --fail-under=100 --include='$(COVERED)'
 	@$(REPORT) --fail-under=99 --include='*/magnetar/storage/*' \
