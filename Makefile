@@ -140,8 +140,8 @@ test-long: test .venv/.fuzz-ready
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
 	@echo '== long: everything interpreted'
-	@MAGNETAR_BUILD=interpreted PYTHONPATH=src $(BIN)/python -m pytest -q -n $(WORKERS) \
-	  --hypothesis-profile=ci --doctest-modules tests src
+	@MAGNETAR_BUILD=interpreted MAGNETAR_SIM_PLANT_SEEDS=5000 PYTHONPATH=src \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=ci --doctest-modules tests src
 	@$(MAKE) --no-print-directory jepsen
 	@echo '== long: fuzzing'
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \

@@ -79,6 +79,7 @@ ACK_PLANTS = [
         f"{CLIENT}.ack.outbox:AckOutbox.ack_chunks",
         _one_by_one,
         5002082,
+        rare=True,
     ),
     Plant(
         "the time of a message in chunks goes on while another consumer has it",
@@ -121,6 +122,7 @@ ACK_PLANTS = [
         f"{CLIENT}.ack.entry_acks:EntryAcks._repeat",
         nothing,
         8100061,
+        rare=True,
     ),
     Plant(
         "who waits is told of the ACK, and not of his message",
