@@ -66,7 +66,7 @@ def test_on_loopback_nothing_is_demanded(host: str, refused: Refused, unserved: 
 def test_ports_of_tls_need_a_certificate(refused: Refused) -> None:
     for option in ("--tls-port", "--https-port"):
         assert "tls_certificate_file" in refused(option, "0")
-    assert "port: there is none" in refused("--port", "")
+    assert "port: there is no port" in refused("--port", "")
 
 
 @pytest.mark.parametrize(

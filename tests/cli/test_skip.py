@@ -222,7 +222,7 @@ def test_a_dry_run_finds_bad_ids(bench: Bench) -> None:
     given = ["--messageId-triplet", id_text(ids[0]), "--messageId-triplet"]
     ran = bench.skip("request", *given, f"{id_text(ids[3])}:0", "--dry-run")
     assert (ran.code, ran.lines[1:]) == (1, ["a"])
-    assert "leave the batch index out" in ran.err
+    assert "leave out the batch index" in ran.err
     assert bench.skip("request", *given, "1152921504606846976:0", "--dry-run").code == 2
 
 
