@@ -86,6 +86,7 @@ ACK_PLANTS = [
         f"{CLIENT}.consumer.chunk.assembler:_Context.follow",
         _time_goes_on,
         5006339,
+        rare=True,
     ),
     Plant(
         "a reset leaves consumers, and acks from before it, where they are",
@@ -98,6 +99,7 @@ ACK_PLANTS = [
         f"{CLIENT}.ack.retry:AckRetries.lose_all",
         _all_waits_end,
         428,
+        rare=True,
     ),
     Plant(
         "an ack that was taken back is sent",
@@ -134,7 +136,7 @@ ACK_PLANTS = [
         "acks that are given up are not reported",
         f"{CLIENT}.ack.answers:AckAnswers.take_given_up",
         returns([]),
-        69,
+        93,
     ),
     Plant(
         "acks are sent into another life of the subscription",
