@@ -472,3 +472,29 @@ def test_what_was_refused_after_somebody_else_sought_need_not_come() -> None:
     elsewhere = Sought("another", "s2", "done", "t", Place(1, 9))
     assert list(judges.unreturned(history(received(3), elsewhere, nack))) == [nack]
     assert list(judges.unreturned(history(sought, received(3), nack))) == [nack]
+
+
+def test_what_waited_in_a_queue_while_a_seek_passed_it_need_not_come() -> None:
+    """Seed 19845914: it was handed out while a reset to a later place was being written."""
+    nack = Nacked("c", "s", Place(1, 3))
+    sent = [subscribed(1), dispatched(1, 3)]
+    refused = [received(3), nack]
+    reset = ResetCame(0, "t", "s", Place(1, 9))
+
+    def waited_for(*facts: Fact) -> bool:
+        return list(judges.unreturned(history(*facts))) == [nack]
+
+    for outcome in ("done", "unknown"):
+        ended = ResetEnded(0, outcome)
+        assert not waited_for(*sent, reset, *refused, ended)
+        assert not waited_for(*sent, reset, ended, *refused)
+    assert not waited_for(*sent, SeekCame(1, 1, 8, None), *refused, SeekAnswered(1, 8, ""))
+    # But what a reset refused, what lies behind its target and what was sent since must come.
+    assert waited_for(*sent, reset, *refused, ResetEnded(0, "refused"))
+    for target in (Place(1, 3), Place(-1, -1)):
+        back = ResetCame(1, "t", "s", target)
+        assert waited_for(*sent, back, *refused, ResetEnded(1, "done"))
+        assert waited_for(
+            *sent, reset, ResetEnded(0, "done"), back, ResetEnded(1, "done"), *refused
+        )
+    assert waited_for(subscribed(1), reset, ResetEnded(0, "unknown"), dispatched(1, 3), *refused)

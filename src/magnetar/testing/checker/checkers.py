@@ -276,7 +276,8 @@ class _Spared:
 def unreturned(history: History) -> Iterable[Nacked]:
     """What a program refused and nobody received since, or acked at any time.
 
-    A seek decides what comes of all that was received before it, whoever refuses it then.
+    A seek decides what comes of all that was received before it, whoever refuses it then; and
+    of what was sent before it and waited in a consumer's queue meanwhile.
     """
     waiting: dict[tuple[str, Place], Nacked] = {}
     topics: dict[Place, str] = {}
@@ -304,8 +305,37 @@ def unreturned(history: History) -> Iterable[Nacked]:
             waiting = {key: nack for key, nack in waiting.items() if key[0] != fact.subscription}
             current = {key for key in current if key[0] != fact.subscription}
     for (name, place), nack in waiting.items():
-        if place > through.get((name, topics[place]), NO_PLACE):
+        topic = topics[place]
+        if place > through.get((name, topic), NO_PLACE) and not _left_out(
+            history, (topic, name), place
+        ):
             yield nack
+
+
+def _left_out(history: History, where: Where, place: Place) -> bool:
+    """Whether a seek may have passed a message over, and the broker did not send it since."""
+    seeks = history.view(Seeks)
+    last = seeks.last_done(where)
+    passed = [] if last is None else [last]
+    passed += seeks.unknown_since(where, -1 if last is None else last.came)
+    passed = [seek for seek in passed if seek.passes(place)]
+    if not passed:
+        return False
+    dispatches = history.view(_Dispatches)
+    return dispatches.last.get((where, place.ledger, place.entry), -1) < passed[-1].ended
+
+
+class _Dispatches:
+    """Which fact told last that the broker wrote an entry to a consumer of a subscription."""
+
+    def __init__(self, history: History) -> None:
+        self.last: Final[dict[tuple[Where, int, int], int]] = {}
+        seats = Seats()
+        for at, fact in enumerate(history.facts):
+            seats.take(fact)
+            if isinstance(fact, Dispatched):
+                where = seats.topic.get((fact.line, fact.consumer), NOWHERE)
+                self.last[where, fact.ledger, fact.entry] = at
 
 
 # ---- I3: permits and answers -------------------------------------------------
