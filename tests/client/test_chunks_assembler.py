@@ -11,6 +11,7 @@ from magnetar.client.consumer.chunk.assembler import (
     ACKED_MAX,
     AGAIN_MS,
     CHUNK_OVERHEAD,
+    COMPLETE_MAX,
     COUNT_MAX,
     KEPT,
     REFUSED,
@@ -451,7 +452,64 @@ def test_the_copy_of_its_end_costs_a_message_no_time(single: bool) -> None:
     for key in range(3):
         rig.add(key, message[key])
         rig.pass_ms(EXPIRE_MS - 1)
-    assert (rig.whole, rig.garbage) == ([b"aabbcc", b"aabbcc"], [])
+    assert (rig.whole, rig.garbage) == ([b"aabbcc", b"aabbcc"], [3])
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_copy_of_the_end_of_a_message_that_is_here_is_acked_and_not_asked_for(
+    single: bool,
+) -> None:
+    """Seed 52000323: where consumers share, the message came again every few seconds with it."""
+    rig = Rig(single=single)
+    message = chunks_of("m", b"aabbcc", 2, 5)
+    for key, chunk in enumerate([*message, message[1], message[2]]):
+        rig.add(key, chunk)
+    rig.pass_ms(10 * EXPIRE_MS)
+    assert (rig.whole, rig.garbage, rig.again) == ([b"aabbcc"], [3, 4], [])
+    # It stays so when the message is gone and the copy comes again.
+    rig.assembler.expect_all(rig.now_ms)
+    rig.add(4, message[2])
+    assert (rig.garbage, rig.again) == ([3, 4, 4], [])
+
+
+def test_a_message_of_the_same_uuid_is_not_taken_for_a_copy() -> None:
+    """A producer that starts anew counts from 0 again."""
+    for other in (chunks_of("m", b"aabbcc", 2, 6), chunks_of("m", b"aabbccdd", 2, 5)):
+        rig = Rig(single=False)
+        for key, chunk in enumerate(chunks_of("m", b"aabbcc", 2, 5)):
+            rig.add(key, chunk)
+        rig.add(10, other[1])
+        assert rig.garbage == []
+        rig.assembler.expect_all(rig.now_ms)
+        for key, chunk in enumerate(other, 9):
+            rig.add(key, chunk)
+        assert rig.whole[1:] == [b"".join(chunk.payload for chunk in other)]
+        assert rig.garbage == []
+
+
+def test_what_comes_before_the_end_of_a_whole_message_is_not_taken_for_a_copy() -> None:
+    """After a reset everything may come again, the end first."""
+    rig = Rig(single=False)
+    message = chunks_of("m", b"aabbcc", 2, 5)
+    for key, chunk in enumerate(message):
+        rig.add(key, chunk)
+    rig.add(2, message[2])
+    assert rig.garbage == []
+
+
+def test_what_is_remembered_of_whole_messages_is_bounded_and_ends_with_a_seek() -> None:
+    rig = Rig()
+    for number in range(COMPLETE_MAX + 1):
+        for place, chunk in enumerate(chunks_of(f"m{number}", b"aabb", 2)):
+            rig.add(2 * number + place, chunk)
+    key = 2 * COMPLETE_MAX + 2
+    rig.add(key, chunks_of("m0", b"aabb", 2)[1])
+    assert rig.garbage == []
+    rig.add(key + 1, chunks_of("m1", b"aabb", 2)[1])
+    assert rig.garbage == [key + 1]
+    rig.assembler.clear()
+    rig.add(key + 1, chunks_of("m1", b"aabb", 2)[1])
+    assert rig.garbage == [key + 1]
 
 
 def test_a_beginning_that_comes_last_has_all_its_time() -> None:

@@ -64,6 +64,38 @@ def test_acks_that_a_cluster_never_confirmed_do_not_follow_the_client_to_another
         assert here.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 10
 
 
+@pytest.mark.parametrize("waits", [False, True])
+async def test_acks_of_another_cluster_are_told_of_once_where_none_is_retried(
+    topic: str, waits: bool
+) -> None:
+    """Told of at the next moment, for ever, they kept a core busy."""
+    failed: list[list[MessageId]] = []
+    with make_engine() as here, make_engine() as there:
+        provider = Provider(here.url)
+        async with aio.Client(provider) as client:
+            consumer = await client.subscribe(
+                topic,
+                "s",
+                ack_receipt_enabled=waits,
+                on_acknowledgement_failed=lambda ids, error: failed.append(ids),
+            )
+            producer = await client.create_producer(topic)
+            await send_all(producer, payloads(1))
+            (old,) = await receive(consumer, 1)
+            provider.update(ServiceInfo(there.url))
+            await send_all(producer, payloads(1))
+            await receive(consumer, 1)
+            if waits:
+                with pytest.raises(Interrupted, match="another cluster"):
+                    await consumer.acknowledge(old)
+            else:
+                await consumer.acknowledge(old)
+            await until(lambda: len(failed) == 1, lambda: f"told of {failed}")
+            (part,) = consumer._consumer.parts.values()
+            assert failed == [[old.message_id()]]
+            assert part.core.next_ms() is None, "nothing is left to do"
+
+
 async def test_who_waits_for_an_ack_is_told_that_the_cluster_is_another(topic: str) -> None:
     with make_engine() as here, make_engine() as there:
         provider = Provider(here.url)

@@ -73,7 +73,29 @@ def _one_by_one(original: Callable[..., Any]) -> Callable[..., Any]:
     return ack_chunks
 
 
+def _only_with_retries(original: Callable[..., Any]) -> Callable[..., Any]:
+    def report_acks(self: Any) -> None:
+        if self.options.auto_retry_acknowledgement or self._acks_kept is not None:
+            original(self)
+
+    return report_acks
+
+
 ACK_PLANTS = [
+    Plant(
+        "who has no retries is not told of acks of what is gone, and spins",
+        f"{CLIENT}.engine.partition_consumer:PartitionConsumer._report_acks",
+        _only_with_retries,
+        1,
+        life="homes",
+    ),
+    Plant(
+        "a copy of the end of a message that is here is asked for again",
+        f"{CLIENT}.consumer.chunk.assembler:ChunkAssembler._completed",
+        nothing,
+        52000323,
+        rare=True,
+    ),
     Plant(
         "chunks of a message are acked one by one",
         f"{CLIENT}.ack.outbox:AckOutbox.ack_chunks",

@@ -12,8 +12,10 @@ from magnetar.testing import (
     SimExecutor,
     SimLoop,
     SimulationError,
+    SpinError,
     StepLimitError,
 )
+from magnetar.testing.sim.loop import SPINS_MAX
 
 SEEDS = range(30)
 
@@ -288,6 +290,31 @@ def test_steps_and_seconds_are_limited() -> None:
         loop.run_until_complete(spin())
     with SimLoop(1, seconds_max=3600) as loop, pytest.raises(StepLimitError, match="3600 s"):
         loop.run_until_complete(tick())
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_timer_that_is_set_for_now_again_and_again_fails_the_run(coarse: bool) -> None:
+    with SimLoop(1, coarse=coarse) as loop:
+
+        def spin() -> None:
+            loop.call_later(0, spin)
+
+        spin()
+        with pytest.raises(SpinError, match="for now"):
+            loop.run(asyncio.sleep(1))
+
+
+def test_timers_that_are_set_for_now_by_many_or_over_time_are_no_spin() -> None:
+    with SimLoop(1) as loop:
+        for _ in range(2 * SPINS_MAX):
+            loop.call_later(0, lambda: None)
+
+        async def calm() -> None:
+            for _ in range(2 * SPINS_MAX):
+                loop.call_later(0, set)
+                await asyncio.sleep(0.01)
+
+        loop.run(calm())
 
 
 def test_what_is_left_over_is_cancelled_oldest_first() -> None:

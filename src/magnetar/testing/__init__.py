@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from magnetar.testing.sim.connection import SimConnection, SimTransport
     from magnetar.testing.sim.disk import DiskFaults, PowerLost, SimDisk
     from magnetar.testing.sim.executor import SimExecutor
-    from magnetar.testing.sim.loop import DeadlockError, SimLoop, SimulationError, StepLimitError
+    from magnetar.testing.sim.loop import (
+        DeadlockError,
+        SimLoop,
+        SimulationError,
+        SpinError,
+        StepLimitError,
+    )
     from magnetar.testing.sim.network import NetworkConditions, SimNetwork, SimServer
     from magnetar.testing.sim.process import ProcessKilled, SimProcess
     from magnetar.testing.sim.simulation import Program, Simulation
@@ -52,6 +58,7 @@ __all__ = [
     "SimWriter",
     "Simulation",
     "SimulationError",
+    "SpinError",
     "StepLimitError",
     "Trace",
     "Trouble",
@@ -71,7 +78,7 @@ _NAMES = {
     "sim.connection": ("SimConnection", "SimTransport"),
     "sim.disk": ("DiskFaults", "PowerLost", "SimDisk"),
     "sim.executor": ("SimExecutor",),
-    "sim.loop": ("DeadlockError", "SimLoop", "SimulationError", "StepLimitError"),
+    "sim.loop": ("DeadlockError", "SimLoop", "SimulationError", "SpinError", "StepLimitError"),
     "sim.network": ("NetworkConditions", "SimNetwork", "SimServer"),
     "sim.process": ("ProcessKilled", "SimProcess"),
     "sim.writer": ("SimWriter",),

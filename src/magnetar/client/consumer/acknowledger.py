@@ -313,7 +313,7 @@ class Acknowledger:
             self._acks.check_id(key, id.batch_index(), id.batch_size())
 
     def take_failures(self) -> list[AckFailure]:
-        """Acks that failed for good since the last call, where acks are retried."""
+        """Acks that failed for good since the last call: of what is gone, or that were retried."""
         failures = [self._failure(given_up) for given_up in self._acks.take_given_up()]
         failures.extend(self._gone)
         self._gone.clear()

@@ -495,6 +495,11 @@ class ConsumerCore:
         """Sends every ack that is not confirmed: the consumer is about to be closed."""
         self._acks.flush_all()
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether acks failed at once, retried or not: what they were of is gone."""
+        return self._acknowledger.has_failures
+
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call, where acks are retried."""
         return self._acknowledger.take_failures()
@@ -553,7 +558,7 @@ class ConsumerCore:
         if self._state != READY:
             return None
         due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
-        if self._acknowledger.has_failures:
+        if self.has_failures:
             due_ms = self._now_ms()
         return earlier(due_ms, self._assembler.next_ms())
 

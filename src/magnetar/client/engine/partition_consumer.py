@@ -252,7 +252,8 @@ class PartitionConsumer(Reconnecting):
 
     def _report_acks(self) -> None:
         """Tells of acks that failed for good, and who waits that all have ended."""
-        if not self.options.auto_retry_acknowledgement and self._acks_kept is None:
+        nothing_to_tell = not (self.options.auto_retry_acknowledgement or self.core.has_failures)
+        if nothing_to_tell and self._acks_kept is None:
             return
         with self._engine.lock:
             failures = self.core.take_failures()

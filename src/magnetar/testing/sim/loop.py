@@ -8,7 +8,8 @@ of this file, in the same thread. One seed gives the same run, to the byte.
 
 **What fails a run.** An exception that leaves a callback, one that a task ended with and
 nobody looked at, a deadlock (nothing is ready or due, and what is waited for is not done),
-and too many steps or seconds. Real loops log the first two and go on; here nothing is
+too many steps or seconds, and a timer that is set for now again and again, which on a real
+machine keeps a core busy with nothing. Real loops log the first two and go on; here nothing is
 swallowed, whatever exception handler is set.
 
 **Sets.** Tasks and futures made here have hashes that count up, so that asyncio's own sets
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 else:
     from asyncio import AbstractEventLoop as Loop
 
-__all__ = ["DeadlockError", "SimLoop", "SimulationError", "StepLimitError"]
+__all__ = ["DeadlockError", "SimLoop", "SimulationError", "SpinError", "StepLimitError"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -64,6 +65,8 @@ CALLBACK_NS_MIN: Final = 1_000
 CALLBACK_NS_MAX: Final = 50_000
 PAUSE_SHARE: Final = 0.001
 PAUSE_NS_MAX: Final = 20 * MS_NS
+# How often somebody may set a timer for a moment that has passed, in one virtual second.
+SPINS_MAX: Final = 1000
 
 NOTHING_LEFT: Final = "nothing is ready, no timer runs, and these tasks still wait:\n"
 
@@ -78,6 +81,10 @@ class DeadlockError(SimulationError):
 
 class StepLimitError(SimulationError):
     """The run took more steps or more virtual time than it was allowed."""
+
+
+class SpinError(SimulationError):
+    """Somebody asks to be called at once, again and again, and nothing comes of it."""
 
 
 class SimLoop(Loop):
@@ -117,6 +124,9 @@ class SimLoop(Loop):
         # Whether the clock is uvloop's.
         self.coarse: Final = drawn if coarse is None else coarse
         self._tick_ms = START_NS // MS_NS
+        # Who set a timer for what has passed, and how often, since a moment.
+        self._spins: dict[object, int] = {}
+        self._spins_since_ns = START_NS
         self._schedule: Final = SimSchedule(self._random)
         self._tasks: Final = SimTasks()
         self._generators: list[weakref.ref[AsyncGenerator[Any, Any]]] = []
@@ -400,6 +410,8 @@ class SimLoop(Loop):
         handle = SimTimerHandle(when, callback, args, self, context)
         if self._is_inert():
             return handle
+        if when <= self.time():
+            self._count_spin(callback)
         if not self.coarse:
             # Not before `when`, however it is rounded.
             self._push(int(when * SECOND_NS) + 1, handle)
@@ -408,6 +420,14 @@ class SimLoop(Loop):
         else:
             self._schedule.ready.append(handle)
         return handle
+
+    def _count_spin(self, callback: Callable[..., object]) -> None:
+        if self.now_ns - self._spins_since_ns > SECOND_NS:
+            self._spins.clear()
+            self._spins_since_ns = self.now_ns
+        spins = self._spins[callback] = self._spins.get(callback, 0) + 1
+        if spins > SPINS_MAX:
+            self._failure = SpinError(f"{callback} sets its timer for now all the time")
 
     def _push(self, when_ns: int, handle: AnyHandle) -> None:
         if self._closed:

@@ -37,6 +37,11 @@ the message, all of it, and holds it for as long as it likes. What comes back fr
 could have it, or on a new connection, has a share of its time left in any case, or it would be
 given up while its next chunk is under way.
 
+A copy of chunks of a message that became whole here is *garbage*, too: the message does not need
+them, whatever comes of it. To ask for them again would bring back the message as well, which the
+application has. They say the same as the originals, the time of publishing included; so a message
+that a restarted producer gave the same uuid is no copy.
+
 An ack by an id from elsewhere tells where a message begins and ends, not where its other chunks
 are. Those that are here are acked with it, and the context is discarded. Where one consumer gets
 everything, a chunk that comes between those two, and whose chunk 0 did not come, is *garbage*:
@@ -81,6 +86,8 @@ CHUNK_OVERHEAD: Final = 128
 SET_ASIDE_MAX: Final = 10_000
 # Messages that were acked by ids from elsewhere, of which chunks may come; beyond it they expire.
 ACKED_MAX: Final = 1000
+# Messages that became whole, of which copies may come; beyond it those are *broken* at first.
+COMPLETE_MAX: Final = 1000
 # How often chunks of a broken message are asked for before they are given up.
 TRIES: Final = 4
 # For evicted messages of those who never give up incomplete ones.
@@ -99,6 +106,25 @@ class Whole:
         self.keys: Final = keys
         self.before: Final = before
         self.redelivery_count: Final[i64] = count
+
+
+@final
+class _Complete:
+    """What is known of a message that became whole: where it ends, and what its chunks say."""
+
+    def __init__(self, context: "_Context", published_ms: int) -> None:
+        self.last: Final = context.keys[-1]
+        self.count: Final[i64] = context.count
+        self.total: Final[i64] = context.total
+        self.published_ms: Final = published_ms
+
+    def has_copy(self, key: int, metadata: MessageMetadata) -> bool:
+        return (
+            key > self.last
+            and metadata.publish_time == self.published_ms
+            and metadata.num_chunks_from_msg == self.count
+            and metadata.total_chunk_msg_size == self.total
+        )
 
 
 @final
@@ -197,6 +223,7 @@ class ChunkAssembler:
         self._contexts: Final[dict[str, _Context]] = {}
         # Those that were cleared, or are asked for, and have not come again.
         self._expected: Final[dict[str, _Context]] = {}
+        self._complete: Final[dict[str, _Complete]] = {}
         # Acked by ids from elsewhere: the last chunk by the first.
         self._acked: Final[dict[int, int]] = {}
         # Chunks of older copies, and when they are to be redelivered.
@@ -287,7 +314,9 @@ class ChunkAssembler:
             if expected is not None and key in expected.keys:
                 context.follow(expected, now_ms)
         elif context is None:
-            if self._acked and self._was_acked(key):
+            complete = self._complete.get(uuid)
+            is_copy = complete is not None and complete.has_copy(key, metadata)
+            if is_copy or (self._acked and self._was_acked(key)):
                 self._garbage.append(key)
                 return KEPT
             context = _Context(uuid, count, total, before)
@@ -304,7 +333,10 @@ class ChunkAssembler:
             return REFUSED
         elif not self._follows(context, chunk_id, key, now_ms):
             return KEPT
-        return self._append(context, key, entry, payload_first, redelivery_count, now_ms)
+        outcome = self._append(context, key, entry, payload_first, redelivery_count, now_ms)
+        if outcome == WHOLE:
+            self._completed(context, metadata.publish_time)
+        return outcome
 
     def _judge(self, uuid: str, chunk_id: i64, count: i64, total: i64, size: i64) -> str:
         """What is wrong with the numbers of a chunk, if anything is."""
@@ -422,6 +454,12 @@ class ChunkAssembler:
         if self._expire_ms:
             self._wake_by(max(context.arrived_ms + self._expire_ms, now_ms))
         return KEPT
+
+    def _completed(self, context: _Context, published_ms: int) -> None:
+        self._complete.pop(context.uuid, None)
+        self._complete[context.uuid] = _Complete(context, published_ms)
+        if len(self._complete) > COMPLETE_MAX:
+            del self._complete[next(iter(self._complete))]
 
     # ---- Setting aside -------------------------------------------------------
 
@@ -558,6 +596,7 @@ class ChunkAssembler:
         """What comes now has nothing to do with what came before."""
         self._expected.clear()
         self._acked.clear()
+        self._complete.clear()
         self._newest = -1
         self._clear_contexts()
 
