@@ -112,13 +112,7 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
 
 async def _first_peace(simulation: Simulation, scenario: Scenario, book: Book) -> None:
     """I3: everything is delivered once and no permit is lost, without anybody coming anew."""
-    # A key waits for an ack of an earlier message, and may wait for ever for one that was
-    # lost where nobody asked for an answer.
-    waits = [
-        plan.name
-        for plan in scenario.subscriptions
-        if plan.type == "KeyShared" and not plan.receipts and not plan.retries
-    ]
+    waits = [plan.name for plan in scenario.subscriptions if _may_wait(scenario, plan)]
 
     def is_delivered() -> bool:
         return all(name in waits for name, _ in undelivered(simulation.history))
@@ -138,6 +132,18 @@ async def _first_peace(simulation: Simulation, scenario: Scenario, book: Book) -
         if reliable and not scenario.skips:
             await _rest(simulation, scenario, book, plan)
     await _quiet(simulation)
+
+
+def _may_wait(scenario: Scenario, plan: SubscriptionPlan) -> bool:
+    """Whether an ack that was lost, where nobody asked for an answer, holds others up for ever.
+
+    A key waits for an ack of an earlier message, and a consumer that has as many unacked
+    messages as it may have for any.
+    """
+    if plan.receipts or plan.retries:
+        return False
+    limited = any(name.startswith("max_unacked_") for name, _ in scenario.extras.limits)
+    return plan.type == "KeyShared" or (limited and plan.type in HOLDING)
 
 
 async def _quiet(simulation: Simulation) -> None:
