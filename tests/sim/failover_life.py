@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+from sim.homes import draw_other_lane
 from sim.workload import CLIENT
 
 from magnetar.broker.setting.settings import BrokerSettings
@@ -63,6 +64,7 @@ class Pair:
         self.random = random
         settings = simulation.broker.settings
         other = SimBroker(simulation.loop, settings, port=OTHER_PORT)
+        draw_other_lane(simulation.broker, other)
         self.brokers = [simulation.broker, other]
         self.by_itself = random.random() < 0.5
         self.tellers: list[Told] = []

@@ -265,6 +265,7 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("ack_taken_back", [subscribed(1), ACKED, NO, came(1, 0)]),
     ("ack_taken_back", [subscribed(1), ACKED, REGRET, came(1, 0)]),
     ("ack_taken_back", [subscribed(1), ACKED, NO, dispatched(1, 0, 3), came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), *SEEK, ACKED, NO, came(1, 0)]),
 ]
 
 GOOD: list[tuple[str, list[Fact]]] = [
@@ -373,6 +374,21 @@ GOOD: list[tuple[str, list[Fact]]] = [
     ("ack_taken_back", [subscribed(1), ACKED, NO, *RESET, came(1, 0)]),
     # It was refused for a seek that passes it, and acks it.
     ("ack_taken_back", [subscribed(1), ACKED, *SEEK_ON, NO, came(1, 0)]),
+    # Seed 53000775: a part of the list was refused, and the rest was under way when the seek,
+    # which leads to a place before it, ended it.
+    ("ack_taken_back", [subscribed(1), ACKED, *SEEK, NO, came(1, 0)]),
+    ("ack_taken_back", [subscribed(1), SEEK[0], ACKED, SEEK[1], NO, came(1, 0)]),
+    # Seed 53004646: the end of a message was skipped, whose producer began to count anew; the
+    # one that had its uuid before is another.
+    (
+        "stays_acked",
+        [
+            *[subscribed(1), Subscribed(2, 1, "t", "s2", "Shared", "c2")],
+            Skipped("t", "s", (Place(1, 12),)),
+            *[chunk(1, 0), chunk(1, 1), chunk(1, 2)],
+            Dispatched(2, 1, 1, 12, 1, b"k", False, "u", 2, 3),
+        ],
+    ),
     # An earlier try of it was kept, unheard: the broker leaves it out, and its consumer knows.
     ("ack_taken_back", [subscribed(1), ACKED, NO, dispatched(1, 0, 2), came(1, 0)]),
     ("answered", [subscribed(1), came(1, 0), LineEnded(1), Quiet()]),

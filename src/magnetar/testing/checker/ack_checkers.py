@@ -300,7 +300,8 @@ class _TakenBack:
         self._history: Final = history
         self._seeks: Final = history.view(Seeks)
         self._seats: Final = Seats()
-        self._asked: Final[dict[tuple[str, int], AckAsked]] = {}
+        # Each call, and which fact tells of it.
+        self._asked: Final[dict[tuple[str, int], tuple[int, AckAsked]]] = {}
         self._chunks: Final = history.view(ChunkFacts)
         # The last call that acked it.
         self._last: Final[dict[tuple[str, Place], int]] = {}
@@ -320,12 +321,9 @@ class _TakenBack:
                 seek = self._seeks.came[at]
                 self._sought[seek.where] = seek
             if isinstance(fact, AckAsked):
-                self._ask(fact)
+                self._ask(fact, at)
             elif isinstance(fact, AckFailed) and fact.error in REFUSALS:
-                asked = self._asked.get((fact.consumer, fact.number))
-                if asked is not None and not asked.cumulative:
-                    places = [p for p in asked.places if self._last[_key(asked, p)] == fact.number]
-                    self._take(asked, places)
+                self._failed(fact, at)
             elif isinstance(fact, Nacked) and fact.unsent:
                 self._take(fact, [fact.place])
             elif isinstance(fact, AckCame):
@@ -337,8 +335,19 @@ class _TakenBack:
             elif isinstance(fact, Skipped):
                 self._of(fact.subscription).ack(bits_of(fact.places), cumulative=False)
 
-    def _ask(self, fact: AckAsked) -> None:
-        self._asked[fact.consumer, fact.number] = fact
+    def _failed(self, fact: AckFailed, at: int) -> None:
+        asked_at, asked = self._asked.get((fact.consumer, fact.number), (-1, None))
+        if asked is None or asked.cumulative:
+            return
+        seek = self._sought.get((asked.topic, asked.subscription))
+        if seek is not None and asked_at < seek.ended < at:
+            # The seek ended it: a part was refused, and another may have been under way.
+            return
+        places = [p for p in asked.places if self._last[_key(asked, p)] == fact.number]
+        self._take(asked, places)
+
+    def _ask(self, fact: AckAsked, at: int) -> None:
+        self._asked[fact.consumer, fact.number] = (at, fact)
         self._last.update({_key(fact, place): fact.number for place in fact.places})
         name = _program(fact.consumer)
         # To ack a message in chunks is to ack them all.

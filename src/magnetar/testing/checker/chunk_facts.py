@@ -59,7 +59,8 @@ class ChunkFacts:
         found: list[Entry] = []
         chunks = self._chunks[message]
         for other, number in reversed(chunks[: len(chunks) - len(self._from(message, entry))]):
-            if self._number(entry) == 0:
+            # An older one of the same uuid ends there.
+            if self._number(entry) == 0 or number + 1 == count:
                 break
             found.append(other)
             if number == 0:
