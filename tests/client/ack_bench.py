@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from magnetar.client.ack.answers import GivenUp
 from magnetar.client.ack.entry_acks import Cumulative
-from magnetar.client.ack.outbox import AckSettings
 from magnetar.client.ack.retry import AckRetries, RetryPolicy
+from magnetar.client.ack.settings import AckSettings
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 from magnetar.protocol import Command, CommandAck, CommandAckResponse
@@ -47,7 +47,7 @@ class Bench:
 
     def ack(self, entry_id: int, index: int = -1, size: int = 0, waits: bool = False) -> None:
         unacked = all_unacked(size) if size else 1
-        self.acks.acknowledge(self.acks.find(7, entry_id, size, unacked), index)
+        self.acks.acknowledge(self.acks.records.find(7, entry_id, size, unacked), index)
         self.acks.joined(self.results.append if waits else None)
 
     def ack_through(
@@ -89,7 +89,7 @@ class RetryBench(Bench):
         assert all(command.request_id is not None for command in self.written)
 
     def answer_all(self, error: int | None = None) -> None:
-        for request_id in list(self.acks._flights):
+        for request_id in list(self.acks._outbox.flights._flights):
             self.answer(request_id, error)
 
     def pass_time(self, ms: int) -> None:

@@ -140,7 +140,7 @@ def test_of_a_list_that_is_refused_only_the_guilty_are_given_up(bad: set[int], c
         bench.ack(entry_id, waits=True)
     bench.acks.flush()
     for _ in range(40):
-        for request_id, flight in list(bench.acks._flights.items()):
+        for request_id, flight in list(bench.acks._outbox.flights._flights.items()):
             refused = any(acks.entry_id in bad for acks in flight.acks)
             bench.answer(request_id, code if refused else None)
         bench.pass_time(500)
@@ -356,13 +356,13 @@ def test_the_whole_entry_wins() -> None:
     bench.acks.flush()
     bench.sent()
     bench.answer_all(NOT_READY)
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), -1, 0), -1)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
     bench.acks.joined(None)
     bench.pass_time(100)
     assert bench.sent() == [(0, [(1, None)])]
     bench.answer_all()
     assert bench.at_rest()
-    assert not bench.acks.is_acked(entry_key(7, 1), -1), "it is forgotten once it is kept"
+    assert not bench.acks.records.is_acked(entry_key(7, 1), -1), "it is forgotten once it is kept"
 
 
 def test_what_was_acked_while_in_flight_follows_by_itself() -> None:
@@ -591,11 +591,11 @@ def test_what_waits_is_not_forgotten_by_a_redelivery() -> None:
         bench.ack(entry_id, 0, 2)
     bench.acks.flush()
     bench.answer_all(NOT_READY)
-    bench.acks.forget(entry_key(7, 1))
-    bench.acks.forget_idle()
+    bench.acks.records.forget(entry_key(7, 1))
+    bench.acks.records.forget_idle()
     for entry_id in range(5, 10):
         bench.ack(entry_id, 0, 2)
-    assert all(bench.acks.is_acked(entry_key(7, entry_id), 0) for entry_id in range(10))
+    assert all(bench.acks.records.is_acked(entry_key(7, entry_id), 0) for entry_id in range(10))
 
 
 def test_what_the_broker_knows_is_not_reported_as_failed() -> None:
@@ -690,7 +690,7 @@ def test_a_cumulative_ack_in_flight_is_given_up_at_the_end_too() -> None:
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_ack_by_an_id_with_a_wrong_size_is_not_tried_again(lost: bool) -> None:
     bench = RetryBench()
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), 0, 2), 0)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), 0, 2), 0)
     bench.acks.joined(bench.results.append)
     bench.acks.flush()
     bench.ack(1, 3, 4, waits=True)  # the message itself knows better
@@ -717,13 +717,13 @@ def test_a_call_that_acks_nothing_waits_for_nothing() -> None:
 def test_a_call_that_acks_several_entries_waits_for_all_of_them() -> None:
     bench = RetryBench(max_retries=0)
     for entry_id in (1, 2, 2):
-        bench.acks.acknowledge(bench.acks.find(7, entry_id, 0, 1), -1)
+        bench.acks.acknowledge(bench.acks.records.find(7, entry_id, 0, 1), -1)
     bench.acks.joined(bench.results.append)
     bench.ack(3, waits=True)
     bench.acks.flush()
     bench.answer_all(NOT_ALLOWED)  # which parts them
     while bench.acks.in_flight:
-        for request_id, flight in list(bench.acks._flights.items()):
+        for request_id, flight in list(bench.acks._outbox.flights._flights.items()):
             alone = [acks.entry_id for acks in flight.acks] == [3]
             bench.answer(request_id, None if alone else NOT_ALLOWED)
     assert [result is None for result in bench.results] in ([True, False], [False, True])
@@ -731,8 +731,8 @@ def test_a_call_that_acks_several_entries_waits_for_all_of_them() -> None:
 
 def test_a_record_of_a_whole_entry_knows_every_index() -> None:
     bench = RetryBench()
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), -1, 0), -1)
-    assert bench.acks.is_acked(entry_key(7, 1), 70)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
+    assert bench.acks.records.is_acked(entry_key(7, 1), 70)
     assert bench.acks.unacked_of(7, 1, 100, all_unacked(100)) == 0
 
 
@@ -805,7 +805,7 @@ def test_chunks_of_a_message_are_given_up_together() -> None:
     assert [key_entry(key) for key, _, _ in given_up.entries] == [1, 2, 4]
     assert [str(result) for result in bench.results] == ["no"]
     assert bench.at_rest()
-    assert not any(bench.acks.is_acked(entry_key(7, entry), -1) for entry in (1, 2, 4))
+    assert not any(bench.acks.records.is_acked(entry_key(7, entry), -1) for entry in (1, 2, 4))
 
 
 def test_a_list_that_is_refused_is_not_cut_within_a_message() -> None:
@@ -837,7 +837,7 @@ def test_a_lost_connection_cuts_no_message_apart() -> None:
 def test_a_full_ack_is_not_cut_within_a_message() -> None:
     bench = RetryBench()
     for entry in range(COMMAND_IDS_MAX - 1):
-        bench.acks.acknowledge(bench.acks.find(7, entry, 0, 1), -1)
+        bench.acks.acknowledge(bench.acks.records.find(7, entry, 0, 1), -1)
     last = [20_000, 20_001, 20_002]
     ack_message(bench, *last)
     assert [len(entries) for _, entries in bench.sent()] == [COMMAND_IDS_MAX - 1, 3]

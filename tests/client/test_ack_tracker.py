@@ -151,8 +151,8 @@ def test_large_sets_are_several_commands() -> None:
 def test_ids_are_acked_index_by_index() -> None:
     bench = Bench()
     for index in (2, 0, 1):
-        bench.acks.check_id(entry_key(7, 1), index, 3)
-        bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), index, 3), index)
+        bench.acks.records.check_id(entry_key(7, 1), index, 3)
+        bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), index, 3), index)
         bench.acks.flush()
     assert bench.sent() == [(0, [(1, 0b011)]), (0, [(1, 0b010)]), (0, [(1, None)])]
 
@@ -160,11 +160,11 @@ def test_ids_are_acked_index_by_index() -> None:
 def test_an_id_without_an_index_is_the_whole_entry() -> None:
     bench = Bench()
     bench.ack(1, 0, 3)
-    bench.acks.check_id(entry_key(7, 1), -1, 0)
-    assert bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), -1, 0), -1)
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 2), -1, 0), -1)
+    bench.acks.records.check_id(entry_key(7, 1), -1, 0)
+    assert bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), -1, 0), -1)
     # Then an index of it is acked with it.
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 2), 1, 3), 1)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), 1, 3), 1)
     bench.acks.flush()
     assert bench.sent() == [(0, [(1, None), (2, None)])]
 
@@ -182,15 +182,15 @@ def test_an_index_without_its_place_is_refused(index: int, size: int, reason: st
     bench = Bench()
     bench.ack(1, 0, 3)
     with pytest.raises(BatchIndexError, match=reason):
-        bench.acks.check_id(entry_key(7, 1 if size == 5 else 2), index, size)
+        bench.acks.records.check_id(entry_key(7, 1 if size == 5 else 2), index, size)
 
 
 def test_an_id_with_a_wrong_size_does_not_hide_messages() -> None:
     bench = Bench()
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 1), 0, 2), 0)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), 0, 2), 0)
     assert bench.acks.unacked_of(7, 1, 4, 0b1111) == 0b1111
-    bench.acks.acknowledge(bench.acks.find_id(entry_key(7, 2), 0, 2), 0)
-    right = bench.acks.find(7, 2, 4, 0b1111)
+    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), 0, 2), 0)
+    right = bench.acks.records.find(7, 2, 4, 0b1111)
     assert right.batch_size == 4
     bench.acks.acknowledge(right, 3)
     bench.acks.flush()
@@ -207,9 +207,9 @@ def test_pending_acks_hold_their_duplicates_back() -> None:
     assert bench.acks.unacked_of(7, 1, 0, 1) == 0
     assert bench.acks.unacked_of(7, 2, 3, 0b111) == 0b101
     assert bench.acks.unacked_of(7, 3, 3, 0b111) == 0b111
-    assert bench.acks.is_acked(entry_key(7, 2), 1)
-    assert not bench.acks.is_acked(entry_key(7, 2), 0)
-    assert not bench.acks.is_acked(entry_key(7, 9), 0)
+    assert bench.acks.records.is_acked(entry_key(7, 2), 1)
+    assert not bench.acks.records.is_acked(entry_key(7, 2), 0)
+    assert not bench.acks.records.is_acked(entry_key(7, 9), 0)
 
 
 def test_what_the_broker_knows_adds_to_what_is_pending() -> None:
@@ -224,7 +224,7 @@ def test_what_the_broker_knows_adds_to_what_is_pending() -> None:
 def test_of_acks_that_were_sent_the_broker_s_word_counts() -> None:
     bench = Bench()
     bench.ack(2, 1, 3)
-    record = bench.acks.find(7, 2, 3, 0b111)
+    record = bench.acks.records.find(7, 2, 3, 0b111)
     bench.acks.flush()
     assert bench.acks.unacked_of(7, 2, 3, 0b111) == 0b111
     assert not record.live
@@ -269,13 +269,13 @@ def test_redelivery_forgets_what_is_idle_only() -> None:
     bench.acks.flush()
     bench.ack(2, 1, 3)
     for entry_id in (1, 2, 9):
-        bench.acks.forget(entry_key(7, entry_id))
+        bench.acks.records.forget(entry_key(7, entry_id))
     bench.ack(1, 1, 3)
-    bench.acks.forget_idle()
+    bench.acks.records.forget_idle()
     bench.acks.flush()
     assert bench.sent()[1:] == [(0, [(2, 0b100), (1, 0b101)])]
-    bench.acks.forget_idle()
-    assert not bench.acks.is_acked(entry_key(7, 1), 1)
+    bench.acks.records.forget_idle()
+    assert not bench.acks.records.is_acked(entry_key(7, 1), 1)
 
 
 def test_idle_records_are_bounded() -> None:
@@ -283,7 +283,7 @@ def test_idle_records_are_bounded() -> None:
     records = []
     for entry_id in range(20):
         bench.ack(entry_id, 0, 3)
-        records.append(bench.acks.find(7, entry_id, 3, 0b111))
+        records.append(bench.acks.records.find(7, entry_id, 3, 0b111))
         bench.acks.flush()
     assert sum(record.live for record in records) <= 7
     assert records[-1].live
@@ -301,7 +301,7 @@ def test_pending_records_and_those_in_flight_are_never_dropped() -> None:
     bench.acks.flush()
     for entry_id in range(9, 18):
         bench.ack(entry_id, 0, 2)
-    assert all(bench.acks.is_acked(entry_key(7, entry_id), 0) for entry_id in range(18))
+    assert all(bench.acks.records.is_acked(entry_key(7, entry_id), 0) for entry_id in range(18))
 
 
 # ---- Cumulative acks -----------------------------------------------------------
@@ -414,7 +414,7 @@ def test_a_refused_batch_index_ends_plainly_when_it_is_acked_again() -> None:
         (1, None),
     ]
     assert [result is None for result in bench.results] == [False, False, True, True, True]
-    assert not bench.acks.is_acked(entry_key(7, 1), 0)
+    assert not bench.acks.records.is_acked(entry_key(7, 1), 0)
 
 
 # The message may have come again, to somebody else, since the subscription was moved.

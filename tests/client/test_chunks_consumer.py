@@ -76,7 +76,7 @@ def test_an_ack_names_every_chunk_at_once(kind: ConsumerType, by: str) -> None:
     rig.pump()
     assert unacked(rig) == [0, 4]
     assert [[id.entry_id for id in ack.message_ids] for ack in rig.sent()] == [[1, 2, 3]]
-    assert rig.core.acks.chunks == {}
+    assert rig.core.acks.records.chunks == {}
     assert rig.core.stats.messages_acked == 1
 
 
@@ -668,7 +668,7 @@ def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
     assert set(got) == set(complete)
     assert set(acked) <= set(complete)
     assert rig.core.queue_length() + rig.core.available_permits >= 0
-    assert entry_key(LEDGER, 0) not in rig.core.acks.chunks
+    assert entry_key(LEDGER, 0) not in rig.core.acks.records.chunks
 
 
 def test_a_message_of_many_chunks_is_acked_by_one_command() -> None:

@@ -17,7 +17,7 @@ def test_a_cumulative_ack_covers_all_chunks() -> None:
     rig.pump()
     assert unacked(rig) == [4]
     assert len(rig.sent()) == 1
-    assert rig.core.acks.chunks == {}
+    assert rig.core.acks.records.chunks == {}
 
 
 @pytest.mark.parametrize("receipts", [False, True])
@@ -130,7 +130,7 @@ def test_what_another_consumer_acked_is_spared_no_more(parts: int) -> None:
     rig.core.acknowledge_cumulative(messages[1])
     rig.pump()
     assert unacked(rig) == []
-    assert not rig.core.acks.chunks
+    assert not rig.core.acks.records.chunks
 
 
 @pytest.mark.parametrize("receipts", [False, True])
@@ -189,14 +189,14 @@ def test_without_chunks_a_cumulative_ack_is_one_ack() -> None:
 
 def test_spans_remember_no_more_than_they_may() -> None:
     rig = rig_of(SINGLE)
-    spans = ChunkSpans(rig.core._assembler, rig.core.acks.chunks)
+    spans = ChunkSpans(rig.core._assembler, rig.core.acks.records.chunks)
     for number in range(2 * MESSAGES_MAX + 5):
         spans.whole([3 * number, 3 * number + 1], 3 * number - 1)
-        rig.core.acks.chunks.pop(3 * number - 2, None)
-    assert len(rig.core.acks.chunks) <= MESSAGES_MAX
+        rig.core.acks.records.chunks.pop(3 * number - 2, None)
+    assert len(rig.core.acks.records.chunks) <= MESSAGES_MAX
     for number in range(MESSAGES_MAX + 5):
         spans.whole([3 * number, 3 * number + 1], 3 * number - 1)
-    assert len(rig.core.acks.chunks) == MESSAGES_MAX
+    assert len(rig.core.acks.records.chunks) == MESSAGES_MAX
     assert len(spans._before) <= 2 * MESSAGES_MAX
     spans.taken(10**9)
     assert 10**9 not in spans._taken

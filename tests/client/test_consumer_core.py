@@ -314,7 +314,7 @@ def test_chunk_ids_ack_and_redeliver_every_chunk() -> None:
     last = messages[2].message_id()
     chunked = ChunkMessageId(messages[0].message_id(), last)
     keys = [message.delivery.key for message in messages]
-    rig.core.acks.chunks[keys[2]] = keys
+    rig.core.acks.records.chunks[keys[2]] = keys
     rig.core.negative_acknowledge(chunked)
     rig.pass_time(0)
     assert [id.entryId for id in rig.redeliveries()[0].message_ids] == [0, 1, 2]

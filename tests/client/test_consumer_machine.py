@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.entry_state import PENDING
 from magnetar.client.consumer.message import Message
 from magnetar.model import ConsumerType, MessageId
 
@@ -121,10 +122,10 @@ class World:
     def is_pending(self, p: tuple[int, int]) -> bool:
         acks = self.rig.core.acks
         key = entry_key(LEDGER, p[0])
-        record = acks._entries.get(key)
-        if record is not None and record.pending and record.is_acked(p[1]):
+        record = acks.records.get(key)
+        if record is not None and record.state == PENDING and record.is_acked(p[1]):
             return True
-        cumulative = acks._cumulative
+        cumulative = acks._outbox.cumulatives.newest
         return cumulative is not None and not cumulative.unacked(key, 1 << max(p[1], 0))
 
     def end(self) -> None:

@@ -163,8 +163,8 @@ def test_what_compaction_took_is_not_there_and_counts_as_acked() -> None:
 
 def test_duplicates_of_pending_acks_are_dropped_and_paid_for() -> None:
     acks = tracker()
-    acks.acknowledge(acks.find(LEDGER, 0, 4, 0b1111), 1)
-    acks.acknowledge(acks.find(LEDGER, 1, 0, 1), -1)
+    acks.acknowledge(acks.records.find(LEDGER, 0, 4, 0b1111), 1)
+    acks.acknowledge(acks.records.find(LEDGER, 1, 0, 1), -1)
     reader = incoming(acks)
     arrival = reader.read(command(batch(4)), 9)
     assert data(arrival) == [b"0", b"2", b"3"]

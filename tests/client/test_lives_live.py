@@ -209,4 +209,4 @@ async def test_the_wait_for_an_ack_s_answer_is_as_long_as_an_operation_may_take(
     async with aio.Client(engine.url, operation_timeout_seconds=7) as client:
         consumer = await client.subscribe(topic, "s", ack_receipt_enabled=True)
         (part,) = consumer._consumer.parts.values()
-        assert part.core.acks._receipt_timeout_ms == 7000
+        assert part.core.acks._settings.receipt_timeout_ms == 7000

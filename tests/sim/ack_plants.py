@@ -5,6 +5,8 @@ from typing import Any
 
 from sim.plants import BROKER, CLIENT, Plant, nothing, returns
 
+from magnetar.client.ack.entry_state import FOLLOWED, IN_FLIGHT
+
 
 def _all_waits_end(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self: self.end_waits()
@@ -22,7 +24,8 @@ def _keeps_bits(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _forgets_more(original: Callable[..., Any]) -> Callable[..., Any]:
     def confirm(self: Any, acks: Any, left: int) -> None:
-        acks.more = False
+        if acks.state == FOLLOWED:
+            acks.state = IN_FLIGHT
         original(self, acks, left)
 
     return confirm
@@ -32,14 +35,14 @@ def _tells_all(original: Callable[..., Any]) -> Callable[..., Any]:
     def settle(self: Any, acks: Any, error: Exception | None) -> None:
         stakes, acks.stakes = acks.stakes or [], None
         for stake in stakes:
-            self._told(stake.waiter, error)
+            self.tell(stake.waiter, error)
 
     return settle
 
 
 def _in_silence(original: Callable[..., Any]) -> Callable[..., Any]:
     def give_up_all(self: Any, error: Exception) -> None:
-        self._waiters.clear()
+        self._callers._waiters.clear()
         self.clear(error)
 
     return give_up_all
@@ -67,8 +70,9 @@ def _one_by_one(original: Callable[..., Any]) -> Callable[..., Any]:
     def ack_chunks(self: Any, keys: list[int], *, all_known: bool = True) -> None:
         original(self, keys, all_known=all_known)
         for key in keys:
-            if key in self._entries:
-                self._entries[key].chunks = None
+            acks = self.records.get(key)
+            if acks is not None:
+                acks.chunks = None
 
     return ack_chunks
 
@@ -98,7 +102,7 @@ ACK_PLANTS = [
     ),
     Plant(
         "chunks of a message are acked one by one",
-        f"{CLIENT}.ack.outbox:AckOutbox.ack_chunks",
+        f"{CLIENT}.ack.tracker:AckTracker.ack_chunks",
         _one_by_one,
         5002082,
         rare=True,
@@ -150,7 +154,7 @@ ACK_PLANTS = [
     ),
     Plant(
         "who waits is told of the ACK, and not of his message",
-        f"{CLIENT}.ack.answers:AckAnswers._settle_stakes",
+        f"{CLIENT}.ack.callers:Callers.settle_entry",
         _tells_all,
         13,
     ),

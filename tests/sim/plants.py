@@ -552,13 +552,13 @@ PLANTS = [
     Plant("a permit leaks", f"{CLIENT}.consumer.permits:Permits.give_back", _leaks, 1),
     Plant(
         "an ack of one message acks its whole batch",
-        f"{CLIENT}.ack.outbox:AckOutbox.acknowledge",
+        f"{CLIENT}.ack.tracker:AckTracker.acknowledge",
         _acks_all,
         2,
     ),
     Plant(
         "a cumulative ack that was lost is not sent again",
-        f"{CLIENT}.ack.answers:AckAnswers._merge",
+        f"{CLIENT}.ack.cumulatives:Cumulatives.add_again",
         nothing,
         45,
     ),
@@ -570,7 +570,7 @@ PLANTS = [
     ),
     Plant(
         "a message comes again while its ack is pending",
-        f"{CLIENT}.ack.outbox:AckOutbox.unacked_of",
+        f"{CLIENT}.ack.tracker:AckTracker.unacked_of",
         _shows_all,
         20,
     ),

@@ -19,7 +19,8 @@ An ack that repeats another counts for itself: it may be of a message that came 
 consumer, since somebody moved the subscription, and then the first says nothing of it. What is
 repeated while the first is in flight (`again`) is not confirmed by that one's answer.
 
-What a negative ack does to one that is unconfirmed, by where the ack of its entry is:
+Where the ack of the entry is, as a whole, is its `state`; `entry_state.py` has the table. What a
+negative ack does to an index that is unconfirmed:
 
 | state     | a negative ack of an index                                                       |
 |-----------|----------------------------------------------------------------------------------|
@@ -50,6 +51,7 @@ from typing import Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.entry_state import IDLE, IN_FLIGHT, next_state
 
 __all__ = ["Cumulative", "Done", "EntryAcks", "Stake", "Waiter"]
 
@@ -96,10 +98,7 @@ class Stake:
 
 @final
 class EntryAcks:
-    """Which messages of one entry are unacked, and where the acks of the others are.
-
-    `live` says that the tracker still has this record. One that is not is only a memory.
-    """
+    """Which messages of one entry are unacked, and where the acks of the others are."""
 
     def __init__(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> None:
         self.ledger_id: Final[i64] = ledger_id
@@ -115,12 +114,8 @@ class EntryAcks:
         self.known: int = unacked
         # What a cumulative ack covers, and no ack of its own, and is not confirmed.
         self.through: int = 0
-        self.pending: bool = False
-        self.in_flight: i64 = 0
-        # It failed, and waits for its time to be sent again.
-        self.waiting: bool = False
-        # More of it was acked while it was in flight or waiting.
-        self.more: bool = False
+        # Only `move` changes it.
+        self.state: i64 = IDLE
         # What was acked once more while it was in flight.
         self.again: int = 0
         # A message of it came again and was dropped: if the ack fails it must come once more.
@@ -132,10 +127,18 @@ class EntryAcks:
         self.chunks: list[EntryAcks] | None = None
         # How often in a row it got no answer, where nobody waits for one.
         self.unanswered: i64 = 0
-        self.live: bool = True
         self.stakes: list[Stake] | None = None
-        # The tracker that has it: a message can be acked by another consumer than its own.
+        # The records that it is one of: a message can be acked by another consumer than its
+        # own. One that belongs to nobody is only a memory, of an ACK that is still under way.
         self.owner: object = None
+
+    def move(self, event: i64) -> None:
+        self.state = next_state(self.state, event)
+
+    @property
+    def live(self) -> bool:
+        """Whether this is still the record of its entry."""
+        return self.owner is not None
 
     def clear(self, index: i64) -> None:
         """Index `index` is acked."""
@@ -159,7 +162,7 @@ class EntryAcks:
     def _repeat(self, bits: int) -> None:
         """These were acked before: that they are confirmed, or will be, says nothing of now."""
         self.known |= bits
-        if self.in_flight > 0:
+        if self.state >= IN_FLIGHT:
             self.again |= bits
 
     def renew(self) -> None:
@@ -200,6 +203,16 @@ class EntryAcks:
         if self.unacked() & ~self.known:
             self.keep(self.known)  # a negative ack came too late
 
+    def came_again(self, unacked: int) -> int:
+        """The broker delivers it again with `unacked`. Returns what was not acked here, too."""
+        self.keep(unacked)
+        self.known &= unacked
+        self.through &= unacked
+        left = self.unacked()
+        if left != unacked:
+            self.held_back = True
+        return left
+
     def take_back(self, bits: int) -> int:
         """These are unacked again, as far as they are not confirmed. Returns those that are."""
         bits &= self.known & ~self.unacked()
@@ -236,10 +249,6 @@ class EntryAcks:
         A record of the whole entry (size 0) fits any.
         """
         return self.batch_size != batch_size and self.batch_size > 0 and batch_size > 0
-
-    @property
-    def idle(self) -> bool:
-        return not self.pending and self.in_flight == 0 and not self.waiting
 
     def waited_for(self) -> int:
         """The bits of what somebody waits for."""

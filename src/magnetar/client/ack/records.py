@@ -5,12 +5,13 @@ can name the entry and not an index. The oldest of them are forgotten when there
 All others are kept until their ack has ended.
 """
 
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from magnetar.client.ack.entry_acks import EntryAcks
 from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
+from magnetar.client.ack.entry_state import IDLE
 from magnetar.errors import BatchIndexError
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
 
@@ -23,6 +24,7 @@ IDLE_MAX: Final = 10_000
 ACKED_CHUNKS_MAX: Final = 10_000
 
 
+@final
 class AckRecords:
     """The records of one consumer."""
 
@@ -36,6 +38,16 @@ class AckRecords:
         # may be given again by its id, and must name all chunks then too.
         self._acked_chunks: Final[dict[int, list[int]]] = {}
 
+    @property
+    def size(self) -> i64:
+        return len(self._entries)
+
+    def get(self, key: int) -> EntryAcks | None:
+        return self._entries.get(key)
+
+    def all(self) -> list[EntryAcks]:
+        return list(self._entries.values())
+
     def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
         """The record of an entry; a new one begins with `unacked`, as it was delivered."""
         key = entry_key(ledger_id, entry_id)
@@ -45,7 +57,7 @@ class AckRecords:
         if len(self._entries) >= self._evict_at:
             self._evict()
         if acks is not None:
-            acks.live = False
+            acks.owner = None
         acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
         acks.owner = self
         self._entries[key] = acks
@@ -92,32 +104,47 @@ class AckRecords:
     def forget(self, key: int) -> None:
         """The entry goes back to the broker: what it delivers next begins anew."""
         acks = self._entries.get(key)
-        if acks is not None and acks.idle:
-            self._drop(acks)
+        if acks is not None and acks.state == IDLE:
+            self.drop(acks)
 
     def forget_idle(self) -> None:
-        for acks in list(self._entries.values()):
-            if acks.idle:
-                self._drop(acks)
+        for acks in self.all():
+            if acks.state == IDLE:
+                self.drop(acks)
 
     def chunks_of(self, key: int) -> list[int] | None:
         """The keys of all chunks of a message, by the key of the last, if they are known."""
         known = self.chunks.get(key)
         return known if known is not None else self._acked_chunks.get(key)
 
-    def _remember_acked(self, chunks: list[int]) -> None:
+    def remember_acked(self, chunks: list[int]) -> None:
+        """A message in chunks was acked, and that is not confirmed."""
         while len(self._acked_chunks) >= ACKED_CHUNKS_MAX:
             del self._acked_chunks[next(iter(self._acked_chunks))]
         self._acked_chunks[chunks[-1]] = chunks
 
-    def _drop(self, acks: EntryAcks) -> None:
-        acks.live = False
+    def forget_acked(self, key: int) -> None:
+        """An entry, perhaps the last chunk of a message, is acked, and that is confirmed."""
+        if self._acked_chunks:
+            self._acked_chunks.pop(key, None)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for acks in self._entries.values():
+            acks.owner = None
+        self._entries.clear()
+        self.chunks.clear()
+        self._acked_chunks.clear()
+
+    def drop(self, acks: EntryAcks) -> None:
+        """Forgets one of them."""
+        acks.owner = None
         acks.chunks = None
         del self._entries[acks.key]
 
     def _evict(self) -> None:
         """Forgets the oldest idle records. So rarely that each costs next to nothing."""
-        idle = [acks for acks in self._entries.values() if acks.idle]
+        idle = [acks for acks in self._entries.values() if acks.state == IDLE]
         for acks in idle[: max(len(idle) - self._idle_max, 0)]:
-            self._drop(acks)
+            self.drop(acks)
         self._evict_at = len(self._entries) + self._idle_max

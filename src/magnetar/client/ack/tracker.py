@@ -1,18 +1,22 @@
 """Acks on their way to the broker: gathered, sent in groups, and known until they are kept.
 
-Every entry that was acked here in part or in full has an `EntryAcks`: which of its messages
-are unacked. Where its ack stands:
+One tracker owns its parts, and each part one thing:
 
-| state     | means                                        | left when                       |
-|-----------|----------------------------------------------|---------------------------------|
-| pending   | something of it was not sent yet             | `flush` sends it                |
-| in flight | sent with a request id that has no answer    | the answer, or the end of wait  |
-| waiting   | it failed, and is to be sent again later     | its time, see `retry.py`    |
-| idle      | neither; kept to know when the batch is done | its last ack, or a redelivery   |
+| part          | owns                                                                        |
+|---------------|-----------------------------------------------------------------------------|
+| `records`     | an `EntryAcks` for every entry that was acked here in part or in full:      |
+|               | which of its messages are unacked, and where its ack is (`entry_state.py`)  |
+| `outbox`      | the group that is being gathered; ACKs in flight; the cumulative acks       |
+| `answers`     | what becomes of ACKs; what was held back, and what was given up             |
+| `callers`     | who waits for the broker's word                                             |
+| `retries`     | when an ack that failed is sent again (`retry.py`); None if it is not       |
+
+The tracker itself takes acks, negative acks, time and connections, and tells its parts. The outbox
+knows the records, the answers know all others, and no part knows the tracker.
 
 Messages that come again while their ack is pending, in flight or waiting are duplicates and
-are dropped. For everything else the broker's word counts: an entry that it delivers again
-is idle no more, and starts with the `ack_set` that came with it.
+are dropped. For everything else the broker's word counts: an idle record of an entry that it
+delivers again is forgotten, and the next one starts with the `ack_set` that came with it.
 
 With receipts, `done` is called when the broker answers; an ack without `done` that gets no
 answer, since the connection broke, is pending again. Without receipts `done` is called at
@@ -20,8 +24,7 @@ once, and what was written counts as received.
 
 An entry has one ACK on its way at a time; what is acked of it meanwhile goes with the next
 one. An ack that failed for good, or that a negative ack takes back, is an ack no more: what is
-acked later of the same batch does not name it. An idle record has nothing unconfirmed;
-`entry_acks.py` has the table.
+acked later of the same batch does not name it. An idle record has nothing unconfirmed.
 
 With retries every ACK asks for an answer, and
 
@@ -36,32 +39,111 @@ With retries every ACK asks for an answer, and
   `check_room` refuses acks of very many entries that were never delivered here.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.answers import LOST, AckAnswers, GivenUp
+from magnetar.client.ack.answers import AckAnswers, GivenUp
+from magnetar.client.ack.callers import Callers
+from magnetar.client.ack.counts import AckCounts
 from magnetar.client.ack.deadlines import earlier
-from magnetar.client.ack.entry_acks import Cumulative
-from magnetar.client.ack.retry import CUMULATIVE
-from magnetar.errors import ConnectError, Interrupted, Timeout
+from magnetar.client.ack.entry_acks import Cumulative, Done, EntryAcks
+from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.entry_state import DUE, FOLLOWED, HURRY, IDLE, IN_FLIGHT
+from magnetar.client.ack.outbox import AckOutbox
+from magnetar.client.ack.records import AckRecords
+from magnetar.client.ack.retry import CUMULATIVE, AckRetries
+from magnetar.client.ack.settings import AckSettings
+from magnetar.errors import Interrupted, MemoryBufferIsFull, Timeout
+from magnetar.protocol.ack import CommandAckResponse
+from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
 
 __all__ = ["AckTracker"]
 
+# A message of so many chunks, of three fields each, is still acked by one ACK.
+COMMAND_CHUNKS_MAX: Final = 80_000
+# How many times the limit may be exceeded by acks of what was not delivered here.
+CROWD_FACTOR: Final = 10
+
 
 @final
-class AckTracker(AckAnswers):
+class AckTracker:
     """The acks of one consumer. `write` is only called between `connected` and `disconnected`.
 
     `acknowledge` and its kin change the state and join the group that is being gathered;
     `joined` ends each call, with whoever waits. Groups end by count, by time or by `flush`.
     """
 
+    def __init__(
+        self,
+        consumer_id: i64,
+        settings: AckSettings,
+        *,
+        now_ms: Callable[[], int],
+        write: Callable[[list[Command]], None],
+        retries: AckRetries | None = None,
+    ) -> None:
+        self._settings: Final = settings
+        # Whether callers wait for answers, and whether there are any.
+        self._waits: Final[bool] = settings.receipts
+        self._receipts: Final[bool] = settings.receipts or retries is not None
+        self._now_ms: Final = now_ms
+        self.retries: Final = retries
+        self.counts: Final = AckCounts()
+        self.records: Final = AckRecords(settings.idle_max)
+        self._callers: Final = Callers()
+        self._outbox: Final = AckOutbox(
+            consumer_id,
+            settings,
+            records=self.records,
+            retries=retries,
+            counts=self.counts,
+            now_ms=now_ms,
+            write=write,
+        )
+        self._answers: Final = AckAnswers(
+            records=self.records,
+            outbox=self._outbox,
+            callers=self._callers,
+            retries=retries,
+            counts=self.counts,
+            now_ms=now_ms,
+        )
+
+    # ---- What is acked -------------------------------------------------------
+
+    def acknowledge(self, acks: EntryAcks, index: i64) -> bool:
+        """Acks one message, or with index -1 the entry. Says whether nothing is left of it.
+
+        An ack that repeats another is sent once more, and answered by itself.
+        """
+        if index < 0 or acks.batch_size == 0:
+            acks.ack_all()
+        else:
+            acks.clear(index)
+        self._outbox.add(acks)
+        if self._waits:
+            self._callers.note(acks, index)
+        return acks.left == 0
+
+    def ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
+        """A message in chunks is acked, all of them; if `keys` lacks some, the broker knows."""
+        chunks = [self.records.find_id(key, -1, 0) for key in keys]
+        if not all_known:
+            chunks[-1].first_key = keys[0]
+        for acks in chunks:
+            acks.chunks = chunks if len(keys) <= COMMAND_CHUNKS_MAX else None
+            self.acknowledge(acks, -1)
+        self.records.chunks.pop(keys[-1], None)
+        if self._receipts:
+            self.records.remember_acked(keys)
+
     def acknowledge_cumulative(self, cumulative: Cumulative) -> None:
         """Acks everything through a message; an earlier one than the newest adds nothing."""
         if cumulative.index >= 0:
-            acks = self.find(
+            acks = self.records.find(
                 cumulative.ledger_id,
                 cumulative.entry_id,
                 cumulative.batch_size,
@@ -72,156 +154,198 @@ class AckTracker(AckAnswers):
                 acks.cover(left)
             else:
                 acks.keep(left)
-        newest = self._cumulative
-        if newest is None:
-            self._cumulative = cumulative
-        elif not newest.reaches(cumulative):
-            cumulative.take_over(newest)
-            self._cumulative = cumulative
-            self._renew()
-        if self._retries is not None and self._retries.waiting:
-            self._supersede(self._retries)
+        self._outbox.cumulatives.add(cumulative)
+        if self.retries is not None and self.retries.waiting:
+            self._answers.take_over_waiting(self.retries)
+
+    def joined(self, done: Done | None, *, cumulative: bool = False) -> bool:
+        """Ends a call: `done` waits for what it acked, and the group may be full.
+
+        Says whether something falls due now that did not before.
+        """
+        if self._waits:
+            newest = self._outbox.cumulatives.newest if cumulative else None
+            assert newest is not None or not cumulative
+            self._callers.wait(done, newest)
+        sooner = self._outbox.end_call()
+        if done is not None and not self._waits:
+            done(None)
+        return sooner
 
     def take_back(self, key: int, index: i64) -> None:
         """A negative ack: an ack of the message that is not confirmed is not meant any more."""
-        acks = self._entries.get(key)
+        acks = self.records.get(key)
         if acks is None or not acks.take_back(acks.bit_of(index) & acks.unconfirmed()):
             return
-        if acks.in_flight > 0:
+        if acks.state >= IN_FLIGHT:
             return  # it may be kept all the same, and who waits is told then
         if not acks.unconfirmed():
-            if acks.pending:
-                self._withdraw(acks)
-            self._end_wait(acks)
-        self._settle_stakes(acks, None)
+            self._outbox.withdraw(acks)
+            if self.retries is not None:
+                self.retries.superseded(key)
+        self._callers.settle_entry(acks, None)
+
+    # ---- What comes again ----------------------------------------------------
+
+    def unacked_of(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> int:
+        """What an entry just delivered has that was not acked here too.
+
+        `unacked` is what the broker says. It ends what is idle, and adds to the rest.
+        """
+        if self.records.size:
+            acks = self.records.get(entry_key(ledger_id, entry_id))
+            if acks is not None:
+                if acks.state == IDLE or acks.contradicts(batch_size):
+                    self.records.drop(acks)
+                else:
+                    unacked = acks.came_again(unacked)
+        if self._outbox.cumulatives.exist:
+            unacked = self._outbox.cumulatives.hold_back(entry_key(ledger_id, entry_id), unacked)
+        return unacked
+
+    def take_held_back(self) -> list[int]:
+        """Entries that were dropped as duplicates of what was not acked after all."""
+        return self._answers.take_held_back()
+
+    def take_given_up(self) -> list[GivenUp]:
+        """Acks that failed for good since the last call."""
+        return self._answers.take_given_up()
+
+    # ---- How much there is ---------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Whether callers wait for the broker's word."""
+        return self._waits
+
+    @property
+    def in_flight(self) -> int:
+        """How many ACKs have no answer yet."""
+        return len(self._outbox.flights)
+
+    @property
+    def waiting(self) -> int:
+        """How many acks wait to be sent again."""
+        return 0 if self.retries is None else self.retries.waiting
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many acks are pending, in flight or waiting."""
+        return self._outbox.unconfirmed
+
+    def check_room(self, count: i64) -> None:
+        """Raises MemoryBufferIsFull if so many more acks would be too many to remember."""
+        if self.retries is None:
+            return
+        settings = self._settings
+        most: i64 = CROWD_FACTOR * settings.pending_max + 2 * settings.idle_max
+        if self.records.size + count > most:
+            raise MemoryBufferIsFull(
+                f"{self.unconfirmed} acks wait for the broker's word: acknowledge more when it "
+                "has come, or close the consumer"
+            )
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is unconfirmed that no more messages should come."""
+        return self.retries is not None and self.unconfirmed >= self._settings.pending_max
+
+    @property
+    def roomy(self) -> bool:
+        """Whether, after it was crowded, messages may come again."""
+        return self.unconfirmed <= self._settings.pending_max // 2
 
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
         """When the group is to be sent, an ack again, or an answer has not come in time."""
-        if not self._connected:
+        if not self._outbox.connected:
             return None
-        due_ms = self._due_ms
-        if self._retries is not None:
-            due_ms = earlier(due_ms, self._retries.next_ms())
-        for flight in self._flights.values():
-            # The first is the oldest.
-            return earlier(due_ms, flight.due_ms)
-        return due_ms
+        due_ms = earlier(self._outbox.due_ms, self._outbox.flights.next_ms())
+        return due_ms if self.retries is None else earlier(due_ms, self.retries.next_ms())
 
     def tick(self, now_ms: int) -> None:
-        late: list[int] = []
-        for request_id, flight in self._flights.items():
-            if flight.due_ms > now_ms:
-                break
-            late.append(request_id)
-        for request_id in late:
-            error = Timeout(_no_answer(self._receipt_timeout_ms))
-            if self._retries is None:
-                self._unanswered(self._flights.pop(request_id), error)
-            else:
-                self._refused(self._flights.pop(request_id), error)
-        again = self._retries is not None and self._wake(self._retries.take_due(now_ms))
-        if again or (self._due_ms is not None and self._due_ms <= now_ms):
+        flights = self._outbox.flights
+        for request_id in flights.late(now_ms):
+            flight = flights.end(request_id)
+            if flight is not None:
+                error = Timeout(_no_answer(self._settings.receipt_timeout_ms))
+                self._answers.unanswered(flight, error)
+        again = self.retries is not None and self._wake(self.retries.take_due(now_ms))
+        due_ms = self._outbox.due_ms
+        if again or (due_ms is not None and due_ms <= now_ms):
             self.flush()
 
     def _wake(self, keys: list[int]) -> bool:
         """These waited, and are pending now. Says whether there is any."""
         for key in keys:
             if key == CUMULATIVE:
-                self._cumulative_busy = False
+                self._outbox.cumulatives.busy = False
             else:
-                acks = self._entries[key]
-                acks.waiting = False
-                self._add(acks)
+                self._outbox.join(self._record(key), DUE)
         return len(keys) > 0
+
+    def _record(self, key: int) -> EntryAcks:
+        acks = self.records.get(key)
+        assert acks is not None, "an ack that waits has no record"
+        return acks
+
+    # ---- The broker ----------------------------------------------------------
+
+    def answered(self, response: CommandAckResponse) -> None:
+        """The broker's word on one ACK; of one that nobody waits for any more, nothing."""
+        self._answers.answered(response)
+
+    def flush(self) -> None:
+        """Sends what is pending, if there is a connection."""
+        self._outbox.flush()
 
     def flush_all(self) -> None:
         """Sends all that is known and not confirmed, for there is no later."""
-        if self._connected and self._receipts:
-            if self._retries is not None:
-                self._wake(self._retries.end_waits())
-                self._retries.clear()
-                self._cumulative_busy = False
-            for acks in self._entries.values():
-                if acks.more and not acks.pending:
-                    self._add(acks)
+        if self._outbox.connected and self._receipts:
+            if self.retries is not None:
+                self._wake(self.retries.end_waits())
+                self.retries.clear()
+                self._outbox.cumulatives.busy = False
+            for acks in self.records.all():
+                if acks.state == FOLLOWED:
+                    self._outbox.join(acks, HURRY)
         self.flush()
-
-    # ---- The connection ------------------------------------------------------
 
     def connected(self) -> None:
         """Sends what was acked meanwhile. What is not acked comes again by itself."""
-        self._connected = True
-        self._held_back = []
-        if self._retries is not None:
-            self._wake(self._retries.take_due(self._now_ms()))
-            for key in self._retries.waiting_keys():
+        self._answers.forget_held_back()
+        if self.retries is not None:
+            self._wake(self.retries.take_due(self._now_ms()))
+            for key in self.retries.waiting_keys():
                 if key != CUMULATIVE:
-                    self._entries[key].held_back = False
-        for acks in self._pending:
-            acks.held_back = False
-        if self._cumulative is not None:
-            self._cumulative.held_back = False
-        self.flush()
+                    self._record(key).held_back = False
+        self._outbox.connect()
 
     def disconnected(self) -> None:
         """What was not answered is not answered any more."""
-        self._connected = False
-        self._due_ms = None
-        flights = list(self._flights.values())
-        self._flights.clear()
-        if self._retries is not None:
-            self._wake(self._retries.lose_all())
+        flights = self._outbox.disconnect()
+        if self.retries is not None:
+            self._wake(self.retries.lose_all())
         for flight in flights:
-            if self._retries is None:
-                self._unanswered(flight, ConnectError(LOST))
-            else:
-                self._lost(flight, self._retries)
+            self._answers.lost(flight)
 
     # ---- The end -------------------------------------------------------------
 
     def give_up_all(self, error: Exception) -> None:
         """What is not confirmed is given up, and everything is forgotten."""
-        if self._retries is not None:
-            given_up = GivenUp(error)
-            for acks in self._entries.values():
-                unconfirmed = acks.unconfirmed()
-                if not acks.idle and unconfirmed:
-                    given_up.entries.append((acks.key, acks.batch_size, unconfirmed))
-            for flight in self._flights.values():
-                if flight.cumulative is not None:
-                    self._merge(flight.cumulative)
-            given_up.cumulative = self._cumulative
-            count = len(given_up.entries) + (given_up.cumulative is not None)
-            self.counts.exhausted += count
-            if count:
-                self._given_up.append(given_up)
+        if self.retries is not None:
+            self._answers.give_up_all(error)
         self.clear(error)
 
     def clear(self, error: Exception | None = None) -> None:
         """Forgets everything, as a seek does; who waits is told."""
-        if error is None:
-            error = Interrupted(_SOUGHT)
-        for acks in self._entries.values():
-            acks.live = False
-        self._entries.clear()
-        self.chunks.clear()
-        self._acked_chunks.clear()
-        self._pending = []
-        self._cumulative = None
-        self._cumulative_busy = False
-        self._due_ms = None
-        self._flights.clear()
-        self._ids_in_flight = 0
-        self._cumulatives_in_flight = 0
-        self._held_back = []
-        if self._retries is not None:
-            self._retries.clear()
-        waiters = list(self._waiters)
-        self._waiters.clear()
-        for waiter in waiters:
-            waiter.fail(error)
+        self.records.clear()
+        self._outbox.clear()
+        self._answers.forget_held_back()
+        if self.retries is not None:
+            self.retries.clear()
+        self._callers.fail_all(Interrupted(_SOUGHT) if error is None else error)
 
 
 _SOUGHT: Final = "a seek came before the broker confirmed the ack, and decides what is acked"

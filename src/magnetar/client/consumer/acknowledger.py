@@ -186,8 +186,8 @@ class Acknowledger:
             self._ack_chunks(delivery.chunks)
             return
         acks = delivery.acks
-        if acks is None or not acks.live or acks.owner is not self._acks:
-            acks = self._acks.find(
+        if acks is None or acks.owner is not self._acks.records:
+            acks = self._acks.records.find(
                 delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked_now()
             )
             delivery.acks = acks
@@ -201,9 +201,9 @@ class Acknowledger:
         # The application may have it from elsewhere, while it waits here.
         self._queue.expect_copies()
         key = entry_key(id.ledger_id(), id.entry_id())
-        if isinstance(id, ChunkMessageId) or self._acks.chunks_of(key) is not None:
+        if isinstance(id, ChunkMessageId) or self._acks.records.chunks_of(key) is not None:
             keys = self.chunks_of(id, key)
-            known = self._acks.chunks_of(key) is not None
+            known = self._acks.records.chunks_of(key) is not None
             if not known:
                 keys[1:1] = self._assembler.acked_elsewhere(keys[0], key)
             self._ack_chunks(keys, all_known=known)
@@ -212,7 +212,7 @@ class Acknowledger:
         self._counts.messages_acked += 1
 
     def _ack_index(self, key: int, index: i64, batch_size: i64) -> None:
-        complete = self._acks.acknowledge(self._acks.find_id(key, index, batch_size), index)
+        complete = self._acks.acknowledge(self._acks.records.find_id(key, index, batch_size), index)
         self._outstanding.acked(key, index, complete)
         if self._queue.copies:
             self._drop_copies(key, index)
@@ -225,13 +225,13 @@ class Acknowledger:
         if self._queue.copies:
             # It may be on its way here once more.
             for chunk in self._assembler.forget_from(keys[0]):
-                self._acks.hold_back(chunk)
+                self._acks.records.hold_back(chunk)
             self._drop_copies(key, -1)
         self._counts.messages_acked += 1
 
     def take_back(self, key: int, index: i64) -> None:
         """A message is refused: an ack of it that is not confirmed does not count."""
-        chunks = self._acks.chunks_of(key)
+        chunks = self._acks.records.chunks_of(key)
         if chunks is None:
             self._acks.take_back(key, index)
         else:
@@ -240,7 +240,7 @@ class Acknowledger:
 
     def chunks_of(self, id: MessageId, key: int) -> list[int]:
         """The keys of all chunks of a message that was split, as far as they are known."""
-        known = self._acks.chunks_of(key)
+        known = self._acks.records.chunks_of(key)
         if known is not None:
             return known
         assert isinstance(id, ChunkMessageId)
@@ -250,7 +250,7 @@ class Acknowledger:
     def _drop_copies(self, key: int, index: i64) -> None:
         count = self._queue.drop_copies(key, index)
         if count > 0:
-            self._acks.hold_back(key)
+            self._acks.records.hold_back(key)
             self._have_dropped(count)
 
     def _have_dropped(self, count: i64) -> None:
@@ -285,7 +285,7 @@ class Acknowledger:
             if key != cumulative.key:
                 self._ack_index(key, -1, 0)
         for key in again:
-            self._acks.hold_back(key)
+            self._acks.records.hold_back(key)
         if cumulative.index < 0:
             self._ack_index(cumulative.key, -1, 0)
         for index in range(cumulative.index + 1):
@@ -310,7 +310,7 @@ class Acknowledger:
             )
         if id.batch_index() >= 0:
             key = entry_key(id.ledger_id(), id.entry_id())
-            self._acks.check_id(key, id.batch_index(), id.batch_size())
+            self._acks.records.check_id(key, id.batch_index(), id.batch_size())
 
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call: of what is gone, or that were retried."""

@@ -30,8 +30,8 @@ from mypy_extensions import i64
 from magnetar.client.ack.deadlines import earlier
 from magnetar.client.ack.entry_acks import Done
 from magnetar.client.ack.entry_key import entry_key
-from magnetar.client.ack.outbox import RECEIPT_TIMEOUT_MS, AckSettings
 from magnetar.client.ack.retry import AckRetries, RetryPolicy, default_backoff
+from magnetar.client.ack.settings import RECEIPT_TIMEOUT_MS, AckSettings
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.acknowledger import AckFailure, Acknowledger, check_names_message
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
@@ -107,7 +107,7 @@ class ConsumerCore:
             options, receipt_timeout_ms, consumer_id, now_ms, write, self._retries
         )
         self._assembler: Final = _assembler_of(options, self._single)
-        self._spans: Final = ChunkSpans(self._assembler, self._acks.chunks)
+        self._spans: Final = ChunkSpans(self._assembler, self._acks.records.chunks)
         self._dead_letters: Final = DeadLetters(options.dead_letter_policy)
         self._outstanding: Final = Outstanding(
             options, self._dead_letters, self.stats, now_ms=now_ms, wake=wake
@@ -365,7 +365,7 @@ class ConsumerCore:
 
     def _ack_chunks(self, keys: list[int]) -> None:
         for key in keys:
-            self._acks.acknowledge(self._acks.find_id(key, -1, 0), -1)
+            self._acks.acknowledge(self._acks.records.find_id(key, -1, 0), -1)
         self._acks.joined(None)
 
     def _settle(self, command: CommandMessage, arrival: Arrival) -> None:
@@ -379,7 +379,7 @@ class ConsumerCore:
             )
         elif arrival.empty is not None:
             empty = arrival.empty
-            acks = self._acks.find(empty.ledger_id, empty.entry_id, empty.batch_size, 0)
+            acks = self._acks.records.find(empty.ledger_id, empty.entry_id, empty.batch_size, 0)
             self._acks.acknowledge(acks, -1)
             self._acks.joined(None)
         elif arrival.kept_back:
@@ -400,7 +400,7 @@ class ConsumerCore:
         self.stats.messages_taken += 1
         if not self._durable:
             self._start.last_taken = message
-        if self._acks.chunks and message.delivery.chunks is not None:
+        if self._acks.records.chunks and message.delivery.chunks is not None:
             self._spans.taken(message.delivery.key)
         if self._outstanding.follows:
             self._outstanding.taken(message)
@@ -534,14 +534,14 @@ class ConsumerCore:
             index: i64 = message.index
             count: i64 = message.delivery.redelivery_count
             if message.delivery.chunks is not None:
-                self._acks.chunks[key] = message.delivery.chunks
+                self._acks.records.chunks[key] = message.delivery.chunks
         else:
             check_names_message(message, "redeliver")
             key = entry_key(message.ledger_id(), message.entry_id())
             index = message.batch_index()
             count = 0
-            if isinstance(message, ChunkMessageId) and key not in self._acks.chunks:
-                self._acks.chunks[key] = self._acknowledger.chunks_of(message, key)
+            if isinstance(message, ChunkMessageId) and key not in self._acks.records.chunks:
+                self._acks.records.chunks[key] = self._acknowledger.chunks_of(message, key)
         self._acknowledger.take_back(key, index)
         self._outstanding.refused(key, index, count)
 

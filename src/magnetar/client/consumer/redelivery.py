@@ -76,7 +76,7 @@ class Redelivery:
         count = self._queue.clear()
         self._assembler.expect_all(self._now_ms())
         self._outstanding.clear()
-        self._acks.forget_idle()
+        self._acks.records.forget_idle()
         self._start.last_taken = None
         if online:
             command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=self._consumer_id)
@@ -96,9 +96,9 @@ class Redelivery:
         dropped = self._queue.drop(set(keys))
         entries: list[int] = []
         for key in keys:
-            self._acks.forget(key)
+            self._acks.records.forget(key)
             self._outstanding.forget(key)
-            chunks = self._acks.chunks.get(key)
+            chunks = self._acks.records.chunks.get(key)
             entries.extend([key] if chunks is None else chunks)
         self._counts.entries_redelivered += len(entries)
         commands: list[Command] = []

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from magnetar.client.ack.entry_key import entry_key
+from magnetar.client.ack.entry_state import PENDING
 from magnetar.client.ack.retry import default_backoff
 from magnetar.client.consumer.message import Message
 from magnetar.client.door.aio import Client, Consumer, Producer
@@ -235,11 +236,10 @@ class RecordedConsumer(Consumer):
         if part is None:
             return False
         tracker = part.core.acks
-        acks = tracker._entries.get(entry_key(id.ledger_id(), id.entry_id()))
-        if acks is None or not acks.pending or acks.in_flight or acks.unanswered:
+        acks = tracker.records.get(entry_key(id.ledger_id(), id.entry_id()))
+        if acks is None or acks.state != PENDING or acks.unanswered:
             return False
-        retries = tracker._retries
-        if retries is not None and acks.key in retries:
+        if tracker.retries is not None and acks.key in tracker.retries:
             return False
         return acks.unconfirmed() & acks.bit_of(id.batch_index()) != 0
 
