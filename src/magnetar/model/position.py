@@ -25,6 +25,16 @@ class Position:
         self.ledger_id: Final[i64] = ledger_id
         self.entry_id: Final[i64] = entry_id
 
+    @staticmethod
+    def parse(text: str) -> "Position":
+        """Reads what `str` writes, as brokers tell positions in REST. Raises ValueError.
+
+        >>> Position.parse("7:3"), Position.parse("-1:-1")
+        (Position(7, 3), Position(-1, -1))
+        """
+        ledger_id, _, entry_id = text.partition(":")
+        return Position(int(ledger_id), int(entry_id))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Position):
             return NotImplemented

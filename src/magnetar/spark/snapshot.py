@@ -7,6 +7,7 @@ pages; if acks came between two of them, all are asked for again.
 from typing import Any
 
 from magnetar.errors import MagnetarError, OperationNotSupported, TopicNotFound
+from magnetar.model import Position
 from magnetar.rest.path import subscription_path
 from magnetar.spark.plan.backlog import Backlog, Run
 from magnetar.spark.rest import Rest
@@ -68,22 +69,19 @@ def _backlog(pages: list[Any], ledgers: list[tuple[int, int]]) -> Backlog:
     picked: dict[tuple[int, int], int] = {}
     for page in pages:
         for hole in page["holes"]:
-            ledger, first = _position(hole["first"])
-            runs.append((ledger, first, _position(hole["last"])[1] + 1))
+            start, stop = Position.parse(hole["first"]), Position.parse(hole["last"])
+            runs.append((start.ledger_id, start.entry_id, stop.entry_id + 1))
         for batch in page["batches"]:
-            picked[_position(batch["position"])] = sum(1 << index for index in batch["remaining"])
-    acked = _position(pages[0]["lastAckedPosition"])
-    last = _position(pages[0]["lastPosition"])
+            at = Position.parse(batch["position"])
+            left = sum(1 << index for index in batch["remaining"])
+            picked[at.ledger_id, at.entry_id] = left
+    acked = Position.parse(pages[0]["lastAckedPosition"])
+    last = Position.parse(pages[0]["lastPosition"])
     for ledger, entries in ledgers:
-        if not acked[0] <= ledger <= last[0]:
+        if not acked.ledger_id <= ledger <= last.ledger_id:
             continue
-        first = acked[1] + 1 if ledger == acked[0] else 0
-        end = last[1] + 1 if ledger == last[0] else entries
+        first = acked.entry_id + 1 if ledger == acked.ledger_id else 0
+        end = last.entry_id + 1 if ledger == last.ledger_id else entries
         if first < end:
             runs.append((ledger, first, end))
     return Backlog(runs, picked)
-
-
-def _position(text: str) -> tuple[int, int]:
-    ledger, _, entry = text.partition(":")
-    return int(ledger), int(entry)

@@ -216,7 +216,7 @@ def _damage_figures(subscription: Subscription) -> Figures:
     """Where a damaged entry stands in the way, if one does."""
     position, damage = subscription.damage.position, subscription.damage
     return {
-        "damagedPosition": "" if position is None else f"{position.ledger_id}:{position.entry_id}",
+        "damagedPosition": "" if position is None else str(position),
         "damagedReason": damage.reason,
         "damagedEntriesSkipped": damage.skipped,
     }

@@ -179,7 +179,7 @@ async def _entry_answer(call: Call, topic: Topic, position: Position) -> Respons
         except RemoteProtocolError as error:
             raise Refusal(
                 UNPROCESSABLE,
-                f"entry {position.ledger_id}:{position.entry_id} cannot be decompressed: {error}",
+                f"entry {position} cannot be decompressed: {error}",
             ) from error
     headers = {
         f"X-Pulsar-{name}": value
@@ -190,7 +190,7 @@ async def _entry_answer(call: Call, topic: Topic, position: Position) -> Respons
 
 def _headers(position: Position, metadata: MessageMetadata, size: int) -> dict[str, str]:
     found = {
-        "Message-ID": f"{position.ledger_id}:{position.entry_id}",
+        "Message-ID": str(position),
         "publish-time": date_text(metadata.publish_time),
         "producer-name": _ascii(metadata.producer_name),
         "sequence-id": str(metadata.sequence_id),

@@ -82,8 +82,8 @@ class Damage:
 
         def skipped(done: None) -> None:
             self.skipped += 1
-            name = f"{position.ledger_id}:{position.entry_id}"
-            subscription.topic.host.warn(f"{subscription.title}: damaged entry {name} was skipped")
+            title = subscription.title
+            subscription.topic.host.warn(f"{title}: damaged entry {position} was skipped")
 
         def failed(error: Exception) -> None:
             subscription.topic.host.warn(f"{subscription.title}: not skipped: {error}")

@@ -11,7 +11,7 @@ import typer
 from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
 from magnetar.cli.skip.ledger_map import partition_topics
 from magnetar.cli.target import current
-from magnetar.model import TopicName
+from magnetar.model import Position, TopicName
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.path import subscription_path, topic_path
@@ -69,18 +69,19 @@ class _Left:
     def __init__(self, admin: AdminClient, path: str) -> None:
         self._admin = admin
         self._path = path
-        self._batches: dict[tuple[int, int], set[int]] = {}
+        self._batches: dict[Position, set[int]] = {}
         # Where the next page begins; None if there is none.
-        self._next: tuple[int, int] | None = (-1, -1)
+        self._next: Position | None = Position(-1, -1)
 
     def of(self, ledger_id: int, entry_id: int) -> set[int] | None:
         """None for an entry that is not partly acked, or where the broker does not tell."""
-        while self._next is not None and (ledger_id, entry_id) >= self._next:
+        position = Position(ledger_id, entry_id)
+        while self._next is not None and position >= self._next:
             self._load(self._next)
-        return self._batches.get((ledger_id, entry_id))
+        return self._batches.get(position)
 
-    def _load(self, first: tuple[int, int]) -> None:
-        start = f"{first[0]}:{first[1]}" if first[0] >= 0 else None
+    def _load(self, first: Position) -> None:
+        start = str(first) if first.ledger_id >= 0 else None
         try:
             found = self._admin.get(self._path, **{"from": start})
         except AdminError as error:
@@ -89,14 +90,9 @@ class _Left:
             found = {}
         assert isinstance(found, dict)
         for batch in found.get("batches", []):
-            self._batches[_position(batch["position"])] = set(batch["remaining"])
+            self._batches[Position.parse(batch["position"])] = set(batch["remaining"])
         following = found.get("next")
-        self._next = None if following is None else _position(following)
-
-
-def _position(text: str) -> tuple[int, int]:
-    ledger_id, _, entry_id = text.partition(":")
-    return int(ledger_id), int(entry_id)
+        self._next = None if following is None else Position.parse(following)
 
 
 def run_examine(topic: str, place: str, number: int, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from magnetar.model import Position
 from magnetar.spark.pipelines.subscription import Subscription
 from magnetar.spark.snapshot import state_of
 
@@ -29,7 +30,7 @@ class AckFigures:
     def __init__(self, subscription: Subscription, topics: Iterable[str]) -> None:
         self.partitions: list[dict[str, Any]] = []
         # The last entry of each partition that anything was acked of, if there are holes.
-        self.last_acked: dict[str, tuple[int, int]] = {}
+        self.last_acked: dict[str, Position] = {}
         # How often an entry was given back, by topic and position.
         self.redelivered: dict[tuple[str, str], int] = {}
         self.holes: list[dict[str, Any]] = []
@@ -57,7 +58,7 @@ class AckFigures:
             }
         )
         if holes or batches:
-            self.last_acked[topic] = _position(state["lastAckedPosition"])
+            self.last_acked[topic] = Position.parse(state["lastAckedPosition"])
         self.holes += [{"topic": topic, **hole} for hole in holes]
         self.batches += [
             {
@@ -97,19 +98,13 @@ def _joined(holes: list[Any]) -> list[dict[str, Any]]:
     """Holes with their sizes; one that a page ended in is one again."""
     found: list[dict[str, Any]] = []
     for hole in holes:
-        first, last = _position(hole["first"]), _position(hole["last"])
+        first, last = Position.parse(hole["first"]), Position.parse(hole["last"])
+        entries = last.entry_id - first.entry_id + 1
         if found:
-            before = _position(found[-1]["last"])
-            if (before[0], before[1] + 1) == first:
+            before = Position.parse(found[-1]["last"])
+            if Position(before.ledger_id, before.entry_id + 1) == first:
                 found[-1]["last"] = hole["last"]
-                found[-1]["entries"] += last[1] - first[1] + 1
+                found[-1]["entries"] += entries
                 continue
-        found.append(
-            {"first": hole["first"], "last": hole["last"], "entries": last[1] - first[1] + 1}
-        )
+        found.append({"first": hole["first"], "last": hole["last"], "entries": entries})
     return found
-
-
-def _position(text: str) -> tuple[int, int]:
-    ledger, _, entry = text.partition(":")
-    return int(ledger), int(entry)

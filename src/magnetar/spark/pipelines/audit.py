@@ -127,9 +127,9 @@ def _marked(rows: "DataFrame", acks: AckFigures, stats: dict[str, Any], now: flo
     from pyspark.sql import functions as F
 
     overtaken = F.lit(False)
-    for topic, (ledger, entry) in acks.last_acked.items():
-        before = (F.col("ledger_id") < ledger) | (
-            (F.col("ledger_id") == ledger) & (F.col("entry_id") <= entry)
+    for topic, acked in acks.last_acked.items():
+        before = (F.col("ledger_id") < acked.ledger_id) | (
+            (F.col("ledger_id") == acked.ledger_id) & (F.col("entry_id") <= acked.entry_id)
         )
         overtaken = overtaken | ((F.col("topic") == topic) & before)
     place = F.concat_ws(" ", "topic", F.concat_ws(":", "ledger_id", "entry_id"))
