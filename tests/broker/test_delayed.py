@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.ack.ledgers import position_key
 from magnetar.broker.topic.delayed import DelayedMessages
+from magnetar.model.position_key import narrow_key
 
 LEDGERS = st.sampled_from([0, 1, 2**31 - 1, 2**52 + 1])
 ENTRIES = st.sampled_from([*range(8), 65535, 65536, 2**32 - 1])
-KEYS = st.builds(position_key, LEDGERS, ENTRIES)
+KEYS = st.builds(narrow_key, LEDGERS, ENTRIES)
 # Mark-delete may stand before the first entry of a ledger, even of ledger 0.
-THROUGH = st.builds(position_key, LEDGERS, st.one_of(st.just(-1), ENTRIES))
+THROUGH = st.builds(narrow_key, LEDGERS, st.one_of(st.just(-1), ENTRIES))
 TIMES = st.one_of(st.integers(0, 9), st.sampled_from([10**12, 2**44, 2**63 - 1]))
 
 NOW_MS = 1_760_000_000_000
@@ -35,12 +35,12 @@ class DelayedMachine(RuleBasedStateMachine):
     @rule(ledger_id=LEDGERS, count=st.integers(60, 160), time=TIMES)
     def add_many(self, ledger_id: int, count: int, time: int) -> None:
         for entry_id in range(count):
-            self.add(position_key(ledger_id, entry_id), abs(time - entry_id // 3))
+            self.add(narrow_key(ledger_id, entry_id), abs(time - entry_id // 3))
 
     @rule(ledger_id=LEDGERS, count=st.integers(60, 160))
     def discard_many(self, ledger_id: int, count: int) -> None:
         for entry_id in range(count):
-            self.discard(position_key(ledger_id, entry_id))
+            self.discard(narrow_key(ledger_id, entry_id))
 
     @rule(key=KEYS)
     def discard(self, key: int) -> None:
@@ -175,7 +175,7 @@ def test_a_delayed_message_takes_at_most_64_bytes() -> None:
         delayed = DelayedMessages()
         for i, time in enumerate(times):
             # Two ledgers of 50,000 entries.
-            delayed.add(position_key(1 + i // 50_000, i % 50_000), time)
+            delayed.add(narrow_key(1 + i // 50_000, i % 50_000), time)
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

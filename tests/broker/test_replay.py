@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from magnetar.ack.ledgers import position_key
 from magnetar.broker.topic.dispatch.replay import KeyReplay, Redeliveries, Replay
+from magnetar.model.position_key import narrow_key
 
 LEDGERS = st.sampled_from([0, 1, 7, 2**31 - 1, 2**52 + 1, 2**63 - 1])
 ENTRIES = st.sampled_from([0, 1, 2, 3, 65535, 65536, 2**32 - 1])
-KEYS = st.builds(position_key, LEDGERS, ENTRIES)
+KEYS = st.builds(narrow_key, LEDGERS, ENTRIES)
 # Mark-delete may stand before the first entry of a ledger, even of ledger 0.
-THROUGH = st.builds(position_key, LEDGERS, st.one_of(st.just(-1), ENTRIES))
+THROUGH = st.builds(narrow_key, LEDGERS, st.one_of(st.just(-1), ENTRIES))
 COUNTS = st.integers(-2, 6)
 SLOTS = st.integers(1, 4)
 
@@ -171,13 +171,13 @@ TestRedeliveries = RedeliveriesMachine.TestCase
 def test_a_slot_gives_its_entries_in_order_however_they_came(order: list[int]) -> None:
     replay = KeyReplay()
     for entry_id in order:
-        replay.add(position_key(3, entry_id), 9)
+        replay.add(narrow_key(3, entry_id), 9)
     out: list[int] = []
     while replay.has_slot(9):
         key = replay.first_of(9, 1)[0]
         replay.discard(key)
         out.append(key)
-    assert out == [position_key(3, entry_id) for entry_id in range(12)]
+    assert out == [narrow_key(3, entry_id) for entry_id in range(12)]
     replay.check()
 
 
@@ -199,10 +199,10 @@ def test_the_whole_look_ahead_in_one_slot_and_in_slots_of_its_own() -> None:
     one = KeyReplay()
     many = KeyReplay()
     for entry_id in range(ENTRY_COUNT):
-        one.add(position_key(1, entry_id), 1)
-        many.add(position_key(1, entry_id), entry_id)
+        one.add(narrow_key(1, entry_id), 1)
+        many.add(narrow_key(1, entry_id), entry_id)
     for entry_id in range(ENTRY_COUNT):
-        key = position_key(1, entry_id)
+        key = narrow_key(1, entry_id)
         assert one.first_of(1, 2)[0] == key
         assert many.first_of(entry_id, 2) == [key]
         one.discard(key)

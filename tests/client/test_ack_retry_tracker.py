@@ -5,7 +5,6 @@ import random
 import pytest
 from client.ack_bench import RetryBench
 
-from magnetar.client.ack.entry_key import entry_key, key_entry
 from magnetar.client.ack.outbox import COMMAND_IDS_MAX
 from magnetar.client.ack.retry import BREAKS_FREE
 from magnetar.errors import (
@@ -19,6 +18,7 @@ from magnetar.errors import (
     ServiceUnitNotReady,
 )
 from magnetar.model import ServerError
+from magnetar.model.position_key import wide_key, wide_key_entry
 from magnetar.wire.ack_set import all_unacked
 
 NOT_READY = int(ServerError.ServiceNotReady)
@@ -97,7 +97,7 @@ def test_the_last_retry_ends_with_what_went_wrong() -> None:
     assert [type(result) for result in bench.results] == [BrokerPersistenceError] * 2
     (given_up,) = bench.given_up()
     assert isinstance(given_up.error, BrokerPersistenceError)
-    assert given_up.entries == [(entry_key(7, 1), 0, 1), (entry_key(7, 2), 3, 0b010)]
+    assert given_up.entries == [(wide_key(7, 1), 0, 1), (wide_key(7, 2), 3, 0b010)]
     assert given_up.cumulative is None
     assert bench.acks.counts.exhausted == 2
     assert bench.at_rest()
@@ -147,7 +147,7 @@ def test_of_a_list_that_is_refused_only_the_guilty_are_given_up(bad: set[int], c
     failed = [result for result in bench.results if result is not None]
     assert (len(bench.results), len(failed)) == (7, len(bad))
     told = [entry for given_up in bench.given_up() for entry in given_up.entries]
-    assert sorted(key for key, _, _ in told) == [entry_key(7, entry_id) for entry_id in sorted(bad)]
+    assert sorted(key for key, _, _ in told) == [wide_key(7, entry_id) for entry_id in sorted(bad)]
     assert bench.at_rest()
 
 
@@ -356,13 +356,13 @@ def test_the_whole_entry_wins() -> None:
     bench.acks.flush()
     bench.sent()
     bench.answer_all(NOT_READY)
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), -1, 0), -1)
     bench.acks.joined(None)
     bench.pass_time(100)
     assert bench.sent() == [(0, [(1, None)])]
     bench.answer_all()
     assert bench.at_rest()
-    assert not bench.acks.records.is_acked(entry_key(7, 1), -1), "it is forgotten once it is kept"
+    assert not bench.acks.records.is_acked(wide_key(7, 1), -1), "it is forgotten once it is kept"
 
 
 def test_what_was_acked_while_in_flight_follows_by_itself() -> None:
@@ -388,7 +388,7 @@ def test_an_ack_given_up_takes_no_newer_one_with_it() -> None:
     bench.answer_all(NOT_READY)
     assert [type(result) for result in bench.results] == [ServiceUnitNotReady]
     (given_up,) = bench.given_up()
-    assert given_up.entries == [(entry_key(7, 1), 3, 0b001)]
+    assert given_up.entries == [(wide_key(7, 1), 3, 0b001)]
     bench.pass_time(100)
     bench.answer_all()
     assert bench.results[1:] == [None]
@@ -562,7 +562,7 @@ def test_a_message_that_comes_again_is_held_back_until_its_ack_has_ended() -> No
     assert bench.acks.take_held_back() == []
     bench.answer_all(NOT_WRITTEN)
     # That was the last time: what was held back must come once more.
-    assert sorted(bench.acks.take_held_back()) == [entry_key(7, 0), entry_key(7, 1)]
+    assert sorted(bench.acks.take_held_back()) == [wide_key(7, 0), wide_key(7, 1)]
     assert bench.acks.unacked_of(7, 1, 2, 0b11) == 0b11
     assert bench.acks.unacked_of(7, 0, 0, 1) == 1
 
@@ -582,7 +582,7 @@ def test_what_was_held_back_for_an_ack_is_held_back_for_what_took_it_over() -> N
             bench.ack_through(5)
             bench.acks.flush()
         bench.answer(2, NOT_ALLOWED)
-        assert bench.acks.take_held_back() == [entry_key(7, 5)]
+        assert bench.acks.take_held_back() == [wide_key(7, 5)]
 
 
 def test_what_waits_is_not_forgotten_by_a_redelivery() -> None:
@@ -591,11 +591,11 @@ def test_what_waits_is_not_forgotten_by_a_redelivery() -> None:
         bench.ack(entry_id, 0, 2)
     bench.acks.flush()
     bench.answer_all(NOT_READY)
-    bench.acks.records.forget(entry_key(7, 1))
+    bench.acks.records.forget(wide_key(7, 1))
     bench.acks.records.forget_idle()
     for entry_id in range(5, 10):
         bench.ack(entry_id, 0, 2)
-    assert all(bench.acks.records.is_acked(entry_key(7, entry_id), 0) for entry_id in range(10))
+    assert all(bench.acks.records.is_acked(wide_key(7, entry_id), 0) for entry_id in range(10))
 
 
 def test_what_the_broker_knows_is_not_reported_as_failed() -> None:
@@ -608,7 +608,7 @@ def test_what_the_broker_knows_is_not_reported_as_failed() -> None:
     bench.acks.unacked_of(7, 1, 4, 0b0110)
     bench.answer_all(NOT_READY)
     (given_up,) = bench.given_up()
-    assert given_up.entries == [(entry_key(7, 1), 4, 0b0010)]
+    assert given_up.entries == [(wide_key(7, 1), 4, 0b0010)]
 
 
 def test_a_seek_drops_retries_and_tells_who_waits() -> None:
@@ -653,9 +653,9 @@ def test_at_the_end_everything_is_sent_once_more_and_what_is_left_is_given_up() 
     bench.acks.give_up_all(AlreadyClosed("closed"))
     (given_up,) = bench.given_up()
     assert sorted(given_up.entries) == [
-        (entry_key(7, 1), 0, 1),
-        (entry_key(7, 2), 3, 0b011),
-        (entry_key(7, 3), 0, 1),
+        (wide_key(7, 1), 0, 1),
+        (wide_key(7, 2), 3, 0b011),
+        (wide_key(7, 3), 0, 1),
     ]
     assert given_up.cumulative is not None
     assert given_up.cumulative.entry_id == 0
@@ -690,7 +690,7 @@ def test_a_cumulative_ack_in_flight_is_given_up_at_the_end_too() -> None:
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_ack_by_an_id_with_a_wrong_size_is_not_tried_again(lost: bool) -> None:
     bench = RetryBench()
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), 0, 2), 0)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), 0, 2), 0)
     bench.acks.joined(bench.results.append)
     bench.acks.flush()
     bench.ack(1, 3, 4, waits=True)  # the message itself knows better
@@ -731,8 +731,8 @@ def test_a_call_that_acks_several_entries_waits_for_all_of_them() -> None:
 
 def test_a_record_of_a_whole_entry_knows_every_index() -> None:
     bench = RetryBench()
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
-    assert bench.acks.records.is_acked(entry_key(7, 1), 70)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), -1, 0), -1)
+    assert bench.acks.records.is_acked(wide_key(7, 1), 70)
     assert bench.acks.unacked_of(7, 1, 100, all_unacked(100)) == 0
 
 
@@ -770,7 +770,7 @@ def test_acks_of_what_never_came_end_at_a_limit() -> None:
 
 def ack_message(bench: RetryBench, *entries: int) -> None:
     """Acks a message whose chunks are these entries."""
-    bench.acks.ack_chunks([entry_key(7, entry) for entry in entries])
+    bench.acks.ack_chunks([wide_key(7, entry) for entry in entries])
     bench.acks.joined(bench.results.append)
     bench.acks.flush()
 
@@ -802,15 +802,15 @@ def test_chunks_of_a_message_are_given_up_together() -> None:
         bench.pass_time(1600)
         bench.answer_all(NOT_WRITTEN)
     (given_up,) = bench.given_up()
-    assert [key_entry(key) for key, _, _ in given_up.entries] == [1, 2, 4]
+    assert [wide_key_entry(key) for key, _, _ in given_up.entries] == [1, 2, 4]
     assert [str(result) for result in bench.results] == ["no"]
     assert bench.at_rest()
-    assert not any(bench.acks.records.is_acked(entry_key(7, entry), -1) for entry in (1, 2, 4))
+    assert not any(bench.acks.records.is_acked(wide_key(7, entry), -1) for entry in (1, 2, 4))
 
 
 def test_a_list_that_is_refused_is_not_cut_within_a_message() -> None:
     bench = RetryBench(max_retries=0)
-    bench.acks.ack_chunks([entry_key(7, entry) for entry in (1, 2, 3)])
+    bench.acks.ack_chunks([wide_key(7, entry) for entry in (1, 2, 3)])
     bench.ack(9)
     bench.acks.flush()
     bench.sent()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from magnetar.client.ack import outbox as ack_outbox
 from magnetar.client.ack.entry_acks import Cumulative, EntryAcks
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.retry import BREAKS_FREE
 from magnetar.errors import (
     BatchIndexError,
@@ -20,6 +19,7 @@ from magnetar.errors import (
     Timeout,
 )
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key
 from magnetar.wire.ack_set import all_unacked
 
 # ---- One entry -----------------------------------------------------------------
@@ -54,11 +54,11 @@ def test_of_two_cumulative_acks_the_later_reaches_the_other(
 
 def test_a_cumulative_ack_leaves_what_is_behind_it() -> None:
     inside = Cumulative(7, 5, 1, 4)
-    assert inside.unacked(entry_key(7, 4), 0b1111) == 0
-    assert inside.unacked(entry_key(7, 5), 0b1111) == 0b1100
-    assert inside.unacked(entry_key(7, 6), 0b1111) == 0b1111
-    assert Cumulative(7, 5, 3, 4).unacked(entry_key(7, 5), 0b1111) == 0
-    assert Cumulative(7, 5, -1, 0).unacked(entry_key(7, 5), 1) == 0
+    assert inside.unacked(wide_key(7, 4), 0b1111) == 0
+    assert inside.unacked(wide_key(7, 5), 0b1111) == 0b1100
+    assert inside.unacked(wide_key(7, 6), 0b1111) == 0b1111
+    assert Cumulative(7, 5, 3, 4).unacked(wide_key(7, 5), 0b1111) == 0
+    assert Cumulative(7, 5, -1, 0).unacked(wide_key(7, 5), 1) == 0
     # A whole entry reaches any of its indexes, and none of them reaches the whole.
     whole = Cumulative(7, 5, -1, 0)
     assert whole.reaches(inside)
@@ -151,8 +151,8 @@ def test_large_sets_are_several_commands() -> None:
 def test_ids_are_acked_index_by_index() -> None:
     bench = Bench()
     for index in (2, 0, 1):
-        bench.acks.records.check_id(entry_key(7, 1), index, 3)
-        bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), index, 3), index)
+        bench.acks.records.check_id(wide_key(7, 1), index, 3)
+        bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), index, 3), index)
         bench.acks.flush()
     assert bench.sent() == [(0, [(1, 0b011)]), (0, [(1, 0b010)]), (0, [(1, None)])]
 
@@ -160,11 +160,11 @@ def test_ids_are_acked_index_by_index() -> None:
 def test_an_id_without_an_index_is_the_whole_entry() -> None:
     bench = Bench()
     bench.ack(1, 0, 3)
-    bench.acks.records.check_id(entry_key(7, 1), -1, 0)
-    assert bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), -1, 0), -1)
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), -1, 0), -1)
+    bench.acks.records.check_id(wide_key(7, 1), -1, 0)
+    assert bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), -1, 0), -1)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 2), -1, 0), -1)
     # Then an index of it is acked with it.
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), 1, 3), 1)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 2), 1, 3), 1)
     bench.acks.flush()
     assert bench.sent() == [(0, [(1, None), (2, None)])]
 
@@ -182,14 +182,14 @@ def test_an_index_without_its_place_is_refused(index: int, size: int, reason: st
     bench = Bench()
     bench.ack(1, 0, 3)
     with pytest.raises(BatchIndexError, match=reason):
-        bench.acks.records.check_id(entry_key(7, 1 if size == 5 else 2), index, size)
+        bench.acks.records.check_id(wide_key(7, 1 if size == 5 else 2), index, size)
 
 
 def test_an_id_with_a_wrong_size_does_not_hide_messages() -> None:
     bench = Bench()
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 1), 0, 2), 0)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 1), 0, 2), 0)
     assert bench.acks.unacked_of(7, 1, 4, 0b1111) == 0b1111
-    bench.acks.acknowledge(bench.acks.records.find_id(entry_key(7, 2), 0, 2), 0)
+    bench.acks.acknowledge(bench.acks.records.find_id(wide_key(7, 2), 0, 2), 0)
     right = bench.acks.records.find(7, 2, 4, 0b1111)
     assert right.batch_size == 4
     bench.acks.acknowledge(right, 3)
@@ -207,9 +207,9 @@ def test_pending_acks_hold_their_duplicates_back() -> None:
     assert bench.acks.unacked_of(7, 1, 0, 1) == 0
     assert bench.acks.unacked_of(7, 2, 3, 0b111) == 0b101
     assert bench.acks.unacked_of(7, 3, 3, 0b111) == 0b111
-    assert bench.acks.records.is_acked(entry_key(7, 2), 1)
-    assert not bench.acks.records.is_acked(entry_key(7, 2), 0)
-    assert not bench.acks.records.is_acked(entry_key(7, 9), 0)
+    assert bench.acks.records.is_acked(wide_key(7, 2), 1)
+    assert not bench.acks.records.is_acked(wide_key(7, 2), 0)
+    assert not bench.acks.records.is_acked(wide_key(7, 9), 0)
 
 
 def test_what_the_broker_knows_adds_to_what_is_pending() -> None:
@@ -256,9 +256,9 @@ def test_what_was_held_back_for_a_failed_ack_is_named() -> None:
     bench.acks.unacked_of(7, 1, 0, 1)
     assert bench.acks.take_held_back() == []
     bench.answer(2, 2)
-    assert bench.acks.take_held_back() == [entry_key(7, 2)]
+    assert bench.acks.take_held_back() == [wide_key(7, 2)]
     bench.answer(1, 2)
-    assert bench.acks.take_held_back() == [entry_key(7, 1)]
+    assert bench.acks.take_held_back() == [wide_key(7, 1)]
     assert bench.acks.take_held_back() == []
 
 
@@ -269,13 +269,13 @@ def test_redelivery_forgets_what_is_idle_only() -> None:
     bench.acks.flush()
     bench.ack(2, 1, 3)
     for entry_id in (1, 2, 9):
-        bench.acks.records.forget(entry_key(7, entry_id))
+        bench.acks.records.forget(wide_key(7, entry_id))
     bench.ack(1, 1, 3)
     bench.acks.records.forget_idle()
     bench.acks.flush()
     assert bench.sent()[1:] == [(0, [(2, 0b100), (1, 0b101)])]
     bench.acks.records.forget_idle()
-    assert not bench.acks.records.is_acked(entry_key(7, 1), 1)
+    assert not bench.acks.records.is_acked(wide_key(7, 1), 1)
 
 
 def test_idle_records_are_bounded() -> None:
@@ -301,7 +301,7 @@ def test_pending_records_and_those_in_flight_are_never_dropped() -> None:
     bench.acks.flush()
     for entry_id in range(9, 18):
         bench.ack(entry_id, 0, 2)
-    assert all(bench.acks.records.is_acked(entry_key(7, entry_id), 0) for entry_id in range(18))
+    assert all(bench.acks.records.is_acked(wide_key(7, entry_id), 0) for entry_id in range(18))
 
 
 # ---- Cumulative acks -----------------------------------------------------------
@@ -414,7 +414,7 @@ def test_a_refused_batch_index_ends_plainly_when_it_is_acked_again() -> None:
         (1, None),
     ]
     assert [result is None for result in bench.results] == [False, False, True, True, True]
-    assert not bench.acks.records.is_acked(entry_key(7, 1), 0)
+    assert not bench.acks.records.is_acked(wide_key(7, 1), 0)
 
 
 # The message may have come again, to somebody else, since the subscription was moved.

@@ -10,7 +10,6 @@ from client.chunk_model import chunk_entries, publish
 from client.consumer_model import Rig
 from client.test_ack_retry_machine import BUSY, FORBID, MUTE, LossyBroker
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.errors import (
     BrokerPersistenceError,
     ConnectError,
@@ -19,6 +18,7 @@ from magnetar.errors import (
     Timeout,
 )
 from magnetar.model import ConsumerType, ServerError
+from magnetar.model.position_key import wide_key
 
 NOT_WRITTEN = int(ServerError.PersistenceError)
 NOT_ALLOWED = int(ServerError.NotAllowedError)
@@ -276,7 +276,7 @@ def test_who_waits_is_told_of_his_own_index() -> None:
         bench.ack(1, index, 4, waits=True)
     bench.acks.flush()
     bench.answer_all(NOT_WRITTEN)
-    bench.acks.take_back(entry_key(7, 1), 1)
+    bench.acks.take_back(wide_key(7, 1), 1)
     assert [type(result) for result in bench.results] == [Interrupted]
     bench.pass_time(100)
     assert bench.sent()[-1] == (0, [(1, 0b1010)])
@@ -290,7 +290,7 @@ def test_an_ack_that_was_not_sent_before_it_was_taken_back_is_not_told_as_kept()
         bench.ack(1, 0, 3, waits=True)
         bench.acks.flush()
         bench.ack(1, 1, 3, waits=True)
-        bench.acks.take_back(entry_key(7, 1), 1)
+        bench.acks.take_back(wide_key(7, 1), 1)
         bench.answer(1)
         assert [type(result) for result in bench.results] == [type(None), Interrupted]
         assert bench.acks.unconfirmed == 0
@@ -302,11 +302,11 @@ def test_what_was_taken_back_is_not_reported_as_given_up() -> None:
     bench.ack(1, 1, 3)
     bench.ack(2)
     bench.acks.flush()
-    bench.acks.take_back(entry_key(7, 1), 0)
-    bench.acks.take_back(entry_key(7, 2), -1)
+    bench.acks.take_back(wide_key(7, 1), 0)
+    bench.acks.take_back(wide_key(7, 2), -1)
     bench.answer_all(NOT_WRITTEN)
     (given_up,) = bench.given_up()
-    assert given_up.entries == [(entry_key(7, 1), 3, 0b010)]
+    assert given_up.entries == [(wide_key(7, 1), 3, 0b010)]
     assert bench.at_rest()
 
 
@@ -317,7 +317,7 @@ def test_a_negative_ack_of_an_entry_takes_back_all_of_it() -> None:
     bench.answer_all()
     bench.ack(1, 1, 3, waits=True)
     bench.ack(1, 2, 3, waits=True)
-    bench.acks.take_back(entry_key(7, 1), -1)
+    bench.acks.take_back(wide_key(7, 1), -1)
     assert [type(result) for result in bench.results] == [type(None), Interrupted, Interrupted]
     assert bench.at_rest()
     bench.sent()
@@ -331,7 +331,7 @@ def test_a_confirmed_ack_is_not_taken_back() -> None:
         bench.ack(1, 0, 2)
         bench.acks.flush()
         bench.answer(1)
-        bench.acks.take_back(entry_key(7, 1), 0)
+        bench.acks.take_back(wide_key(7, 1), 0)
         bench.sent()
         bench.ack(1, 1, 2)
         bench.acks.flush()
@@ -341,7 +341,7 @@ def test_a_confirmed_ack_is_not_taken_back() -> None:
 def test_a_cumulative_ack_is_not_taken_back_by_a_negative_one() -> None:
     bench = RetryBench()
     bench.ack_through(1, 1, 3, waits=True)
-    bench.acks.take_back(entry_key(7, 1), 0)
+    bench.acks.take_back(wide_key(7, 1), 0)
     bench.acks.flush()
     assert bench.sent() == [(1, [(1, 0b100)])]
     bench.answer_all()

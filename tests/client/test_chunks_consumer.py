@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.consumer.dead_letter import dead_letter_properties
 from magnetar.client.consumer.message import Message
 from magnetar.client.option.options import ConsumerDeadLetterPolicy, ConsumerOptions, ReaderOptions
 from magnetar.errors import SettingsError
 from magnetar.model import ChunkMessageId, ConsumerType, MessageId
 from magnetar.model.enums import CompressionType, ValidationError
+from magnetar.model.position_key import wide_key
 from magnetar.protocol import CommandAck, CommandAckResponse, MessageMetadata, encode_entry
 
 # ---- Whole, and acked whole --------------------------------------------------
@@ -668,7 +668,7 @@ def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
     assert set(got) == set(complete)
     assert set(acked) <= set(complete)
     assert rig.core.queue_length() + rig.core.available_permits >= 0
-    assert entry_key(LEDGER, 0) not in rig.core.acks.records.chunks
+    assert wide_key(LEDGER, 0) not in rig.core.acks.records.chunks
 
 
 def test_a_message_of_many_chunks_is_acked_by_one_command() -> None:

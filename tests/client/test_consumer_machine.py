@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.entry_state import PENDING
 from magnetar.client.consumer.message import Message
 from magnetar.model import ConsumerType, MessageId
+from magnetar.model.position_key import wide_key
 
 
 class World:
@@ -121,7 +121,7 @@ class World:
 
     def is_pending(self, p: tuple[int, int]) -> bool:
         acks = self.rig.core.acks
-        key = entry_key(LEDGER, p[0])
+        key = wide_key(LEDGER, p[0])
         record = acks.records.get(key)
         if record is not None and record.state == PENDING and record.is_acked(p[1]):
             return True

@@ -4,17 +4,17 @@ import pytest
 from client.chunk_model import chunk_entries, publish, rig_of
 from client.consumer_model import LEDGER, Rig, connected, plain_entry
 
-from magnetar.client.ack.entry_key import entry_key, key_entry
 from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.model import ConsumerType
+from magnetar.model.position_key import wide_key, wide_key_entry
 
 
 def withdraw(rig: Rig, *ids: tuple[int, int]) -> list[tuple[int, int]]:
     """Takes entries back, each with what stays of it; what was given back in the same form."""
-    withdrawal = Withdrawal({entry_key(LEDGER, entry): kept for entry, kept in ids})
+    withdrawal = Withdrawal({wide_key(LEDGER, entry): kept for entry, kept in ids})
     rig.core.withdraw(withdrawal)
-    return [(key_entry(key), left) for key, left in withdrawal.given_back().items()]
+    return [(wide_key_entry(key), left) for key, left in withdrawal.given_back().items()]
 
 
 def test_what_is_queued_is_dropped_and_its_neighbours_are_not() -> None:

@@ -23,12 +23,12 @@ from sim.scenario import (
     SubscriptionPlan,
 )
 
-from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.consumer.message import Message
 from magnetar.client.door.aio import Client
 from magnetar.client.option.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, BrokerError, Interrupted, MagnetarError, Timeout
 from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId, ServerError
+from magnetar.model.position_key import wide_key_entry, wide_key_ledger
 from magnetar.testing.checker.history import (
     Place,
     Recalled,
@@ -304,7 +304,8 @@ class Worker:
             book.withheld.setdefault(plan.name, {})[place] = message.topic_name()
             if message.delivery.chunks is not None:
                 book.chunks[place] = [
-                    Place(key_ledger(key), key_entry(key)) for key in message.delivery.chunks
+                    Place(wide_key_ledger(key), wide_key_entry(key))
+                    for key in message.delivery.chunks
                 ]
             kept.append(message)
         elif book.publishing and random.random() < plan.nack_share:

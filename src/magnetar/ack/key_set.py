@@ -12,7 +12,7 @@ from typing import Final, final
 
 from pyroaring import BitMap
 
-from magnetar.ack.ledgers import ENTRY_BITS, ENTRY_MASK
+from magnetar.model.position_key import NARROW_ENTRY_BITS, NARROW_ENTRY_MASK
 
 __all__ = ["KeySet"]
 
@@ -22,9 +22,9 @@ class KeySet:
     """Keys of positions, none of which is negative.
 
     >>> keys = KeySet()
-    >>> keys.add(7 << ENTRY_BITS)
-    >>> keys.add(5 << ENTRY_BITS)
-    >>> [key >> ENTRY_BITS for key in keys.first(10)], len(keys)
+    >>> keys.add(7 << NARROW_ENTRY_BITS)
+    >>> keys.add(5 << NARROW_ENTRY_BITS)
+    >>> [key >> NARROW_ENTRY_BITS for key in keys.first(10)], len(keys)
     ([5, 7], 2)
     """
 
@@ -38,11 +38,11 @@ class KeySet:
         return self._count
 
     def __contains__(self, key: int) -> bool:
-        entries = self._entries.get(key >> ENTRY_BITS)
-        return entries is not None and key & ENTRY_MASK in entries
+        entries = self._entries.get(key >> NARROW_ENTRY_BITS)
+        return entries is not None and key & NARROW_ENTRY_MASK in entries
 
     def add(self, key: int) -> None:
-        ledger_id, entry_id = key >> ENTRY_BITS, key & ENTRY_MASK
+        ledger_id, entry_id = key >> NARROW_ENTRY_BITS, key & NARROW_ENTRY_MASK
         entries = self._entries.get(ledger_id)
         if entries is None:
             entries = BitMap()
@@ -53,7 +53,7 @@ class KeySet:
             self._count += 1
 
     def discard(self, key: int) -> None:
-        ledger_id, entry_id = key >> ENTRY_BITS, key & ENTRY_MASK
+        ledger_id, entry_id = key >> NARROW_ENTRY_BITS, key & NARROW_ENTRY_MASK
         entries = self._entries.get(ledger_id)
         if entries is None or entry_id not in entries:
             return
@@ -67,18 +67,18 @@ class KeySet:
         """The first key. There must be one."""
         ledger_id = self._ledger_ids[0]
         first: int = self._entries[ledger_id].min()
-        return (ledger_id << ENTRY_BITS) + first
+        return (ledger_id << NARROW_ENTRY_BITS) + first
 
     def first(self, n: int, start: int = 0) -> list[int]:
         """The first `n` keys, of those from `start` on."""
         keys: list[int] = []
-        ledger_id = start >> ENTRY_BITS
+        ledger_id = start >> NARROW_ENTRY_BITS
         for index in range(bisect_left(self._ledger_ids, ledger_id), len(self._ledger_ids)):
             if len(keys) >= n:
                 break
             found: Iterable[int] = self._entries[self._ledger_ids[index]]
             if self._ledger_ids[index] == ledger_id:
-                found = self._entries[ledger_id].iter_equal_or_larger(start & ENTRY_MASK)
+                found = self._entries[ledger_id].iter_equal_or_larger(start & NARROW_ENTRY_MASK)
             _put_keys(keys, self._ledger_ids[index], islice(found, n - len(keys)))
         return keys
 
@@ -86,25 +86,25 @@ class KeySet:
         """All keys up to one, and it too."""
         keys: list[int] = []
         for ledger_id in self._ledger_ids:
-            if ledger_id > key >> ENTRY_BITS:
+            if ledger_id > key >> NARROW_ENTRY_BITS:
                 break
             entries = self._entries[ledger_id]
             count = len(entries)
-            if ledger_id == key >> ENTRY_BITS:
-                count = entries.rank(key & ENTRY_MASK)
+            if ledger_id == key >> NARROW_ENTRY_BITS:
+                count = entries.rank(key & NARROW_ENTRY_MASK)
             _put_keys(keys, ledger_id, islice(entries, count))
         return keys
 
     def remove_through(self, key: int) -> None:
         """Removes all keys up to one, and it too."""
-        ledger_id = key >> ENTRY_BITS
+        ledger_id = key >> NARROW_ENTRY_BITS
         gone = bisect_left(self._ledger_ids, ledger_id)
         for index in range(gone):
             self._count -= len(self._entries.pop(self._ledger_ids[index]))
         entries = self._entries.get(ledger_id)
         if entries is not None:
             self._count -= len(entries)
-            entries.remove_range(0, (key & ENTRY_MASK) + 1)
+            entries.remove_range(0, (key & NARROW_ENTRY_MASK) + 1)
             self._count += len(entries)
             if not entries:
                 del self._entries[ledger_id]
@@ -118,6 +118,6 @@ class KeySet:
 
 
 def _put_keys(keys: list[int], ledger_id: int, entry_ids: Iterable[int]) -> None:
-    base = ledger_id << ENTRY_BITS
+    base = ledger_id << NARROW_ENTRY_BITS
     for entry_id in entry_ids:
         keys.append(base + entry_id)

@@ -15,11 +15,10 @@ trimmed or never there:
 | above that, below the oldest one here  | was trimmed   |
 | between others, or above all           | was never it  |
 
-Whatever keeps positions by the thousand keeps *keys* of them. Ledger ids are wide, so ledgers
-are numbered as they are added, and a key is number << 32 | entry: it sorts as positions do, and
-fits the 62 bits that mypyc's integers have without an object of their own. A key means something
-within one topic only, as long as it is loaded. Keys of ledgers that were trimmed can be read for
-a while, since some may still be under way.
+Whatever keeps positions by the thousand keeps narrow *keys* of them (`model/position_key.py`):
+ledgers are numbered here as they are added. A key means something within one topic only, as long
+as it is loaded. Keys of ledgers that were trimmed can be read for a while, since some may still
+be under way.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,27 +28,17 @@ from mypy_extensions import i64, mypyc_attr
 
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position import Position
+from magnetar.model.position_key import NARROW_ENTRY_BITS, NARROW_ENTRY_MASK
 
 # Entry ids must fit the 32-bit bitmaps, with room for a range's end. Ledgers roll over
 # at some ten thousand entries.
 ENTRY_COUNT_MAX: Final = 1 << 31
 
-ENTRY_BITS: Final = 32
-ENTRY_MASK: Final = (1 << ENTRY_BITS) - 1
 # What no position has, and what is behind all that there are.
 NO_KEY: Final = -1
 KEY_MAX: Final = (1 << 62) - 1
 # How many trimmed ledgers keep their numbers.
 GONE_MAX: Final = 1000
-
-
-def position_key(number: int, entry_id: int) -> int:
-    """The key of an entry in the ledger with a number; that of entry -1 sorts before entry 0.
-
-    >>> position_key(1, -1) < position_key(1, 0) < position_key(2, -1)
-    True
-    """
-    return (number << ENTRY_BITS) + entry_id
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -160,7 +149,7 @@ class Ledgers:
             return NO_KEY
         if entry_id < -1 or entry_id >= ENTRY_COUNT_MAX:
             return NO_KEY
-        return (self._last_number << ENTRY_BITS) + entry_id
+        return (self._last_number << NARROW_ENTRY_BITS) + entry_id
 
     def _turn_to(self, ledger_id: i64) -> bool:
         number = self._numbers.get(ledger_id, 0)
@@ -181,11 +170,11 @@ class Ledgers:
 
     def position(self, key: int) -> Position:
         """The position of a key, whose entry must not be -1; of a ledger -1 if it is forgotten."""
-        return Position(self.ledger_of(key), key & ENTRY_MASK)
+        return Position(self.ledger_of(key), key & NARROW_ENTRY_MASK)
 
     def ledger_of(self, key: int) -> i64:
         """The ledger of a key; -1 if it is not known, or not any more."""
-        number: i64 = key >> ENTRY_BITS
+        number: i64 = key >> NARROW_ENTRY_BITS
         if number != self._last_number:
             ledger_id: i64 = self._by_number.get(number, -1)
             if ledger_id < 0:

@@ -50,8 +50,8 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.entry_state import IDLE, IN_FLIGHT, next_state
+from magnetar.model.position_key import wide_key
 
 __all__ = ["Cumulative", "Done", "EntryAcks", "Stake", "Waiter"]
 
@@ -103,7 +103,7 @@ class EntryAcks:
     def __init__(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> None:
         self.ledger_id: Final[i64] = ledger_id
         self.entry_id: Final[i64] = entry_id
-        self.key: Final[int] = entry_key(ledger_id, entry_id)
+        self.key: Final[int] = wide_key(ledger_id, entry_id)
         self.batch_size: Final[i64] = batch_size
         # A byte is cheaper to change than a long int. What is no batch needs none: the one
         # message of it is unacked if one is left.
@@ -266,7 +266,7 @@ class Cumulative:
     def __init__(self, ledger_id: i64, entry_id: i64, index: i64, batch_size: i64) -> None:
         self.ledger_id: Final[i64] = ledger_id
         self.entry_id: Final[i64] = entry_id
-        self.key: Final[int] = entry_key(ledger_id, entry_id)
+        self.key: Final[int] = wide_key(ledger_id, entry_id)
         self.index: Final[i64] = -1 if index == batch_size - 1 else index
         self.batch_size: Final[i64] = batch_size
         self.held_back: bool = False

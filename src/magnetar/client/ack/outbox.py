@@ -21,7 +21,6 @@ from mypy_extensions import i64
 from magnetar.client.ack.counts import AckCounts
 from magnetar.client.ack.cumulatives import Cumulatives
 from magnetar.client.ack.entry_acks import Cumulative, EntryAcks
-from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.ack.entry_state import (
     ADDED,
     DROPPED,
@@ -39,6 +38,7 @@ from magnetar.client.ack.retry import CUMULATIVE, AckRetries
 from magnetar.client.ack.settings import AckSettings
 from magnetar.model.enums import AckType
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key_entry, wide_key_ledger
 from magnetar.protocol.ack import CommandAck
 from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
@@ -309,7 +309,7 @@ def _id_of(acks: EntryAcks) -> MessageIdData:
     if acks.left == 0 and not acks.through:
         first: MessageIdData | None = None
         if acks.first_key >= 0:
-            first = MessageIdData(key_ledger(acks.first_key), key_entry(acks.first_key))
+            first = MessageIdData(wide_key_ledger(acks.first_key), wide_key_entry(acks.first_key))
         return MessageIdData(acks.ledger_id, acks.entry_id, first_chunk=first)
     left = acks.unacked() | acks.through
     return MessageIdData(acks.ledger_id, acks.entry_id, ack_set=left, batch_size=acks.batch_size)

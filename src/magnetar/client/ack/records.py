@@ -10,9 +10,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.entry_acks import EntryAcks
-from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.ack.entry_state import IDLE
 from magnetar.errors import BatchIndexError
+from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
 
 __all__ = ["IDLE_MAX", "AckRecords"]
@@ -50,7 +50,7 @@ class AckRecords:
 
     def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
         """The record of an entry; a new one begins with `unacked`, as it was delivered."""
-        key = entry_key(ledger_id, entry_id)
+        key = wide_key(ledger_id, entry_id)
         acks = self._entries.get(key)
         if acks is not None and not acks.contradicts(batch_size):
             return acks
@@ -70,7 +70,7 @@ class AckRecords:
             return acks
         size = batch_size if batch_index >= 0 else i64(0)
         unacked = 1 if size == 0 else all_unacked(size)
-        return self.find(key_ledger(key), key_entry(key), size, unacked)
+        return self.find(wide_key_ledger(key), wide_key_entry(key), size, unacked)
 
     def check_id(self, key: int, batch_index: i64, batch_size: i64) -> None:
         """Raises BatchIndexError for an index that cannot be placed in its batch."""
@@ -88,7 +88,7 @@ class AckRecords:
         elif batch_index >= batch_size or batch_size > BATCH_SIZE_MAX:
             reason = f"no index {batch_index} in a batch of {batch_size}"
         if reason:
-            raise BatchIndexError(key_ledger(key), key_entry(key), reason)
+            raise BatchIndexError(wide_key_ledger(key), wide_key_entry(key), reason)
 
     def is_acked(self, key: int, index: i64) -> bool:
         """Whether the message was acked here, as far as is remembered."""

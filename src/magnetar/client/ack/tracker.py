@@ -49,13 +49,13 @@ from magnetar.client.ack.callers import Callers
 from magnetar.client.ack.counts import AckCounts
 from magnetar.client.ack.deadlines import earlier
 from magnetar.client.ack.entry_acks import Cumulative, Done, EntryAcks
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.entry_state import DUE, FOLLOWED, HURRY, IDLE, IN_FLIGHT
 from magnetar.client.ack.outbox import AckOutbox
 from magnetar.client.ack.records import AckRecords
 from magnetar.client.ack.retry import CUMULATIVE, AckRetries
 from magnetar.client.ack.settings import AckSettings
 from magnetar.errors import Interrupted, MemoryBufferIsFull, Timeout
+from magnetar.model.position_key import wide_key
 from magnetar.protocol.ack import CommandAckResponse
 from magnetar.protocol.command import Command
 from magnetar.wire.ack_set import all_unacked
@@ -193,14 +193,14 @@ class AckTracker:
         `unacked` is what the broker says. It ends what is idle, and adds to the rest.
         """
         if self.records.size:
-            acks = self.records.get(entry_key(ledger_id, entry_id))
+            acks = self.records.get(wide_key(ledger_id, entry_id))
             if acks is not None:
                 if acks.state == IDLE or acks.contradicts(batch_size):
                     self.records.drop(acks)
                 else:
                     unacked = acks.came_again(unacked)
         if self._outbox.cumulatives.exist:
-            unacked = self._outbox.cumulatives.hold_back(entry_key(ledger_id, entry_id), unacked)
+            unacked = self._outbox.cumulatives.hold_back(wide_key(ledger_id, entry_id), unacked)
         return unacked
 
     def take_held_back(self) -> list[int]:

@@ -15,7 +15,6 @@ from mypy_extensions import i64
 
 from magnetar.client.ack.answers import GivenUp
 from magnetar.client.ack.entry_acks import Cumulative, Done, Waiter
-from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.chunk.spans import ChunkSpans, Split
@@ -28,6 +27,7 @@ from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.errors import Interrupted, InvalidMessageIdError
 from magnetar.model.message_id import ChunkMessageId, MessageId, message_id_of
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["AckFailure", "Acknowledger", "check_names_message"]
@@ -175,7 +175,7 @@ class Acknowledger:
         """Whether something in front of a message must be spared, and the rest did not come."""
         if self._incoming.has_come(id.ledger_id(), id.entry_id()):
             return False
-        return self._spans.split(entry_key(id.ledger_id(), id.entry_id())) is not None
+        return self._spans.split(wide_key(id.ledger_id(), id.entry_id())) is not None
 
     # ---- One by one ----------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Acknowledger:
     def _ack_id(self, id: MessageId) -> None:
         # The application may have it from elsewhere, while it waits here.
         self._queue.expect_copies()
-        key = entry_key(id.ledger_id(), id.entry_id())
+        key = wide_key(id.ledger_id(), id.entry_id())
         if isinstance(id, ChunkMessageId) or self._acks.records.chunks_of(key) is not None:
             keys = self.chunks_of(id, key)
             known = self._acks.records.chunks_of(key) is not None
@@ -245,7 +245,7 @@ class Acknowledger:
             return known
         assert isinstance(id, ChunkMessageId)
         first = id.first_chunk_message_id()
-        return [entry_key(first.ledger_id(), first.entry_id()), key]
+        return [wide_key(first.ledger_id(), first.entry_id()), key]
 
     def _drop_copies(self, key: int, index: i64) -> None:
         count = self._queue.drop_copies(key, index)
@@ -275,7 +275,7 @@ class Acknowledger:
         """
         both: Done | None = None if done is None else Waiter(done, 2).settle
         if split.before >= 0:
-            first = Cumulative(key_ledger(split.before), key_entry(split.before), -1, 0)
+            first = Cumulative(wide_key_ledger(split.before), wide_key_entry(split.before), -1, 0)
             first.held_back = len(again) > 0
             self._ack_through(first)
             self._acks.joined(both, cumulative=True)
@@ -309,7 +309,7 @@ class Acknowledger:
                 f"{id} is of partition {id.partition()}, and this consumer reads {where}"
             )
         if id.batch_index() >= 0:
-            key = entry_key(id.ledger_id(), id.entry_id())
+            key = wide_key(id.ledger_id(), id.entry_id())
             self._acks.records.check_id(key, id.batch_index(), id.batch_size())
 
     def take_failures(self) -> list[AckFailure]:
@@ -338,7 +338,9 @@ class Acknowledger:
         return AckFailure(ids, given_up.error, cumulative is not None)
 
     def _id_at(self, key: int, index: i64, size: i64) -> MessageId:
-        data = MessageIdData(key_ledger(key), key_entry(key), self._partition, index, None, size)
+        data = MessageIdData(
+            wide_key_ledger(key), wide_key_entry(key), self._partition, index, None, size
+        )
         return message_id_of(data, self._topic)
 
 

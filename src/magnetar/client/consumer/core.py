@@ -29,7 +29,6 @@ from mypy_extensions import i64
 
 from magnetar.client.ack.deadlines import earlier
 from magnetar.client.ack.entry_acks import Done
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.retry import AckRetries, RetryPolicy, default_backoff
 from magnetar.client.ack.settings import RECEIPT_TIMEOUT_MS, AckSettings
 from magnetar.client.ack.tracker import AckTracker
@@ -53,6 +52,7 @@ from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedEr
 from magnetar.model.enums import AckType, ConsumerType
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandMessage
@@ -275,7 +275,7 @@ class ConsumerCore:
     def has_received(self, id: MessageId) -> bool:
         """Whether the entry of a message came, and all before it: what is not here of them is
         not for the application."""
-        return self._incoming.last_key() >= entry_key(id.ledger_id(), id.entry_id())
+        return self._incoming.last_key() >= wide_key(id.ledger_id(), id.entry_id())
 
     @property
     def has_taken(self) -> bool:
@@ -383,7 +383,7 @@ class ConsumerCore:
             self._acks.acknowledge(acks, -1)
             self._acks.joined(None)
         elif arrival.kept_back:
-            key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+            key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
             self._outstanding.kept_back(key, command.redelivery_count)
         self._permits.give_back(arrival.dropped)
 
@@ -537,7 +537,7 @@ class ConsumerCore:
                 self._acks.records.chunks[key] = message.delivery.chunks
         else:
             check_names_message(message, "redeliver")
-            key = entry_key(message.ledger_id(), message.entry_id())
+            key = wide_key(message.ledger_id(), message.entry_id())
             index = message.batch_index()
             count = 0
             if isinstance(message, ChunkMessageId) and key not in self._acks.records.chunks:

@@ -14,9 +14,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.consumer.message import Message
 from magnetar.client.option.options import ConsumerDeadLetterPolicy
+from magnetar.model.position_key import wide_key_entry, wide_key_ledger
 
 __all__ = [
     "DELAY_TIME",
@@ -210,7 +210,7 @@ def origin_text(message: Message) -> str:
     text = f"{delivery.ledger_id}:{delivery.entry_id}:{delivery.partition}"
     if delivery.chunks is not None:
         first = delivery.chunks[0]
-        return f"{key_ledger(first)}:{key_entry(first)}:{delivery.partition};{text}"
+        return f"{wide_key_ledger(first)}:{wide_key_entry(first)}:{delivery.partition};{text}"
     return text if message.index < 0 else f"{text}:{message.index}"
 
 

@@ -23,7 +23,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.chunk.assembler import REFUSED, WHOLE, ChunkAssembler, Whole
 from magnetar.client.consumer.dead_letter import DeadLetters
@@ -34,6 +33,7 @@ from magnetar.client.option.options import ConsumerCryptoFailureAction
 from magnetar.errors import CryptoError, RemoteProtocolError
 from magnetar.model.enums import ValidationError
 from magnetar.model.message_id import ChunkMessageId, MessageId
+from magnetar.model.position_key import wide_key
 from magnetar.protocol.batch import SHAPE as BATCH_SHAPE
 from magnetar.protocol.batch import check_batch_end, metadata_end_at, payload_end_at
 from magnetar.protocol.batch_claim import messages_charged, unpacked_size
@@ -91,7 +91,7 @@ class Start:
             id = id.first_chunk_message_id()
         self.id: Final = id
         self.inclusive: Final = inclusive
-        self.key: Final[int] = entry_key(id.ledger_id(), id.entry_id())
+        self.key: Final[int] = wide_key(id.ledger_id(), id.entry_id())
         self.index: Final[i64] = id.batch_index()
 
     def unacked(self, unacked: int) -> int:
@@ -179,7 +179,7 @@ class Incoming:
 
     def last_key(self) -> int:
         """The entry that came last on this connection, -1 if none did."""
-        return -1 if self._last_ledger < 0 else entry_key(self._last_ledger, self._last_entry)
+        return -1 if self._last_ledger < 0 else wide_key(self._last_ledger, self._last_entry)
 
     def has_come(self, ledger_id: i64, entry_id: i64) -> bool:
         """Whether an entry came since the subscription was moved, or one behind it: then all
@@ -289,7 +289,7 @@ class Incoming:
             del self._kept_back[metadata.uuid]
         if not self._chunk_wanted(command, metadata):
             return
-        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+        key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
         last = self.last_key()
         outcome = self._assembler.add(
             key,
@@ -322,7 +322,7 @@ class Incoming:
         """Whether the application may get the message; the last chunk says where that stands."""
         if not self._unseen(command, 0, 1):
             return False
-        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+        key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
         if not self._dead_letters.without_dying(key, 1):
             return False
         start = self.start
@@ -410,7 +410,7 @@ class Incoming:
         wanted = self._unseen(command, batch_size, unacked)
         if self.start is None and not self._dead_letters.enabled:
             return wanted
-        key = entry_key(command.message_id.ledger_id, command.message_id.entry_id)
+        key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
         if self.start is not None:
             if key == self.start.key:
                 wanted = self.start.unacked(wanted)

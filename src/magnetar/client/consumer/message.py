@@ -14,10 +14,10 @@ from typing import Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.entry_acks import EntryAcks
-from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.consumer.origin import Origin
 from magnetar.client.option.encryption_context import EncryptionContext
 from magnetar.model.message_id import ChunkMessageId, MessageId
+from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
 from magnetar.wire.ack_set import all_unacked
@@ -59,7 +59,7 @@ class Delivery:
         self.partition: Final[i64] = partition
         self.ledger_id: Final[i64] = ledger_id
         self.entry_id: Final[i64] = entry_id
-        self.key: Final[int] = entry_key(ledger_id, entry_id)
+        self.key: Final[int] = wide_key(ledger_id, entry_id)
         self.metadata: Final = metadata
         self.payload: Final = payload
         self.batch_size: Final[i64] = batch_size
@@ -168,7 +168,7 @@ class Message:
         if delivery.chunks is not None:
             first = delivery.chunks[0]
             return ChunkMessageId(
-                self._chunk_id(key_ledger(first), key_entry(first)),
+                self._chunk_id(wide_key_ledger(first), wide_key_entry(first)),
                 self._chunk_id(delivery.ledger_id, delivery.entry_id),
             )
         return MessageId(

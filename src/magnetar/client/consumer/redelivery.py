@@ -11,7 +11,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.counts import ConsumerCounts
@@ -21,6 +20,7 @@ from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.consumer.start.start_position import StartPosition
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key_entry, wide_key_ledger
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.cold import message_id_to_pb
 from magnetar.protocol.command import Command
@@ -105,7 +105,7 @@ class Redelivery:
         for first in range(0, len(entries), REDELIVER_IDS_MAX):
             command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=self._consumer_id)
             for key in entries[first : first + REDELIVER_IDS_MAX]:
-                id = MessageIdData(key_ledger(key), key_entry(key), self._partition)
+                id = MessageIdData(wide_key_ledger(key), wide_key_entry(key), self._partition)
                 command.message_ids.append(message_id_to_pb(id))
             commands.append(command)
         self._write(commands)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message as Pb
 
-from magnetar.client.ack.entry_key import entry_key, key_entry, key_ledger
 from magnetar.client.consumer.acknowledger import AckFailure
 from magnetar.client.consumer.core import ConsumerCore
 from magnetar.client.consumer.origin import Origin
@@ -23,6 +22,7 @@ from magnetar.client.schema.schema_wire import schema_to_pb
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
 from magnetar.model.message_id import message_id_of
+from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol import (
     Command,
     CommandAckResponse,
@@ -425,12 +425,12 @@ def _withdrawn_entries(command: pb.CommandWithdraw) -> dict[int, int]:
     """By key: what is not taken back of an entry."""
     runs = list(command.entry_runs)
     firsts = [
-        (entry_key(signed(runs[i]), signed(runs[i + 1])), signed(runs[i + 2]))
+        (wide_key(signed(runs[i]), signed(runs[i + 1])), signed(runs[i + 2]))
         for i in range(0, len(runs) - 2, 3)
     ]
     kept = dict.fromkeys(run_numbers(firsts, WITHDRAWN_MAX), 0)
     for id in command.message_ids:
-        key = entry_key(signed(id.ledgerId), signed(id.entryId))
+        key = wide_key(signed(id.ledgerId), signed(id.entryId))
         kept[key] = words_to_bits(list(id.ack_set))
     return kept
 
@@ -438,8 +438,8 @@ def _withdrawn_entries(command: pb.CommandWithdraw) -> dict[int, int]:
 def _put_given_back(answer: pb.CommandWithdrawn, given_back: dict[int, int]) -> None:
     """By key: what of an entry was not given back."""
     for first, count in runs_of(sorted([key for key, left in given_back.items() if not left])):
-        answer.entry_runs.extend((key_ledger(first), key_entry(first), count))
+        answer.entry_runs.extend((wide_key_ledger(first), wide_key_entry(first), count))
     for key, left in given_back.items():
         if left:
-            id = answer.given_back.add(ledgerId=key_ledger(key), entryId=key_entry(key))
+            id = answer.given_back.add(ledgerId=wide_key_ledger(key), entryId=wide_key_entry(key))
             id.ack_set.extend(bits_to_words(left))

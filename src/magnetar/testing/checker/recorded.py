@@ -15,7 +15,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from magnetar.client.ack.entry_key import entry_key
 from magnetar.client.ack.entry_state import PENDING
 from magnetar.client.ack.retry import default_backoff
 from magnetar.client.consumer.message import Message
@@ -26,6 +25,7 @@ from magnetar.client.option.backoff import JITTER
 from magnetar.client.schema.schema import Schema
 from magnetar.errors import MagnetarError
 from magnetar.model import ChunkMessageId, MessageId
+from magnetar.model.position_key import wide_key
 from magnetar.testing.checker.history import (
     AckAsked,
     AckFailed,
@@ -236,7 +236,7 @@ class RecordedConsumer(Consumer):
         if part is None:
             return False
         tracker = part.core.acks
-        acks = tracker.records.get(entry_key(id.ledger_id(), id.entry_id()))
+        acks = tracker.records.get(wide_key(id.ledger_id(), id.entry_id()))
         if acks is None or acks.state != PENDING or acks.unanswered:
             return False
         if tracker.retries is not None and acks.key in tracker.retries:

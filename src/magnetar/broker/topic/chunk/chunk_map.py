@@ -22,8 +22,8 @@ from pyroaring import BitMap
 
 from magnetar.ack import Ledgers
 from magnetar.ack.bitmap import next_set
-from magnetar.ack.ledgers import ENTRY_BITS, ENTRY_MASK, position_key
 from magnetar.model import Position
+from magnetar.model.position_key import NARROW_ENTRY_BITS, NARROW_ENTRY_MASK, narrow_key
 from magnetar.protocol import EntryFacts
 
 __all__ = ["NONE", "Chunk", "ChunkMap"]
@@ -83,18 +83,18 @@ class ChunkMap:
         """An entry was read: it is this chunk, or none."""
         if self.knows(key):
             return
-        number = key >> ENTRY_BITS
+        number = key >> NARROW_ENTRY_BITS
         if number not in self._looked:
             self._looked[number] = BitMap()
-        self._looked[number].add(key & ENTRY_MASK)
+        self._looked[number].add(key & NARROW_ENTRY_MASK)
         if chunk is not None:
             self._put(key, chunk)
 
     def _put(self, key: int, chunk: Chunk) -> None:
-        number = key >> ENTRY_BITS
+        number = key >> NARROW_ENTRY_BITS
         if number not in self._places:
             self._places[number] = BitMap()
-        self._places[number].add(key & ENTRY_MASK)
+        self._places[number].add(key & NARROW_ENTRY_MASK)
         self._chunks[key] = chunk
 
     def tidy(self) -> None:
@@ -105,7 +105,7 @@ class ChunkMap:
     def _forget_oldest(self) -> None:
         """The oldest ledger with chunks, and all before it, are as before they were looked at."""
         oldest = min(self._places)
-        end = position_key(oldest, self._places[oldest].max())
+        end = narrow_key(oldest, self._places[oldest].max())
         self._before = max(self._before, end)
         for number in [number for number in self._looked if number <= oldest]:
             del self._looked[number]
@@ -113,14 +113,14 @@ class ChunkMap:
 
     def remove(self, ledger_id: int) -> None:
         """The ledger was trimmed."""
-        number = self._ledgers.key(ledger_id, 0) >> ENTRY_BITS
+        number = self._ledgers.key(ledger_id, 0) >> NARROW_ENTRY_BITS
         self._looked.pop(number, None)
         if number in self._places:
             self._drop_chunks(number)
 
     def _drop_chunks(self, number: int) -> None:
         for entry_id in self._places.pop(number):
-            del self._chunks[position_key(number, entry_id)]
+            del self._chunks[narrow_key(number, entry_id)]
 
     # ---- Asking --------------------------------------------------------------
 
@@ -128,10 +128,13 @@ class ChunkMap:
         """Whether it is known if the entry is a chunk."""
         if key > self._before:
             return True
-        looked = self._looked.get(key >> ENTRY_BITS)
-        if looked is not None and key & ENTRY_MASK in looked:
+        looked = self._looked.get(key >> NARROW_ENTRY_BITS)
+        if looked is not None and key & NARROW_ENTRY_MASK in looked:
             return True
-        return self._ledgers.sizes.batch_size(self._ledgers.ledger_of(key), key & ENTRY_MASK) > 1
+        return (
+            self._ledgers.sizes.batch_size(self._ledgers.ledger_of(key), key & NARROW_ENTRY_MASK)
+            > 1
+        )
 
     def chunk(self, key: int) -> Chunk | None:
         """The chunk that an entry is known to be."""
@@ -140,9 +143,9 @@ class ChunkMap:
     def before(self, key: int) -> int:
         """The entry before this one that is a chunk or may be one, or NONE."""
         while True:
-            found = self._before_in(key >> ENTRY_BITS, key & ENTRY_MASK)
+            found = self._before_in(key >> NARROW_ENTRY_BITS, key & NARROW_ENTRY_MASK)
             if found >= 0:
-                return position_key(key >> ENTRY_BITS, found)
+                return narrow_key(key >> NARROW_ENTRY_BITS, found)
             previous = self._ledgers.previous(Position(self._ledgers.ledger_of(key), 0))
             if previous.entry_id < 0:
                 return NONE
@@ -150,13 +153,13 @@ class ChunkMap:
 
     def _before_in(self, number: int, end: i64) -> i64:
         places = self._places.get(number)
-        if position_key(number, 0) > self._before:
+        if narrow_key(number, 0) > self._before:
             # Everything here is known.
             smaller = places.rank(end - 1) if places is not None and end > 0 else 0
             return -1 if places is None or smaller == 0 else places[smaller - 1]
         entry_id = end - 1
         while entry_id >= 0:
-            if self._may_be(position_key(number, entry_id)):
+            if self._may_be(narrow_key(number, entry_id)):
                 return entry_id
             entry_id -= 1
         return -1
@@ -166,9 +169,9 @@ class ChunkMap:
         key += 1
         while True:
             ledger_id = self._ledgers.ledger_of(key)
-            found = self._after_in(key >> ENTRY_BITS, ledger_id, key & ENTRY_MASK)
+            found = self._after_in(key >> NARROW_ENTRY_BITS, ledger_id, key & NARROW_ENTRY_MASK)
             if found >= 0:
-                return position_key(key >> ENTRY_BITS, found)
+                return narrow_key(key >> NARROW_ENTRY_BITS, found)
             following = self._ledgers.at_or_after(Position(ledger_id + 1, 0))
             if following is None:
                 return NONE
@@ -176,13 +179,13 @@ class ChunkMap:
 
     def _after_in(self, number: int, ledger_id: i64, first: i64) -> i64:
         end = self._ledgers.entry_count(ledger_id)
-        if position_key(number, 0) > self._before:
+        if narrow_key(number, 0) > self._before:
             places = self._places.get(number)
             found = -1 if places is None else next_set(places, first, -1)
             return found if found < end else -1
         entry_id = first
         while entry_id < end:
-            if self._may_be(position_key(number, entry_id)):
+            if self._may_be(narrow_key(number, entry_id)):
                 return entry_id
             entry_id += 1
         return -1

@@ -14,7 +14,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_key import key_entry, key_ledger
 from magnetar.client.consumer.chunk.spans import ChunkSpans
 from magnetar.client.consumer.incoming import Incoming, Start
 from magnetar.client.consumer.message import Message
@@ -23,6 +22,7 @@ from magnetar.client.option.options import ConsumerOptions
 from magnetar.model.enums import ConsumerType
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import wide_key_entry, wide_key_ledger
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["StartPosition"]
@@ -87,7 +87,7 @@ class StartPosition:
         self._resume_through = key
         if first < 0:
             return self.start_message_id()
-        return MessageIdData(key_ledger(first), key_entry(first), self._partition)
+        return MessageIdData(wide_key_ledger(first), wide_key_entry(first), self._partition)
 
     def connected(self) -> None:
         """SUBSCRIBE succeeded on a new connection: everything comes from where it began."""
