@@ -617,3 +617,20 @@ def test_ids_on_the_wire_tell_the_size_of_a_partial_batch() -> None:
 def test_a_cumulative_ack_inside_a_batch_of_more_than_64() -> None:
     cumulative = Cumulative(1, 0, 70, 200)
     assert cumulative.unacked(cumulative.key, (1 << 200) - 1) == (1 << 200) - (1 << 71)
+
+
+def test_who_is_told_that_an_answer_is_late_may_end_all_others() -> None:
+    bench = Bench(receipts=True)
+    results: list[Exception | None] = []
+
+    def done(error: Exception | None) -> None:
+        results.append(error)
+        bench.acks.clear()
+
+    for entry_id in range(2):
+        bench.acks.acknowledge(bench.acks.records.find(7, entry_id, 0, 1), -1)
+        bench.acks.joined(done)
+        bench.acks.flush()
+    bench.acks.tick(bench.now + 30_000)
+    assert [type(result) for result in results] == [Timeout, Interrupted]
+    assert (bench.acks.in_flight, bench.acks.unconfirmed) == (0, 0)

@@ -279,7 +279,7 @@ class AckAnswers:
     def _retry(self, flight: Flight, retries: AckRetries, error: Exception) -> None:
         """What failed is tried again later, or by halves, or not at all."""
         last: list[list[EntryAcks]] = []
-        for together in self._units(flight):
+        for together in self._units(flight, retries):
             left = [acks for acks in together if not self._take_over(retries, acks)]
             if not self._try_later(left, flight, retries, error):
                 last.append(left)
@@ -291,13 +291,13 @@ class AckAnswers:
             self._retry_cumulative(flight.cumulative, flight.begun_ms, retries, error)
         self._outbox.gather()
 
-    def _units(self, flight: Flight) -> list[list[EntryAcks]]:
+    def _units(self, flight: Flight, retries: AckRetries) -> list[list[EntryAcks]]:
         """What an ACK that failed named and is still to be acked: entries that share a fate, the
         chunks of one message, are together."""
         units: list[list[EntryAcks]] = []
         message: list[EntryAcks] | None = None
         for acks in flight.acks:
-            if self._goes_on_without(acks):
+            if self._goes_on_without(acks, retries):
                 continue
             if acks.chunks is None or acks.chunks is not message:
                 units.append([])
@@ -318,15 +318,14 @@ class AckAnswers:
             acks.move(PUT_OFF)
         return True
 
-    def _goes_on_without(self, acks: EntryAcks) -> bool:
+    def _goes_on_without(self, acks: EntryAcks, retries: AckRetries) -> bool:
         """Whether nothing is to be done for an entry whose ACK failed: there is no record of it
         any more, another ACK names the same, or a negative ack took all of it back."""
         if not acks.live or acks.state != IDLE:
             return True
         if acks.unconfirmed():
             return False
-        if self._retries is not None:
-            self._retries.superseded(acks.key)
+        retries.superseded(acks.key)
         return True
 
     def _retry_cumulative(
@@ -361,7 +360,7 @@ class AckAnswers:
         self._land(flight)
         error = ConnectError(LOST)
         last: list[list[EntryAcks]] = []
-        for together in self._units(flight):
+        for together in self._units(flight, retries):
             free = True
             for acks in together:
                 free = retries.may_break(acks.key) and free
