@@ -35,6 +35,7 @@ class DispatchMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World(ledger_entries_max=5, dispatch_read_entries=3)
+        self.world.broker.pieces.be_small()
         self.world.broker.pieces.entries = 1
         self.consumers: list[WireConsumer] = []
         self.got: dict[WireConsumer, list[Delivery]] = {}

@@ -222,7 +222,7 @@ def test_consumers_may_do_anything_while_they_let_go(world: World, type: int, ev
         held = sum(len(one.pending) for one in subscription.consumers)
         seen.append((promise.done, subscription.cursor.unacked_entries(), held))
         if event == "redeliver":
-            subscription.redeliver(subscription.consumers[0], [], None)
+            subscription.redeliver(subscription.consumers[0], None, None)
         elif event == "leave":
             subscription.leave(subscription.consumers[0])
         else:

@@ -95,6 +95,13 @@ class KeySet:
             _put_keys(keys, ledger_id, islice(entries, count))
         return keys
 
+    def take(self, n: int) -> list[int]:
+        """Removes and returns the first `n` keys."""
+        keys = self.first(n)
+        if keys:
+            self.remove_through(keys[-1])
+        return keys
+
     def remove_through(self, key: int) -> None:
         """Removes all keys up to one, and it too."""
         ledger_id = key >> NARROW_ENTRY_BITS

@@ -4,6 +4,7 @@ It owns the topics that are loaded, knows the names of those that are not, and c
 outcomes of the journal to whoever waits for them. `upkeep` does what falls due.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, final
 
@@ -22,10 +23,13 @@ from magnetar.broker.schema.schema import SchemaInfo, SchemaPolicy, SchemaRegist
 from magnetar.broker.schema.schema_work import SchemaWork
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.ack.ack_budget import AckBudget
+from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.deduplication import load_deduplication
 from magnetar.broker.topic.non_persistent import NonPersistentTopic
+from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
+from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.turn.pieces import Pieces
@@ -356,40 +360,76 @@ class Broker:
                 ),
             )
 
-    def policies_changed(self, namespace: str) -> None:
-        """Policies of a namespace, or of a topic in it, are new."""
-        for topic in list(self.topics.values()):
-            # One that is closed is loaded with them, if it is.
-            if topic.name.namespace == namespace and not topic.closed:
-                topic.policies = self.directory.effective(topic.name)
-                self._follow_policies(topic)
+    def policies_changed(self, namespace: str) -> Promise[None]:
+        """Policies of a namespace, or of a topic in it, are new.
 
-    def permissions_changed(self, namespace: str) -> None:
+        Topics follow them a few at a time; kept when all do.
+        """
+        return self._each_topic({namespace}, self._take_policies)
+
+    def _take_policies(self, topic: Topic) -> Promise[None]:
+        # One that is closed is loaded with them, if it is.
+        if not topic.closed:
+            topic.policies = self.directory.effective(topic.name)
+            self._follow_policies(topic)
+        return kept(None)
+
+    def permissions_changed(self, namespace: str) -> Promise[None]:
         """Permissions of a namespace, or in it, are new: closes what they no longer allow.
 
-        Clients come back at once, and are told then.
+        Clients come back at once, and are told then. Kept when all is closed.
         """
-        if not self.access.enabled:
-            return
-        for topic in list(self.topics.values()):
-            if topic.name.namespace == namespace:
-                self._close_forbidden(topic)
+        return self._close_forbidden({namespace})
 
-    def admins_changed(self, tenant: str) -> None:
+    def admins_changed(self, tenant: str) -> Promise[None]:
         """A tenant has other admins: what they had by that may be forbidden now."""
-        for namespace in self.directory.namespaces_of(tenant):
-            self.permissions_changed(namespace)
+        return self._close_forbidden(set(self.directory.namespaces_of(tenant)))
 
-    def _close_forbidden(self, topic: Topic) -> None:
-        for producer in topic.admission.everybody():
-            if not self.access.on_topic(producer.peer.principal, PRODUCE, topic.name):
-                topic.admission.dismiss(producer)
-        for subscription in list(topic.subscriptions.values()):
-            for consumer in list(subscription.consumers):
-                principal = consumer.peer.principal
-                if not self.access.on_topic(principal, CONSUME, topic.name, subscription.name):
-                    subscription.leave(consumer)
-                    consumer.tell_closed()
+    def _close_forbidden(self, namespaces: set[str]) -> Promise[None]:
+        if not self.access.enabled:
+            return kept(None)
+        return self._each_topic(namespaces, self._close_forbidden_of)
+
+    def _each_topic(
+        self, namespaces: set[str], work: Callable[[Topic], Promise[None]]
+    ) -> Promise[None]:
+        """Does something to the loaded topics of namespaces, a few at a time."""
+        steps: list[Step] = [
+            partial(work, topic)
+            for topic in self.topics.values()
+            if topic.name.namespace in namespaces
+        ]
+        return self._in_pieces(steps, self.pieces.topics)
+
+    def _in_pieces(self, steps: list[Step], size: int) -> Promise[None]:
+        promise: Promise[None] = Promise()
+        in_slices(self.host, steps, lambda: promise.keep(None), size)
+        return promise
+
+    def _close_forbidden_of(self, topic: Topic) -> Promise[None]:
+        steps: list[Step] = [
+            partial(self._close_producer, topic, producer)
+            for producer in topic.admission.everybody()
+        ]
+        for subscription in topic.subscriptions.values():
+            for consumer in subscription.consumers:
+                steps.append(partial(self._close_consumer, subscription, consumer))
+        return self._in_pieces(steps, self.pieces.consumers)
+
+    def _close_producer(self, topic: Topic, producer: Producer) -> Promise[None]:
+        if not self.access.on_topic(producer.peer.principal, PRODUCE, topic.name):
+            topic.admission.dismiss(producer)
+        return kept(None)
+
+    def _close_consumer(self, subscription: Subscription, consumer: Consumer) -> Promise[None]:
+        name, principal = subscription.topic.name, consumer.peer.principal
+        if not consumer.closed and not self.access.on_topic(
+            principal, CONSUME, name, subscription.name
+        ):
+            left = subscription.leave(consumer)
+            consumer.tell_closed()
+            return left
+        return kept(None)
 
     def _follow_policies(self, topic: Topic) -> None:
         """Does what policies say at once, not in its time."""

@@ -12,7 +12,7 @@ from magnetar.model.message_id_data import (
     decode_message_id_data,
     put_message_id_field,
 )
-from magnetar.wire.reader import Reader, Shape
+from magnetar.wire.reader import FIELDS_MAX, Reader, Shape
 from magnetar.wire.writer import BytesWriter, put_bytes_field, put_int_field, put_text_field
 
 ACK_SHAPE: Final = Shape(
@@ -92,8 +92,14 @@ class CommandAck:
 
 def decode_ack(reader: Reader) -> CommandAck:
     ack = CommandAck(0, 0, [])
-    present: i64 = 0
-    while (tag := reader.tag()) != 0:
+    end_ack(reader, decode_ack_some(reader, ack, 0, FIELDS_MAX))
+    return ack
+
+
+def decode_ack_some(reader: Reader, ack: CommandAck, present: i64, count: i64) -> i64:
+    """Decodes so many fields at most; returns which are present, those of before too."""
+    while count > 0 and (tag := reader.tag()) != 0:
+        count -= 1
         if tag == 0x08:
             ack.consumer_id = reader.varint()
             present |= 2
@@ -114,9 +120,13 @@ def decode_ack(reader: Reader) -> CommandAck:
             ack.request_id = reader.varint()
         else:
             reader.skip()
+    return present
+
+
+def end_ack(reader: Reader, present: i64) -> None:
+    """All fields are decoded: those that an ACK needs must be among them."""
     if present != 6:
         reader.require(present, (1, 2))
-    return ack
 
 
 def _decode_key_long_value(reader: Reader) -> tuple[str, int]:

@@ -49,10 +49,15 @@ class ColdShape:
 
 def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Message:
     """A message as a protobuf object. Raises RemoteProtocolError."""
-    cold = _shape_of(descriptor)
+    cold = shape_of(descriptor)
     _check(Reader(data, first, end, cold.shape), cold, MESSAGE_NESTING_MAX)
+    return parse_cold(descriptor, data[first:end])
+
+
+def parse_cold(descriptor: Descriptor, body: bytes) -> Message:
+    """A message that was walked along the schema, as a protobuf object."""
     message = GetMessageClass(descriptor)()
-    message.ParseFromString(data[first:end])
+    message.ParseFromString(body)
     return message
 
 
@@ -64,7 +69,7 @@ def _check(reader: Reader, cold: ColdShape, nesting_left: i64) -> None:
         if tag in cold.texts:
             reader.text()
         elif tag in cold.messages:
-            inner = _shape_of(cold.messages[tag])
+            inner = shape_of(cold.messages[tag])
             _check(reader.message(inner.shape), inner, nesting_left - 1)
         elif tag in cold.packed:
             numbers = reader.packed()
@@ -107,7 +112,7 @@ def _tag(field: FieldDescriptor) -> int:
 _shapes: Final[dict[str, ColdShape]] = {}
 
 
-def _shape_of(descriptor: Descriptor) -> ColdShape:
+def shape_of(descriptor: Descriptor) -> ColdShape:
     shape = _shapes.get(descriptor.name)
     if shape is None:
         shape = _shapes[descriptor.name] = ColdShape(descriptor)

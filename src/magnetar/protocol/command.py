@@ -22,6 +22,7 @@ from magnetar.protocol.ack import (
 )
 from magnetar.protocol.cold import COMMANDS, decode_cold
 from magnetar.protocol.frame import put_frame_head, put_frame_sizes
+from magnetar.protocol.long_command import LongAckCommand, LongColdCommand, LongCommand
 from magnetar.protocol.message import (
     FLOW_SHAPE,
     MESSAGE_SHAPE,
@@ -146,6 +147,37 @@ def decode(
 
     Raises RemoteProtocolError.
     """
+    command_type, body_first, body_end = _find_body(data, first, command_end)
+    if body_end == 0:
+        return UnknownCommand(command_type)
+    if command_type in (SEND, MESSAGE):
+        if entry is None:
+            entry = data[command_end:end]
+        if command_type == SEND:
+            return decode_send(Reader(data, body_first, body_end, SEND_SHAPE), entry)
+        return decode_message(Reader(data, body_first, body_end, MESSAGE_SHAPE), entry)
+    _refuse_entry(command_end, end, entry)
+    return _decode_simple(command_type, data, body_first, body_end)
+
+
+def decode_long(
+    data: bytes, first: i64, command_end: i64, end: i64, entry: bytes | None
+) -> LongCommand | None:
+    """The same in steps, of commands that have lists; None for the others.
+
+    Raises RemoteProtocolError.
+    """
+    command_type, body_first, body_end = _find_body(data, first, command_end)
+    if body_end == 0 or command_type in (SEND, SEND_RECEIPT, MESSAGE, FLOW, ACK_RESPONSE):
+        return None
+    _refuse_entry(command_end, end, entry)
+    if command_type == ACK:
+        return LongAckCommand(Reader(data, body_first, body_end, ACK_SHAPE))
+    return LongColdCommand(COMMANDS[command_type], data, body_first, body_end)
+
+
+def _find_body(data: bytes, first: i64, command_end: i64) -> tuple[i64, i64, i64]:
+    """The type of a command, and where its sub-message begins and ends; 0 if it is unknown."""
     reader = Reader(data, first, command_end, _SHAPE)
     command_type: i64 = 0
     body_type: i64 = 0
@@ -168,23 +200,20 @@ def decode(
     if command_type not in COMMANDS:
         if command_type == 0:
             reader.require(0, (1,))
-        return UnknownCommand(command_type)
+        return command_type, 0, 0
     if body_type != command_type:
         raise RemoteProtocolError(
             _SHAPE.field(command_type), command_end, f"missing in a command of type {command_type}"
         )
-    if command_type in (SEND, MESSAGE):
-        if entry is None:
-            entry = data[command_end:end]
-        if command_type == SEND:
-            return decode_send(Reader(data, body_first, body_end, SEND_SHAPE), entry)
-        return decode_message(Reader(data, body_first, body_end, MESSAGE_SHAPE), entry)
+    return command_type, body_first, body_end
+
+
+def _refuse_entry(command_end: i64, end: i64, entry: bytes | None) -> None:
     behind: i64 = end - command_end if entry is None else len(entry)
     if behind > 0:
         raise RemoteProtocolError(
             "frame", command_end, f"{behind} bytes behind a command that has no entry"
         )
-    return _decode_simple(command_type, data, body_first, body_end)
 
 
 def _decode_simple(command_type: i64, data: bytes, first: i64, end: i64) -> Command:

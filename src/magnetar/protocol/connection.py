@@ -9,6 +9,10 @@
 
 Any error of next_command -> failed.
 
+Who serves many peers says how long a command may be that is decoded in one go (`step_bytes`).
+Of a longer one next_command decodes a part (`long_command.py`) and returns None, and it is
+*unfinished* until that was the last part.
+
 A connection fails at the first bad byte and stays failed: behind it no frame can be
 trusted. It knows nothing of who may say what when; that is for the session above.
 """
@@ -18,9 +22,12 @@ from typing import final
 from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.protocol.command import Command, UnknownCommand, decode
+from magnetar.protocol.command import Command, UnknownCommand, decode, decode_long
 from magnetar.protocol.frame import FrameBuffer
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX
+from magnetar.protocol.long_command import LongCommand
+from magnetar.wire.integer import INT32_MAX
+from magnetar.wire.reader import FIELDS_MAX
 
 
 @final
@@ -36,10 +43,24 @@ class Connection:
     True
     """
 
-    def __init__(self, message_size_max: i64 = MESSAGE_SIZE_MAX) -> None:
+    def __init__(
+        self,
+        message_size_max: i64 = MESSAGE_SIZE_MAX,
+        *,
+        step_bytes: i64 = INT32_MAX,
+        step_fields: i64 = FIELDS_MAX,
+    ) -> None:
         self._buffer = FrameBuffer(message_size_max)
+        self._step_bytes: i64 = step_bytes
+        self._step_fields: i64 = step_fields
+        self._long: LongCommand | None = None
         self._error: tuple[str, int, str] | None = None
         self._ended = False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a long command is here and not decoded yet: next_command goes on with it."""
+        return self._long is not None
 
     @property
     def message_size_max(self) -> int:
@@ -71,14 +92,21 @@ class Connection:
             # Not the exception itself: its traceback would keep the frame alive.
             self._error = (error.field, error.offset, error.reason)
             self._buffer = FrameBuffer(self._buffer.message_size_max)
+            self._long = None
             raise
 
     def _next(self) -> Command | UnknownCommand | None:
         buffer = self._buffer
+        if self._long is not None:
+            return self._go_on(self._long)
         if not buffer.advance():
             if self._ended and buffer.waiting:
                 raise RemoteProtocolError("frame", buffer.waiting, "the stream ends inside a frame")
             return None
+        if buffer.command_end - buffer.command_first > self._step_bytes:
+            self._long = self._begin_long()
+            if self._long is not None:
+                return None
         try:
             return decode(
                 buffer.data,
@@ -88,6 +116,31 @@ class Connection:
                 buffer.entry,
             )
         except RemoteProtocolError as error:
-            raise RemoteProtocolError(
-                error.field, error.offset - buffer.frame_first, error.reason
-            ) from None
+            raise self._placed(error) from None
+
+    def _begin_long(self) -> LongCommand | None:
+        buffer = self._buffer
+        try:
+            return decode_long(
+                buffer.data,
+                buffer.command_first,
+                buffer.command_end,
+                buffer.frame_end,
+                buffer.entry,
+            )
+        except RemoteProtocolError as error:
+            raise self._placed(error) from None
+
+    def _go_on(self, long: LongCommand) -> Command | None:
+        try:
+            command = long.step(self._step_fields)
+        except RemoteProtocolError as error:
+            raise self._placed(error) from None
+        if command is not None:
+            self._long = None
+        return command
+
+    def _placed(self, error: RemoteProtocolError) -> RemoteProtocolError:
+        """The error, with its place in the frame."""
+        first = self._buffer.frame_first
+        return RemoteProtocolError(error.field, error.offset - first, error.reason)

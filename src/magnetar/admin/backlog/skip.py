@@ -91,7 +91,7 @@ async def skip_by_ids(call: Call) -> Response:
     recall = call.flag("recall", wait_ms > 0)
     details = call.flag("details")
     ids = await read_ids(await call.raw(SKIP_BODY))
-    topics = [stored(topic) for topic in call.topics()]
+    topics = [stored(topic) for topic in await call.topics()]
     try:
         plain = await _with_chunks(topics, ids)
         name = call.path["subscription"]

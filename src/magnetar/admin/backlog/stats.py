@@ -7,6 +7,7 @@ from starlette.responses import Response
 from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
+from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
 from magnetar.admin.http.route import Route
@@ -42,9 +43,13 @@ async def get_partitioned_stats(call: Call) -> Response:
     name = call.topic_name
     count = call.admin.require_partitions(name)
     options = _options(call)
-    topics = call.topics()
-    parts = [topic_figures(topic, options, call.admin.broker_id) for topic in topics]
-    whole = combined(parts)
+    topics = await call.topics()
+    parts: list[Figures] = []
+    whole: Figures = {}
+    async for topic in at_ease(topics):
+        part = topic_figures(topic, options, call.admin.broker_id)
+        parts.append(part)
+        add_figures(whole, part)
     properties = call.broker.directory.partitioned_properties.get(str(name), {})
     whole["metadata"] = {"partitions": count, "deleted": False, "properties": properties}
     per_partition = call.flag("perPartition", default=True)
@@ -56,24 +61,25 @@ async def get_partitioned_stats(call: Call) -> Response:
     return json_answer(whole)
 
 
-def combined(parts: list[Figures]) -> Figures:
-    """Figures of partitions as those of one topic: numbers are added, lists joined."""
-    whole: Figures = {}
-    for part in parts:
-        for field, value in part.items():
-            whole[field] = _added(field, whole.get(field), value)
-    return whole
+def add_figures(whole: Figures, part: Figures) -> None:
+    """Adds figures of a partition to those of its topic: numbers are added, lists joined."""
+    for field, value in part.items():
+        whole[field] = _added(field, whole.get(field), value)
 
 
 def _added(field: str, before: object, value: object) -> object:
+    if isinstance(value, dict):
+        whole = before if isinstance(before, dict) else {}
+        add_figures(whole, value)
+        return whole
+    if isinstance(value, list):
+        joined = before if isinstance(before, list) else []
+        joined += value
+        return joined
     if before is None:
-        return combined([value]) if isinstance(value, dict) else value
+        return value
     if isinstance(value, bool):
         return bool(before) or value
-    if isinstance(value, dict) and isinstance(before, dict):
-        return combined([before, value])
-    if isinstance(value, list) and isinstance(before, list):
-        return [*before, *value]
     if isinstance(value, int | float) and isinstance(before, int | float):
         if field in NO_SUM or before == value == -1:
             return before
@@ -89,17 +95,11 @@ async def get_internal_stats(call: Call) -> Response:
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
     count = call.admin.require_partitions(call.topic_name)
-    topics = call.topics()
-    return json_answer(
-        {
-            "metadata": {"partitions": count, "deleted": False},
-            "partitions": {
-                str(topic.name): internal_figures(topic)
-                for topic in topics
-                if topic.name.persistent
-            },
-        }
-    )
+    found: dict[str, object] = {}
+    async for topic in at_ease(await call.topics()):
+        if topic.name.persistent:
+            found[str(topic.name)] = internal_figures(topic)
+    return json_answer({"metadata": {"partitions": count, "deleted": False}, "partitions": found})
 
 
 async def get_internal_info(call: Call) -> Response:

@@ -18,6 +18,7 @@ from magnetar.admin.http.answer import (
     PRECONDITION,
     Refusal,
 )
+from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.guard import Bodies, Guard, host_names
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import INT32_MAX, INT64_MAX
@@ -116,13 +117,17 @@ class Admin:
             raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
         return count
 
-    def topics(self, name: TopicName) -> list[Topic]:
-        """All partitions of a topic, or the topic itself."""
+    async def topics(self, name: TopicName) -> list[Topic]:
+        """All partitions of a topic, or the topic itself. They are loaded a few at a time."""
         count = self.partitions(name)
         if not count:
             return [self.topic(name)]
-        names = [name.with_partition(number) for number in range(count)]
-        return [self.broker.find(one) for one in names if one.persistent or self.broker.exists(one)]
+        found: list[Topic] = []
+        async for number in at_ease(range(count)):
+            partition = name.with_partition(number)
+            if partition.persistent or self.broker.exists(partition):
+                found.append(self.broker.find(partition))
+        return found
 
     def subscription(self, topic: Topic, name: str) -> Subscription:
         found = topic.subscriptions.get(name)
@@ -130,9 +135,9 @@ class Admin:
             raise Refusal(NOT_FOUND, f"Subscription {name!r} of {topic.name} not found")
         return found
 
-    def subscriptions(self, name: TopicName, subscription: str) -> list[Subscription]:
+    async def subscriptions(self, name: TopicName, subscription: str) -> list[Subscription]:
         """The subscription of a topic, or of each partition."""
-        return [self.subscription(topic, subscription) for topic in self.topics(name)]
+        return [self.subscription(topic, subscription) for topic in await self.topics(name)]
 
 
 class Call:
@@ -164,16 +169,17 @@ class Call:
     def topic(self) -> Topic:
         return self.admin.topic(self.topic_name)
 
-    def topics(self) -> list[Topic]:
-        return self.admin.topics(self.topic_name)
+    async def topics(self) -> list[Topic]:
+        """Of a topic that has partitions all of them, or the topic itself."""
+        return await self.admin.topics(self.topic_name)
 
     def subscription(self) -> Subscription:
         """Of a topic that is not partitioned."""
         return self.admin.subscription(self.topic(), self.path["subscription"])
 
-    def subscriptions(self) -> list[Subscription]:
+    async def subscriptions(self) -> list[Subscription]:
         """Of a topic, or of all its partitions."""
-        return self.admin.subscriptions(self.topic_name, self.path["subscription"])
+        return await self.admin.subscriptions(self.topic_name, self.path["subscription"])
 
     def number(self, name: str, least: int = 0) -> int:
         """A number in the path."""

@@ -10,6 +10,7 @@ from typing import Final
 from starlette.responses import Response
 
 from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
+from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import TOPIC, Call, shown
 from magnetar.admin.http.need import on_namespace, on_topic
 from magnetar.admin.http.route import Route
@@ -29,9 +30,10 @@ def _of(call: Call) -> Permissions:
     return call.broker.directory.permissions_of(call.namespace)
 
 
-def _keep(call: Call, permissions: Permissions) -> Response:
+async def _keep(call: Call, permissions: Permissions) -> Response:
+    """Answers when what is no longer allowed is closed."""
     call.broker.directory.put_permissions(call.namespace, permissions)
-    call.broker.permissions_changed(call.namespace)
+    await settle(call.broker.permissions_changed(call.namespace))
     return no_content()
 
 
@@ -62,11 +64,11 @@ async def get_on_namespace(call: Call) -> Response:
 
 async def grant_on_namespace(call: Call) -> Response:
     actions = await _actions(call)
-    return _keep(call, _of(call).with_namespace(call.path["role"], actions))
+    return await _keep(call, _of(call).with_namespace(call.path["role"], actions))
 
 
 async def revoke_on_namespace(call: Call) -> Response:
-    return _keep(call, _of(call).with_namespace(call.path["role"], ()))
+    return await _keep(call, _of(call).with_namespace(call.path["role"], ()))
 
 
 # ---- Topics ----------------------------------------------------------------------------
@@ -79,7 +81,7 @@ async def get_on_topic(call: Call) -> Response:
 async def grant_on_topic(call: Call) -> Response:
     actions = await _actions(call)
     topic = str(call.topic_name.partitioned)
-    return _keep(call, _of(call).with_topic(topic, call.path["role"], actions))
+    return await _keep(call, _of(call).with_topic(topic, call.path["role"], actions))
 
 
 async def revoke_on_topic(call: Call) -> Response:
@@ -89,7 +91,7 @@ async def revoke_on_topic(call: Call) -> Response:
         raise Refusal(
             PRECONDITION, f"Permissions are not set at the topic level for {call.path['role']!r}"
         )
-    return _keep(call, before.with_topic(topic, call.path["role"], ()))
+    return await _keep(call, before.with_topic(topic, call.path["role"], ()))
 
 
 # ---- Subscriptions ---------------------------------------------------------------------
@@ -102,14 +104,14 @@ async def get_on_subscriptions(call: Call) -> Response:
 async def grant_on_subscription(call: Call) -> Response:
     """Restricts a subscription to roles; an empty list opens it to all who may consume."""
     roles = await _roles(call)
-    return _keep(call, _of(call).with_subscription(call.path["subscription"], roles))
+    return await _keep(call, _of(call).with_subscription(call.path["subscription"], roles))
 
 
 async def revoke_on_subscription(call: Call) -> Response:
     before = _of(call)
     name = call.path["subscription"]
     left = [role for role in before.subscriptions.get(name, ()) if role != call.path["role"]]
-    return _keep(call, before.with_subscription(name, tuple(left)))
+    return await _keep(call, before.with_subscription(name, tuple(left)))
 
 
 ROLES: Final[Json] = map_of(TEXTS)

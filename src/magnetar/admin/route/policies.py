@@ -19,6 +19,7 @@ from magnetar.admin.http.answer import (
     no_content,
     optional_answer,
 )
+from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import TOPIC, Call, whole_number
 from magnetar.admin.http.need import on_namespace, on_topic
 from magnetar.admin.http.route import Route
@@ -74,12 +75,12 @@ class _Level:
     def effective(self) -> EffectivePolicies:
         return self.broker.directory.effective(self._name)
 
-    def change(self, change: Callable[[Policies], None]) -> None:
-        """All or nothing: what is not valid leaves things as they are."""
+    async def change(self, change: Callable[[Policies], None]) -> None:
+        """All or nothing: what is not valid leaves things as they are. Topics follow it."""
         fresh = Policies.from_json(self.told.to_json())
         change(fresh)
         self._keep(fresh)
-        self.broker.policies_changed(self._name.namespace)
+        await settle(self.broker.policies_changed(self._name.namespace))
 
 
 def _of_namespace(call: Call) -> _Level:
@@ -92,7 +93,8 @@ def _of_namespace(call: Call) -> _Level:
 
 def _of_topic(call: Call) -> _Level:
     name = call.topic_name
-    call.topics()  # it must be there
+    if not call.admin.partitions(name):
+        call.topic()  # it must be there
     directory = call.broker.directory
     return _Level(
         call,
@@ -124,9 +126,9 @@ async def _set(level: _Level) -> Response:
         raise Refusal(BAD_REQUEST, f"the body is missing: give what {policy} shall be")
     if policy == "backlogQuota":
         kind = level.call.query("backlogQuotaType") or DESTINATION_STORAGE
-        level.change(lambda policies: policies.set_backlog_quota(kind, body))
+        await level.change(lambda policies: policies.set_backlog_quota(kind, body))
     else:
-        level.change(lambda policies: policies.set_json(policy, body))
+        await level.change(lambda policies: policies.set_json(policy, body))
     return no_content()
 
 
@@ -137,15 +139,15 @@ async def _body(call: Call, policy: str) -> object:
     return await call.json()
 
 
-def _remove(level: _Level) -> Response:
+async def _remove(level: _Level) -> Response:
     policy = level.policy
     if policy in NO_EFFECT:
         return no_content()
     kind = level.call.query("backlogQuotaType")
     if policy == "backlogQuota":
-        level.change(lambda p: p.remove_backlog_quota(kind or DESTINATION_STORAGE))
+        await level.change(lambda p: p.remove_backlog_quota(kind or DESTINATION_STORAGE))
     else:
-        level.change(lambda policies: policies.remove(policy))
+        await level.change(lambda policies: policies.remove(policy))
     return no_content()
 
 
@@ -158,7 +160,7 @@ async def set_namespace_policy(call: Call) -> Response:
 
 
 async def remove_namespace_policy(call: Call) -> Response:
-    return _remove(_of_namespace(call))
+    return await _remove(_of_namespace(call))
 
 
 async def get_topic_policy(call: Call) -> Response:
@@ -170,7 +172,7 @@ async def set_topic_policy(call: Call) -> Response:
 
 
 async def remove_topic_policy(call: Call) -> Response:
-    return _remove(_of_topic(call))
+    return await _remove(_of_topic(call))
 
 
 # ---- What holds ------------------------------------------------------------------------

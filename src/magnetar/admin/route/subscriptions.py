@@ -121,7 +121,7 @@ def read_place(body: object) -> Place:
 
 
 async def list_subscriptions(call: Call) -> Response:
-    names = {name: None for topic in call.topics() for name in topic.subscriptions}
+    names = {name: None for topic in await call.topics() for name in topic.subscriptions}
     return json_answer(sorted(names))
 
 
@@ -130,7 +130,7 @@ async def create(call: Call) -> Response:
     place = read_place(await call.json())
     if not name.strip():
         raise Refusal(BAD_REQUEST, "the subscription has no name")
-    topics = _topics_to_subscribe(call)
+    topics = await _topics_to_subscribe(call)
     for topic in topics:
         if not topic.name.persistent:
             raise Refusal(
@@ -146,14 +146,14 @@ async def create(call: Call) -> Response:
     return no_content()
 
 
-def _topics_to_subscribe(call: Call) -> list[Topic]:
+async def _topics_to_subscribe(call: Call) -> list[Topic]:
     """A topic that is not there is made, where clients may do so too."""
     name = call.topic_name
     if not call.admin.partitions(name) and name.persistent:
         if call.broker.partitions(name, may_create=True):
-            return call.topics()
+            return await call.topics()
         return [call.broker.topic(name, may_create=True)]
-    return call.topics()
+    return await call.topics()
 
 
 async def _create(topic: Topic, name: str, place: Place) -> None:
@@ -169,7 +169,7 @@ async def _create(topic: Topic, name: str, place: Place) -> None:
 
 
 async def delete(call: Call) -> Response:
-    subscriptions = call.subscriptions()
+    subscriptions = await call.subscriptions()
     for subscription in subscriptions:
         if subscription.busy and not call.flag("force"):
             raise Refusal(
@@ -184,14 +184,14 @@ async def delete(call: Call) -> Response:
 
 async def get_properties(call: Call) -> Response:
     found: dict[str, str] = {}
-    for subscription in call.subscriptions():
+    for subscription in await call.subscriptions():
         found.update(subscription.properties)
     return json_answer(found)
 
 
 async def set_properties(call: Call) -> Response:
     properties = text_map("properties", await call.json())
-    for subscription in call.subscriptions():
+    for subscription in await call.subscriptions():
         before = subscription.properties
         subscription.properties = properties
         if subscription.durable:
@@ -232,14 +232,14 @@ async def skip_damaged(call: Call) -> Response:
 
 
 async def skip_all(call: Call) -> Response:
-    for subscription in _movable(call.subscriptions(), CONFLICT):
+    for subscription in _movable(await call.subscriptions(), CONFLICT):
         await settle(subscription.clear())
     return no_content()
 
 
 async def reset_to_time(call: Call) -> Response:
     time_ms = call.number("time")
-    for subscription in _movable(call.subscriptions(), PRECONDITION):
+    for subscription in _movable(await call.subscriptions(), PRECONDITION):
         await settle(
             subscription.reset(subscription.topic.position_at(time_ms), find_spanning=find_spanning)
         )
@@ -267,17 +267,17 @@ async def _reset(subscription: Subscription, place: Place) -> None:
 async def expire_by_time(call: Call) -> Response:
     """Expires messages older than a time, on one subscription or on all."""
     seconds = call.number("seconds")
-    for subscription in _movable(_to_expire(call), CONFLICT):
+    for subscription in _movable(await _to_expire(call), CONFLICT):
         topic = subscription.topic
         boundary = topic.position_at(call.broker.host.now_ms() - seconds * 1000)
         await settle(subscription.expire_before(boundary))
     return no_content()
 
 
-def _to_expire(call: Call) -> list[Subscription]:
+async def _to_expire(call: Call) -> list[Subscription]:
     if "subscription" in call.path:
-        return call.subscriptions()
-    return [one for topic in call.topics() for one in topic.subscriptions.values()]
+        return await call.subscriptions()
+    return [one for topic in await call.topics() for one in topic.subscriptions.values()]
 
 
 async def expire_by_id(call: Call) -> Response:

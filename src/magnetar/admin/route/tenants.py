@@ -13,6 +13,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
+from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import Call, check_name, shown
 from magnetar.admin.http.need import ADMIN, SUPERUSER
 from magnetar.admin.http.route import Route
@@ -45,7 +46,7 @@ async def update_tenant(call: Call) -> Response:
     info = await _info(call)
     _tenant(call)
     call.broker.directory.put_tenant(call.path["tenant"], info)
-    call.broker.admins_changed(call.path["tenant"])
+    await settle(call.broker.admins_changed(call.path["tenant"]))
     return no_content()
 
 

@@ -17,7 +17,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import durable, settle
+from magnetar.admin.http.bridge import at_ease, durable, settle
 from magnetar.admin.http.call import (
     INT32_MAX,
     TOPIC,
@@ -131,7 +131,7 @@ def _check_unused(topics: list[Topic], *, force: bool) -> None:
 
 
 async def unload(call: Call) -> Response:
-    for topic in call.topics():
+    for topic in await call.topics():
         await settle(call.broker.unload(topic.name))
     return no_content()
 
@@ -143,7 +143,7 @@ async def terminate(call: Call) -> Response:
 async def terminate_partitions(call: Call) -> Response:
     if not call.admin.partitions(call.topic_name):
         raise Refusal(NOT_ALLOWED, f"{call.topic_name} is not partitioned: terminate it itself")
-    topics = [stored(topic) for topic in call.topics()]
+    topics = [stored(topic) for topic in await call.topics()]
     last = [await _terminate(topic) for topic in topics]
     return json_answer({str(number): id for number, id in enumerate(last)})
 
@@ -166,7 +166,7 @@ def id_json(position: Position, topic: Topic) -> dict[str, int]:
 
 async def truncate(call: Call) -> Response:
     """Deletes all messages, even those that retention would keep."""
-    for topic in [stored(topic) for topic in call.topics()]:
+    for topic in [stored(topic) for topic in await call.topics()]:
         await durable(call.broker)  # a topic that is new is known to the store after that
         for subscription in list(topic.subscriptions.values()):
             await settle(subscription.clear())
@@ -178,7 +178,7 @@ async def truncate(call: Call) -> Response:
 
 
 async def trim(call: Call) -> Response:
-    for topic in [stored(topic) for topic in call.topics()]:
+    for topic in [stored(topic) for topic in await call.topics()]:
         topic.trim()
     await durable(call.broker)
     return no_content()
@@ -231,19 +231,19 @@ async def update_partitions(call: Call) -> Response:
         raise Refusal(
             CONFLICT, f"{name} has {before} partitions, and {count} is not more: it only grows"
         )
-    properties = {
-        subscription.name: subscription.properties
-        for topic in call.topics()
-        for subscription in topic.subscriptions.values()
-        if subscription.durable
-    }
+    properties: dict[str, dict[str, str]] = {}
+    async for topic in at_ease(await call.topics()):
+        for subscription in topic.subscriptions.values():
+            if subscription.durable:
+                properties[subscription.name] = subscription.properties
     await settle(call.broker.create_partitioned(name, count))
     await durable(call.broker)
-    for number in range(before, count) if name.persistent else []:
+    numbers = range(before, count) if name.persistent else range(0)
+    new = ((number, subscription) for number in numbers for subscription in properties)
+    async for number, wanted in at_ease(new):
         topic = call.broker.find(name.with_partition(number))
-        for subscription, told in properties.items():
-            if subscription not in topic.subscriptions:
-                topic.create_subscription(subscription, BEGINNING, told)
+        if wanted not in topic.subscriptions:
+            topic.create_subscription(wanted, BEGINNING, properties[wanted])
     await durable(call.broker)
     return no_content()
 
@@ -261,7 +261,7 @@ async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
 async def delete_partitioned(call: Call) -> Response:
     name, broker = call.topic_name, call.broker
     count = call.admin.require_partitions(name)
-    _check_unused(call.topics(), force=call.flag("force"))
+    _check_unused(await call.topics(), force=call.flag("force"))
     # First the name, so that no client makes a partition anew.
     broker.directory.delete_partitioned(str(name))
     for number in range(count):

@@ -85,6 +85,9 @@ PROBE_MS: Final = 5000
 # What a connection counts as the largest message, so that no frame is larger than a stranger's.
 STRANGER_MESSAGE_MAX: Final = STRANGER_FRAME.bytes_max - FRAME_OVERHEAD_MAX
 
+# About so many fields of a long command are decoded in the time of one unit of a turn.
+UNIT_FIELDS: Final = 8
+
 # States of the input.
 OPEN: Final = 0
 QUEUED: Final = 1
@@ -122,7 +125,12 @@ class Session(Peer):
         self._service_url_tls: Final = service_url_tls
         self._server_version: Final = server_version
         message_size_max = min(STRANGER_MESSAGE_MAX, broker.settings.message_size_max)
-        self._connection: Final = Connection(message_size_max)
+        self._command_fields: Final[i64] = broker.pieces.command_fields
+        self._connection: Final = Connection(
+            message_size_max,
+            step_bytes=broker.pieces.command_bytes,
+            step_fields=self._command_fields,
+        )
         self._connected: bool = False
         self._begun_ms: Final = broker.host.ticks_ms()
         self._auth: Final = SessionAuth(broker, self, certificate_role, server_version)
@@ -196,12 +204,15 @@ class Session(Peer):
         """Handles commands until none is left, or the turn is over."""
         while self._answer is None or self._work_on(self._answer):
             command = self._connection.next_command()
-            if command is None:
+            if command is not None:
+                self._spent += 1
+                self._handle(command)
+                if self._is_closed():
+                    return
+            elif self._connection.unfinished:
+                self._spent += self._command_fields // UNIT_FIELDS + 1
+            else:
                 self._become(OPEN)
-                return
-            self._spent += 1
-            self._handle(command)
-            if self._is_closed():
                 return
             if self._spent >= self._look_at and not self._may_go_on():
                 return

@@ -20,6 +20,7 @@ from magnetar.broker.auth.access import CONSUME
 from magnetar.broker.broker import Broker
 from magnetar.broker.peer import Peer, unsigned
 from magnetar.broker.promise import Promise, kept
+from magnetar.broker.session.redelivery import Redelivery
 from magnetar.broker.session.session_schemas import read_schema
 from magnetar.broker.session.session_texts import check_subscribe
 from magnetar.broker.topic.chunk.chunk_search import find_acked
@@ -191,9 +192,15 @@ class SessionConsumers:
         link = self._links.get(signed(command.consumer_id))
         if link is None:
             return
-        withdrawal = link.consumer.withdrawals.pop(signed(command.request_id), None)
-        if withdrawal is not None:
-            withdrawal.take_answer(command)
+        withdrawals, number = link.consumer.withdrawals, signed(command.request_id)
+        withdrawal = withdrawals.get(number)
+        if withdrawal is None:
+            return
+        if not withdrawal.may_be_answered_by(command):
+            self._peer.fail("WITHDRAWN names more than it was asked for")
+            return
+        del withdrawals[number]
+        withdrawal.take_answer(command)
 
     def _make_consumer(self, command: pb.CommandSubscribe, id: int) -> Consumer:
         key = self._broker.new_consumer_key()
@@ -356,11 +363,7 @@ class SessionConsumers:
         link = self._links.get(signed(command.consumer_id))
         if link is None or link.subscription is None or link.consumer.closed:
             return
-        ids = [message_id_from_pb(id) for id in command.message_ids]
-        # With NO_KEY for those that are not here: no keys at all would mean everything.
-        keys = sorted({link.topic.ledgers.key(id.ledger_id, id.entry_id) for id in ids})
-        epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") else None
-        link.subscription.redeliver(link.consumer, keys, epoch)
+        self._peer.begin(Redelivery(link.subscription, link.consumer, command))
 
     def on_seek(self, command: pb.CommandSeek) -> None:
         request_id = command.request_id

@@ -49,7 +49,7 @@ class NonPersistentSubscription(Subscription):
     ) -> None:
         answer_ack(consumer, ack.request_id)
 
-    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+    def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
         """What was delivered is gone; what comes is of the new epoch."""
         if epoch is not None:
             consumer.epoch = epoch

@@ -336,8 +336,9 @@ class Subscription:
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.flow(consumer, permits)
 
-    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        """Delivers again what a consumer gives back, but for what it has acked before.
+    def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
+        """Delivers again what a consumer gives back, all of it if there is no list, but for
+        what it has acked before.
 
         During a reset that waits for its end: if it fails, the consumer still wants it.
         """

@@ -4,9 +4,12 @@ Each is a millisecond or two of work, ten when interpreted. Simulations set them
 that whatever may happen between two pieces does.
 """
 
-from typing import final
+from typing import Final, final
 
-__all__ = ["Pieces"]
+__all__ = ["PIECE_IDS", "Pieces"]
+
+# Ids that are looked at in one go, for an operator: a millisecond of work, ten when interpreted.
+PIECE_IDS: Final = 1000
 
 
 @final
@@ -16,7 +19,20 @@ class Pieces:
     def __init__(self) -> None:
         # Entries that change hands, when a consumer leaves for example (`handover.py`).
         self.entries: int = 500
+        # Entries and slots that are looked at, and stay where they are.
+        self.looks: int = 2000
+        # Ids of a skip (`skip.py`).
+        self.ids: int = PIECE_IDS
         # Consumers that are told that they are closed (`dismissal.py`).
         self.consumers: int = 50
         # Topics that are created, as partitions of one.
         self.topics: int = 20
+        # Of a command that has more bytes than that, so many fields (`long_command.py`).
+        self.command_bytes: int = 32 * 1024
+        self.command_fields: int = 500
+
+    def be_small(self) -> None:
+        """Everything in the smallest steps there are, so that all else comes between them."""
+        self.entries, self.looks = 2, 3
+        self.ids, self.consumers, self.topics = 2, 1, 1
+        self.command_bytes, self.command_fields = 60, 5

@@ -14,6 +14,8 @@ looked at besides, for units are an estimate.
 | a cold command                                         | COLD_COST more                    |
 | an answer                                              | 1 for each 2^ANSWER_SHIFT bytes   |
 | an ACK                                                 | 1 for each id in it               |
+| fields of a command that is long (`long_command.py`)   | 1 for each UNIT_FIELDS            |
+| ids in a REDELIVER_UNACKNOWLEDGED                      | 1 for each UNIT_IDS               |
 | a FLOW                                                 | 1 for each message that it brings |
 | names looked at for a list of topics                   | see `topic_search.py`             |
 """

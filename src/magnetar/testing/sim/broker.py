@@ -98,8 +98,7 @@ class SimBroker:
         await process.start(server.start(), name="broker start")
         server.broker.turns.watcher = self.turn_watcher
         # Long work in the smallest steps there are, so that all else comes between them.
-        pieces = server.broker.pieces
-        pieces.entries, pieces.consumers, pieces.topics = 2, 1, 1
+        server.broker.pieces.be_small()
         self.lives += 1
         self.process, self._server = process, server
         self.disk.faults = self.faults

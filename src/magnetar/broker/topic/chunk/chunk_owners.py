@@ -93,9 +93,9 @@ class ChunkOwners:
                 wanted.update(those)
         return sorted(wanted)
 
-    def known_through(self, key: int) -> list[int]:
-        """The chunks up to `key`, and it too."""
-        return [known for known in self._uuids if known <= key]
+    def known(self) -> list[int]:
+        """The chunks, in any order."""
+        return list(self._uuids)
 
     # ---- Begun messages ------------------------------------------------------
 

@@ -118,8 +118,8 @@ class Dispatcher:
         consumer.last_flow_ms = self.host.now_ms()
         self.changed()
 
-    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        """The consumer wants these again, or everything that it holds if the list is empty."""
+    def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
+        """The consumer wants these again, or everything that it holds if there is no list."""
         raise NotImplementedError
 
     def acked(self, keys: list[int], by: Consumer | None) -> None:

@@ -4,21 +4,33 @@ A consumer may hold tens of thousands of entries. When it leaves, or wants them 
 an operator clears what it holds, each of them goes somewhere else; in one event that would hold
 everybody up (I10). So these are *handovers*, which stand in line:
 
-| a handover is | each entry is                     | with the last one                      |
-|---------------|-----------------------------------|----------------------------------------|
-| a leave       | given back                        | its consumer is taken out              |
-| a redelivery  | given back, and counted as that   | its consumer is served again           |
-| a clearance   | let go of: it is acked, or gone   | -                                      |
+| a handover is | of                    | each entry is                   | with the last one      |
+|---------------|-----------------------|---------------------------------|------------------------|
+| a leave       | all that is held      | given back                      | its consumer goes      |
+| a redelivery  | what is named, or all | given back, and counted as that | its consumer is served |
+| a clearance   | all up to a floor     | let go of: it is acked, or gone | -                      |
+
+It is first *gathered*: its entries are looked at and put in order, which is also done in pieces.
+Then they change hands.
+
+| a handover is | look                        | take                | becomes                 |
+|---------------|-----------------------------|---------------------|-------------------------|
+| in gathering  | some more are in order      | our mistake         | ready, with the last    |
+| ready         | our mistake                 | the first ones      | done, with the last     |
 
 What is small, and finds nobody in line, is done at once. Between two pieces all is as it
 should be: an entry that is still to be given back is held as before, so nobody else gets
 others of its key (I4), and it may be acked. Entries are given back in order. A consumer that
-gives back is sent nothing, or what comes later would overtake what it is to get again.
+gives back is sent nothing, or what comes later would overtake what it is to get again. What is
+to be cleared may still wait to be delivered, but is not: whoever is about to sees that it is
+acked, or gone.
 """
 
 from collections import deque
 from typing import Final, final
 
+from magnetar.ack.key_set import KeySet
+from magnetar.ack.ledgers import KEY_MAX
 from magnetar.broker.topic.consumer import Consumer
 
 __all__ = ["CLEARANCE", "LEAVE", "REDELIVERY", "Handover", "Handovers"]
@@ -26,27 +38,54 @@ __all__ = ["CLEARANCE", "LEAVE", "REDELIVERY", "Handover", "Handovers"]
 LEAVE: Final = 0
 REDELIVERY: Final = 1
 CLEARANCE: Final = 2
+NO_FLOOR: Final = -1
 
 
 @final
 class Handover:
-    """Some entries, by their keys, and whose they are; nobody's in a clearance."""
+    """Some entries, by their keys in any order, and whose they are; nobody's in a clearance.
 
-    def __init__(self, kind: int, keys: list[int], consumer: Consumer | None = None) -> None:
+    Keys beyond the floor are none of it.
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        keys: list[int],
+        consumer: Consumer | None = None,
+        *,
+        floor: int = KEY_MAX,
+    ) -> None:
         self.kind: Final = kind
-        self.keys: Final = keys
         self.consumer: Final = consumer
-        self.next: int = 0
+        self.floor: Final = floor
+        self._keys: Final = keys
+        self._looked: int = 0
+        self._ordered: Final = KeySet()
+
+    @property
+    def ready(self) -> bool:
+        return self._looked >= len(self._keys)
 
     @property
     def done(self) -> bool:
-        return self.next >= len(self.keys)
+        return self.ready and len(self._ordered) == 0
+
+    def look(self, count: int) -> int:
+        """Looks at so many entries at most; returns how many it were."""
+        end = min(self._looked + count, len(self._keys))
+        for index in range(self._looked, end):
+            key = self._keys[index]
+            if 0 <= key <= self.floor:
+                self._ordered.add(key)
+        looked = end - self._looked
+        self._looked = end
+        return looked
 
     def take(self, count: int) -> list[int]:
         """The next entries, so many at most."""
-        keys = self.keys[self.next : self.next + count]
-        self.next += len(keys)
-        return keys
+        assert self.ready, "it is not gathered yet"
+        return self._ordered.take(count)
 
 
 @final
@@ -62,7 +101,10 @@ class Handovers:
     def add(self, handover: Handover) -> bool:
         """Says whether nobody else is in line."""
         if handover.kind == CLEARANCE:
-            # First, or what is acked would be given back.
+            # First, or what is acked would be given back. It does what the one before did not.
+            if self._line and self._line[0].kind == CLEARANCE:
+                self._line[0] = handover
+                return False
             self._line.appendleft(handover)
         else:
             self._line.append(handover)
@@ -77,10 +119,9 @@ class Handovers:
     def clear(self) -> None:
         self._line.clear()
 
-    def to_be_cleared(self) -> set[int]:
-        """Entries that are acked or gone, and not let go of yet."""
-        found: set[int] = set()
-        for handover in self._line:
-            if handover.kind == CLEARANCE:
-                found.update(handover.keys[handover.next :])
-        return found
+    @property
+    def floor(self) -> int:
+        """Up to here entries are acked or gone, and perhaps not let go of yet."""
+        if self._line and self._line[0].kind == CLEARANCE:
+            return self._line[0].floor
+        return NO_FLOOR

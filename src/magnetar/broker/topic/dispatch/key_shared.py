@@ -24,19 +24,33 @@ no chunk waits for none.
 Slots that wait are kept by their owner (`_ready`), unless they drain. They are looked at
 again by whatever could change that: the first entry comes to wait or the last is gone, the
 last holder lets go, a chunked message begins or ends. So a consumer with room finds its work
-without looking at everybody else's. When the selector's owners change all slots are looked
-at again, once for all changes of an event: a connection may have many consumers.
+without looking at everybody else's.
+
+When the selector's owners change all slots are looked at again, in a *round* of several
+events if they are many (I10):
+
+| a round is | owners change                      | a plan is made         | becomes           |
+|------------|------------------------------------|------------------------|-------------------|
+| over       | begins: no slot is ready           | -                      | open, if any wait |
+| open       | begins anew about where it was     | some more slots are    | over, after the   |
+|            |                                    | looked at              | last              |
+
+A slot that was not looked at is not ready, whoever it is for. So nothing wrong is sent, and
+what is sent in between is in order.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.consumer import SLOT_MASK, Consumer
 from magnetar.broker.topic.dispatch.draining import HeldSlots
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
 from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
+from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.protocol import EntryFacts
 from magnetar.protocol.key_hash import SLOTS
 from magnetar.storage.ledger.read_plan import StoredEntry
@@ -49,6 +63,8 @@ __all__ = ["KeySharedDispatcher"]
 NOBODY: Final = -1
 # Where order does not matter, the chunks of a slot are in the one that is so much higher.
 CHUNK_SLOTS: Final = SLOTS
+# What looking at a slot costs of what one event may hand out: see `dispatcher.py`.
+SLOT_LOOK_BYTES: Final = 32
 
 
 @final
@@ -64,10 +80,14 @@ class KeySharedDispatcher(SharedDispatcher):
         self._waiting: Final = KeyReplay()
         # By consumer: the slots that wait for it and may be sent, if there are any. A dict, for
         # its order.
-        self._ready: Final[dict[int, dict[int, None]]] = {}
+        self._ready: dict[int, dict[int, None]] = {}
         # The same by slot: whom it is ready for.
-        self._ready_for: Final[dict[int, int]] = {}
-        # Whether the selector's owners changed since.
+        self._ready_for: dict[int, int] = {}
+        # The slots of the open round, which one is next, and where among all it began; and
+        # whether it is to begin anew.
+        self._round: list[int] = []
+        self._next: int = 0
+        self._begun_at: int = 0
         self._moved: bool = False
         super().__init__(subscription)
 
@@ -95,6 +115,19 @@ class KeySharedDispatcher(SharedDispatcher):
         self.selector.remove(consumer.key)
         self._moved = True
 
+    def retire(self) -> list[Consumer]:
+        consumers = super().retire()
+        # A ring of thousands of consumers is freed with the last reference to it, which takes
+        # as long as making it: so it is taken apart in pieces.
+        steps: list[Step] = [partial(self._take_off, consumer.key) for consumer in consumers]
+        pieces = self.subscription.topic.broker.pieces
+        in_slices(self.host, steps, lambda: None, pieces.consumers)
+        return consumers
+
+    def _take_off(self, consumer_key: int) -> Promise[None]:
+        self.selector.remove(consumer_key)
+        return kept(None)
+
     def _owner(self, slot: int) -> int:
         """Who gets what is next in a slot, or NOBODY."""
         owner = self._chunks.slot_owner(slot) if len(self._chunks) > 0 else NOBODY
@@ -108,7 +141,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def _look_at(self, slot: int) -> None:
         """Whom a slot is ready for may have changed."""
         if self._moved:
-            return  # All of them are looked at before the next delivery.
+            return  # All of them are looked at from the next plan on.
         before = self._ready_for.pop(slot, NOBODY)
         if before != NOBODY:
             del self._ready[before][slot]
@@ -119,12 +152,37 @@ class KeySharedDispatcher(SharedDispatcher):
             self._ready.setdefault(owner, {})[slot] = None
             self._ready_for[slot] = owner
 
-    def _look_at_all(self) -> None:
+    def _begin_round(self) -> None:
         self._moved = False
-        self._ready_for.clear()
-        self._ready.clear()
-        for slot in self._waiting.slots():
-            self._look_at(slot)
+        slots = list(self._waiting.slots())
+        # Else those at the end would never be looked at, if consumers come and come.
+        self._begun_at = (self._begun_at + self._next) % max(len(slots), 1)
+        self._round = slots[self._begun_at :] + slots[: self._begun_at]
+        self._next = 0
+        self._ready_for = {}
+        self._ready = {}
+
+    def _go_round(self) -> None:
+        """Looks at some slots, and at others later, if there are more."""
+        if self._moved:
+            self._begin_round()
+        if not self._round:
+            return
+        looks = self.subscription.topic.broker.pieces.looks
+        end = min(self._next + looks, len(self._round))
+        for index in range(self._next, end):
+            self._look_at(self._round[index])
+        self._next = end
+        if end < len(self._round):
+            self.pump_later()
+            self._event_bytes += looks * SLOT_LOOK_BYTES
+        else:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        self._round = []
+        self._next = 0
+        self._begun_at = 0
 
     # ---- Replay --------------------------------------------------------------
 
@@ -149,9 +207,8 @@ class KeySharedDispatcher(SharedDispatcher):
         if not self._waiting.has_slot(slot):
             self._look_at(slot)
 
-    def _discard_through(self, floor: int) -> None:
-        for slot in self._waiting.discard_through(floor):
-            self._look_at(slot)
+    def _waiting_keys(self) -> list[int]:
+        return self._waiting.keys()
 
     def replay_count(self) -> int:
         return len(self._waiting)
@@ -159,15 +216,17 @@ class KeySharedDispatcher(SharedDispatcher):
     def rewind(self) -> None:
         super().rewind()
         self._waiting.clear()
-        self._look_at_all()
+        self._end_round()
+        self._begin_round()
 
     def _may_read_on(self) -> bool:
-        return len(self._waiting) < self.subscription.look_ahead(len(self.consumers))
+        return not self._round and len(self._waiting) < self.subscription.look_ahead(
+            len(self.consumers)
+        )
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         """Of each consumer with room, the first entries of slots that wait for it."""
-        if self._moved:
-            self._look_at_all()
+        self._go_round()
         keys: list[int] = []
         for owner, slots in self._ready.items():
             consumer = self.by_key[owner]
@@ -206,7 +265,10 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._moved:
             return
         ready: dict[int, int] = {}
+        later = self._round[self._next :]
         for slot in self._waiting.slots():
+            if slot in later and slot not in self._ready_for:
+                continue
             owner = self._owner(slot)
             if owner != NOBODY and not self._drains(slot, owner):
                 ready[slot] = owner

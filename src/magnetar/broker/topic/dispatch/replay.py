@@ -11,7 +11,7 @@ entry is acked or skipped, whether there are consumers or not.
 
 Entries are position keys (see `ack/ledgers.py`), which are never negative. All operations
 take a time that grows at most with the logarithm of the number of entries, and with the
-number of entries that they return or remove; `most`, for operators, looks at all.
+number of entries that they return; `most`, for operators, looks at all.
 """
 
 from collections.abc import Iterator
@@ -127,26 +127,9 @@ class KeyReplay:
         """The first `n` entries of all slots; they stay."""
         return self._keys.first(n)
 
-    def take(self, n: int) -> list[int]:
-        """Removes and returns the first `n` entries of all slots."""
-        keys = self.first(n)
-        if keys:
-            self.discard_through(keys[-1])
-        return keys
-
-    def discard_through(self, key: int) -> list[int]:
-        """Removes all entries up to `key`, and it too: mark-delete covers them.
-
-        Returns the slots that have no entries any more.
-        """
-        emptied: list[int] = []
-        for covered in self._keys.through(key):
-            slot = self._slot_of.pop(covered)
-            self._leave(covered, slot)
-            if slot not in self._first:
-                emptied.append(slot)
-        self._keys.remove_through(key)
-        return emptied
+    def keys(self) -> list[int]:
+        """All entries, in any order."""
+        return list(self._slot_of)
 
     def clear(self) -> None:
         self._keys.clear()
@@ -198,8 +181,6 @@ class Redeliveries:
 
     def __init__(self) -> None:
         self._counts: Final[dict[int, int]] = {}
-        # The keys of `_counts`, in order: mark-delete moves often, and mostly past none.
-        self._keys: Final = KeySet()
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -215,20 +196,14 @@ class Redeliveries:
         """Counts one more, and returns how many there are now."""
         count = self._counts.get(key, 0) + 1
         self._counts[key] = count
-        if count == 1:
-            self._keys.add(key)
         return count
 
     def forget(self, key: int) -> None:
-        if self._counts.pop(key, 0) > 0:
-            self._keys.discard(key)
+        self._counts.pop(key, None)
 
-    def forget_through(self, key: int) -> None:
-        """Forgets all entries up to `key`, and it too: mark-delete covers them."""
-        for covered in self._keys.through(key):
-            del self._counts[covered]
-        self._keys.remove_through(key)
+    def known(self) -> list[int]:
+        """The entries that were given back, in any order."""
+        return list(self._counts)
 
     def clear(self) -> None:
         self._counts.clear()
-        self._keys.clear()

@@ -115,7 +115,7 @@ class SharedDispatcher(Dispatcher):
         if leaving is None:
             leaving = self._leaving[consumer.key] = Promise()
             self._begin_leave(consumer)
-            self._hand_over(Handover(LEAVE, sorted(consumer.pending), consumer))
+            self._hand_over(Handover(LEAVE, list(consumer.pending), consumer))
         return leaving
 
     def _begin_leave(self, consumer: Consumer) -> None:
@@ -139,8 +139,8 @@ class SharedDispatcher(Dispatcher):
         self._changed = True
         self._judge()
 
-    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
-        named = self._with_chunks(consumer, keys) or sorted(consumer.pending)
+    def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
+        named = list(consumer.pending) if keys is None else self._with_chunks(consumer, keys)
         consumer.giving_back += 1
         self._hand_over(Handover(REDELIVERY, named, consumer))
 
@@ -161,9 +161,13 @@ class SharedDispatcher(Dispatcher):
 
     def _hand_over_some(self) -> None:
         """A piece of what is in line; the rest in later events."""
-        left = self.subscription.topic.broker.pieces.entries
+        pieces = self.subscription.topic.broker.pieces
+        left, looks = pieces.entries, pieces.looks
         while len(self._handovers) > 0 and left > 0:
             handover = self._handovers.first()
+            looks -= handover.look(looks)
+            if not handover.ready:
+                break
             keys = handover.take(left)
             left -= len(keys)
             self._hand_over_keys(keys, handover)
@@ -275,22 +279,26 @@ class SharedDispatcher(Dispatcher):
 
     def passed(self) -> None:
         floor = self._floor()
-        gone = [key for key in self.owners if key <= floor]
-        gone.extend(self._chunks.known_through(floor))
-        self.redeliveries.forget_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
-        self._discard_through(floor)
         self._set_alarm()
-        self._hand_over(Handover(CLEARANCE, gone))
+        self._hand_over(Handover(CLEARANCE, self._known(), floor=floor))
+
+    def _known(self) -> list[int]:
+        """All entries of which something is known, some of them more than once."""
+        known = list(self.owners)
+        known += self._chunks.known()
+        known += self.redeliveries.known()
+        known += self._waiting_keys()
+        return known
 
     def _floor(self) -> int:
         """The last entry before the first that is unacked: of all up to it nothing is left."""
         first = self.cursor.next_run(self.cursor.mark_delete, 1)
         return KEY_MAX if first is None else self._ledgers.key(first.ledger_id, first.first) - 1
 
-    def _discard_through(self, floor: int) -> None:
-        self._replay.discard_through(floor)
+    def _waiting_keys(self) -> list[int]:
+        return self._replay.first(len(self._replay))
 
     # ---- Limits --------------------------------------------------------------
 
@@ -323,10 +331,8 @@ class SharedDispatcher(Dispatcher):
         """Asserts that all that is known of entries agrees, between two events."""
         held = {key: consumer for consumer in self.consumers for key in consumer.pending}
         assert held == self.owners, "owners and what consumers have differ"
-        passed = self._handovers.to_be_cleared()
         for key in held:
-            if key not in passed:
-                self._check_there(key)
+            self._check_there(key)
         for key in self._leaving:
             assert key in self.by_key, "who is gone leaves"
         for consumer in self.consumers:
@@ -365,6 +371,8 @@ class SharedDispatcher(Dispatcher):
         self._check_there(key)
 
     def _check_there(self, key: int) -> None:
+        if key <= self._handovers.floor:
+            return
         assert self._was_read(key), "what is to be read is with somebody, or waits"
         position = self._ledgers.position(key)
         assert self.cursor.remaining(position) != 0, "what is acked is not let go of"

@@ -107,7 +107,7 @@ class SingleDispatcher(Dispatcher):
             return self.consumers[0]
         return self.by_key[self._candidates.pick()]
 
-    def redeliver(self, consumer: Consumer, keys: list[int], epoch: int | None) -> None:
+    def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
         # Of one that waits, too: when it is active again it drops what is of an older epoch.
         if epoch is not None:
             consumer.epoch = epoch

@@ -125,6 +125,11 @@ class Withdrawal:
         command.entry_runs.extend(numbers)
         return command
 
+    def may_be_answered_by(self, command: pb.CommandWithdrawn) -> bool:
+        """Whether it names no more than was asked for: a frame has room for a hundred thousand."""
+        most = len(self.asked)
+        return len(command.given_back) <= most and len(command.entry_runs) <= 3 * most
+
     def take_answer(self, command: pb.CommandWithdrawn) -> None:
         """The client tells what it has dropped of what it was asked for."""
         ledgers = self.subscription.topic.ledgers

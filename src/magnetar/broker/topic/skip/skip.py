@@ -47,6 +47,7 @@ from magnetar.broker.topic.skip.recall import Recall
 from magnetar.broker.topic.skip.skip_result import IdResult
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.pieces import PIECE_IDS
 from magnetar.errors import (
     AckSizeError,
     BatchIndexError,
@@ -59,9 +60,6 @@ from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["PIECE_IDS", "MessageFinder", "Move", "Skip", "move_together", "skip_messages"]
-
-# So many ids are looked at in one go: a millisecond of work, ten when interpreted.
-PIECE_IDS: Final = 1000
 
 
 @final
@@ -218,6 +216,7 @@ class Skip:
         self._finder: Final = MessageFinder(topics)
         self._moves: Final[list[Move]] = []
         self._next: int = 0
+        self._piece_ids: Final = topics[0].broker.pieces.ids
         self._record_bytes: int = 0
         self._record_bytes_max: Final = topics[0].settings.max_ack_state_bytes_per_request
         found = [topic.subscriptions.get(name) for topic in topics]
@@ -235,7 +234,7 @@ class Skip:
         """Checks and plans some ids, fewer of large batches; False if there are no more."""
         found: dict[int, list[MessageIdData]] = {}
         weight = 0
-        end = min(self._next + PIECE_IDS, len(self._ids))
+        end = min(self._next + self._piece_ids, len(self._ids))
         while self._next < end and weight < PIECE_RECORD_BYTES:
             id = self._ids[self._next]
             self._next += 1
@@ -306,20 +305,38 @@ class Skip:
             host = self._topics[0].host
             host.call_soon(lambda: self._wait_for_recall(wait_ms, promise))
             return
+        self._ask_others(recall, subscriptions, 0, wait_ms, promise)
+
+    def _ask_others(
+        self,
+        recall: Recall,
+        subscriptions: list[Subscription],
+        first: int,
+        wait_ms: int,
+        promise: Promise[None],
+    ) -> None:
+        """What was acked before, and what others take back: some ids, and then the next ones."""
+        end = min(first + self._piece_ids, len(self._ids))
+        ids = self._ids[first:end]
         for subscription in subscriptions:
-            recall.take_overtaken(subscription, self._ids)
-            recall.join(subscription, self._keys(subscription))
-        recall.confirmed(wait_ms).then(promise.keep, promise.fail)
+            recall.take_overtaken(subscription, ids)
+            recall.join(subscription, self._keys(subscription, ids))
+        if end < len(self._ids):
+            self._topics[0].host.call_soon(
+                lambda: self._ask_others(recall, subscriptions, end, wait_ms, promise)
+            )
+        else:
+            recall.confirmed(wait_ms).then(promise.keep, promise.fail)
 
     def _subscriptions(self) -> list[Subscription]:
         found = [topic.subscriptions.get(self._name) for topic in self._topics]
         return [subscription for subscription in found if subscription is not None]
 
-    def _keys(self, subscription: Subscription) -> list[int]:
+    def _keys(self, subscription: Subscription, ids: list[MessageIdData]) -> list[int]:
         """The entries that were named, if it matters which."""
         if not subscription.withdrawals:
             return []
-        return subscription.topic.ledgers.keys(self._ids)
+        return subscription.topic.ledgers.keys(ids)
 
     @property
     def skipped(self) -> int:
