@@ -12,18 +12,27 @@ CPU time, and all events together.
     drop        the same, by the end of its connection
     last        the same, and nobody else is there
     redeliver   a consumer that holds all messages asks for them anew
-    nack        the same, but it names them
+    nack        the same, but it names them, in any order
+    chunks      the same of messages in chunks, of which it names the last ones
+    ack         a consumer that holds all messages acks most of them in one command, in any order
     clear       an operator clears the backlog that a consumer holds
+    pass        the same, and all of it was given back: it waits, and was counted
+    slots       a consumer joins while as many keys wait, and gets some of them
     skip        an operator skips by id what two consumers hold
     seek        one of a crowd of consumers seeks
     unload      a topic with a crowd of consumers is unloaded
     partitions  a topic of a thousand partitions is created
+    policies    a policy of a namespace changes, and so it does for thousands of topics
+    longest     commands as long as a frame can be: ids, ranges, texts, properties, tiny messages
 """
 
 import argparse
+import gc
+import random
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,13 +54,26 @@ from support.world import World  # noqa: E402
 from magnetar.broker.peer import unsigned  # noqa: E402
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip  # noqa: E402
 from magnetar.model import TopicName  # noqa: E402
-from magnetar.protocol import CommandFlow, encode, message_id_to_pb  # noqa: E402
+from magnetar.model.message_id_data import MessageIdData  # noqa: E402
+from magnetar.protocol import (  # noqa: E402
+    CommandAck,
+    CommandFlow,
+    CommandSend,
+    CommandSendReceipt,
+    encode,
+    encode_entry,
+    message_id_to_pb,
+)
 from magnetar.protocol import pulsar_pb2 as pb  # noqa: E402
+from magnetar.wire.ack_set import BATCH_SIZE_MAX  # noqa: E402
 
 TARGET: Final = "10 ms"
 PARTITIONS: Final = 1000
 KEYS: Final = 5000
-BATCH: Final = 10
+CHUNKS: Final = 10
+# The fields of an id, or of a pair, and itself: so many make the longest command (FIELDS_MAX).
+LONGEST: Final = 80_000
+LEDGER: Final = 392_940_748_801_933
 TYPES: Final[dict[str, int]] = {"Shared": Shared, "Key_Shared": KeyShared, "Failover": Failover}
 
 
@@ -84,6 +106,9 @@ class TimedWorld(World):
         self.event(lambda: client.session.receive(data))
 
     def begin(self) -> None:
+        # What the clients here have received is not the broker's to look through for garbage.
+        gc.collect()
+        gc.freeze()
         self.longest, self.total, self.events = 0.0, 0.0, 0
 
     def settle(self) -> None:
@@ -119,10 +144,10 @@ class Case:
         client = client or self.world.connect()
         return client.subscribe("t", "s", self.type, initialPosition=1)
 
-    def publish(self, messages: int) -> None:
+    def publish(self, messages: int, keys: int = KEYS) -> None:
         producer = self.world.connect().producer("t")
         for number in range(messages):
-            producer.publish("x" * 10, partition_key=f"k{number % KEYS}")
+            producer.publish("x" * 10, partition_key=f"k{number % keys}")
 
     def crowd(self, count: int) -> list[WireConsumer]:
         clients = [self.world.connect() for _ in range(10)]
@@ -166,19 +191,126 @@ def redeliver(case: Case, messages: int, *, named: bool) -> None:
         if hasattr(one, "message_id")
     ]
     consumer.client.received.clear()
+    random.Random(1).shuffle(ids)
+    say_redeliver(case, consumer, ids if named else [])
+
+
+def say_redeliver(case: Case, consumer: WireConsumer, ids: list[Any]) -> None:
     command = pb.CommandRedeliverUnacknowledgedMessages(
-        consumer_id=unsigned(consumer.id), message_ids=ids if named else []
+        consumer_id=unsigned(consumer.id), message_ids=ids
     )
+    case.world.begin()
+    case.world.hear(consumer.client, command)
+    case.world.settle()
+
+
+def redeliver_chunks(case: Case, messages: int) -> None:
+    consumer = case.subscribe()
+    producer = case.world.connect().producer("t")
+    ids = []
+    for number in range(messages // CHUNKS):
+        for chunk in range(CHUNKS):
+            ids.append(producer.send_chunk(f"u{number}", chunk, CHUNKS, "x"))
+    hold(consumer, messages)
+    last = [message_id_to_pb(id) for id in ids[CHUNKS - 1 :: CHUNKS]]
+    say_redeliver(case, consumer, last)
+
+
+def ack(case: Case, messages: int) -> None:
+    consumer = case.subscribe()
+    case.publish(messages)
+    consumer.client.say(CommandFlow(consumer.id, messages))
+    ids = [one.message_id for one in consumer.client.received if hasattr(one, "message_id")]
+    consumer.client.received.clear()
+    random.Random(1).shuffle(ids)
     world = case.world
     world.begin()
-    world.hear(consumer.client, command)
+    named = ids[: messages * 9 // 10]
+    world.hear(consumer.client, CommandAck(consumer.id, 0, named, 10**6))
     world.settle()
+    assert world.subscription("t", "s").cursor.unacked_entries() == messages - len(named)
 
 
-def clear(case: Case, messages: int) -> None:
+def slots(case: Case, messages: int) -> None:
+    one = case.subscribe()
+    case.publish(messages, keys=messages)
+    hold(one, messages)
+    one.client.say(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=unsigned(one.id)))
+    world = case.world
+    client = world.connect()
+    world.begin()
+    subscribe = pb.CommandSubscribe(topic="t", subscription="s", consumer_id=7, request_id=7)
+    subscribe.subType = int(KeyShared)
+    world.hear(client, subscribe)
+    world.settle()
+    world.hear(client, CommandFlow(7, 1000))
+    world.settle()
+    assert world.subscription("t", "s").consumers[1].unacked == 1000
+
+
+def policies(case: Case, topics: int) -> None:
+    world = case.world
+    for number in range(topics):
+        world.broker.topic(TopicName.parse(f"t{number}"), may_create=True)
+        if number % 1000 == 0:
+            world.settle()
+    world.settle()
+    world.begin()
+    promise = world.event(lambda: world.broker.policies_changed("public/default"))
+    world.settle()
+    assert promise.done
+
+
+def longest_commands() -> dict[str, bytes]:
+    """Each as long as the decoder lets it be."""
+    ids = [pb.MessageIdData(ledgerId=LEDGER, entryId=number) for number in range(LONGEST)]
+    plain = [MessageIdData(LEDGER, number) for number in range(LONGEST)]
+    subscribe: Any = {"topic": "t", "subscription": "s", "consumer_id": 9, "request_id": 9}
+    ranges = pb.KeySharedMeta(keySharedMode=1)
+    ranges.hashRanges.extend([pb.IntRange(start=1, end=1)] * LONGEST)
+    pairs = [pb.KeyValue(key="", value="")] * LONGEST
+    # A message without a payload: the size of its metadata, and its payload_size of 0.
+    message = b"\x00\x00\x00\x02\x18\x00"
+    count = min(BATCH_SIZE_MAX, 5_000_000 // len(message))
+    dense = metadata_of(num_messages_in_batch=count)
+    wide = metadata_of(properties=pairs[: LONGEST - 10])
+    redeliver = pb.CommandRedeliverUnacknowledgedMessages
+    return {
+        "REDELIVER": encode(redeliver(consumer_id=1, message_ids=ids)),
+        "ACK": encode(CommandAck(1, 0, plain, 9)),
+        "WITHDRAWN": encode(pb.CommandWithdrawn(consumer_id=1, request_id=1, given_back=ids)),
+        "ranges": encode(pb.CommandSubscribe(**subscribe, subType=3, keySharedMeta=ranges)),
+        "metadata": encode(pb.CommandSubscribe(**subscribe, subType=1, metadata=pairs)),
+        "batch": encode(
+            CommandSend(1, 0, encode_entry(dense, message * count), num_messages=count)
+        ),
+        "properties": encode(CommandSend(1, 0, encode_entry(wide, b""))),
+    }
+
+
+def metadata_of(**fields: Any) -> bytes:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
+    return metadata.SerializeToString()
+
+
+def longest(case: Case, name: str, data: bytes) -> None:
+    client = case.world.connect()
+    assert (case.subscribe(client).id, client.producer("t").id) == (1, 1)
+    world = case.world
+    world.begin()
+    world.event(lambda: client.session.receive(data))
+    world.settle()
+    if name in ("batch", "properties"):
+        assert client.take(CommandSendReceipt), client.received
+
+
+def clear(case: Case, messages: int, *, given_back: bool = False) -> None:
     consumer = case.subscribe()
     case.publish(messages)
     hold(consumer, messages)
+    if given_back:
+        command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=unsigned(consumer.id))
+        consumer.client.say(command)
     world = case.world
     world.begin()
     world.event(lambda: world.subscription("t", "s").clear())
@@ -244,7 +376,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--skips", type=int, default=20_000)
     parser.add_argument("--crowd", type=int, default=5000)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="cases with this in their names")
     options = parser.parse_args()
     shared: dict[str, int] = {"Shared": Shared, "Key_Shared": KeyShared}
     n, crowd = options.messages, options.crowd
@@ -256,7 +388,10 @@ def main() -> None:
             (f"last {name}", type, lambda c: leaves(c, n, last=True, dropped=False)),
             (f"redeliver {name}", type, lambda c: redeliver(c, n, named=False)),
             (f"nack {name}", type, lambda c: redeliver(c, n, named=True)),
+            (f"chunks {name}", type, lambda c: redeliver_chunks(c, n)),
+            (f"ack {name}", type, lambda c: ack(c, n)),
             (f"clear {name}", type, lambda c: clear(c, n)),
+            (f"pass {name}", type, lambda c: clear(c, n, given_back=True)),
             (f"skip {name}", type, lambda c: skip(c, options.skips)),
         ]
     for name, type in TYPES.items():
@@ -264,7 +399,13 @@ def main() -> None:
             (f"seek {name}", type, lambda c: seek(c, crowd)),
             (f"unload {name}", type, lambda c: unload(c, crowd)),
         ]
-    cases.append(("partitions", Shared, lambda c: partitions(c, PARTITIONS)))
+    cases += [
+        ("slots", KeyShared, lambda c: slots(c, n)),
+        ("partitions", Shared, lambda c: partitions(c, PARTITIONS)),
+        ("policies", Shared, lambda c: policies(c, crowd)),
+    ]
+    for name, data in longest_commands().items():
+        cases.append((f"longest {name}", Shared, partial(longest, name=name, data=data)))
     print_build()
     rows: list[tuple[str, ...]] = []
     for title, type, run in cases:

@@ -94,7 +94,7 @@ def texts() -> Iterator[str]:
     for limit in TEXT_LIMITS:
         size = f"{limit.bytes_max:,}"
         if limit.count_max:
-            size += f", and {limit.count_max} keys"
+            size += f", and {limit.count_max} {limit.things}"
         yield row(limit.noun, size, f"`{limit.setting}`" if limit.setting else "", limit.reason)
 
 

@@ -19,11 +19,15 @@ from support.wire_client import (
 )
 from support.world import World
 
+from magnetar.broker.session.session import QUEUED
+from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.broker.topic.dispatch.selector import ConsistentHashSelector
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.turn.turns import COMMAND_COST_MAX, LOOK_COST, TURN_COST
 from magnetar.errors import BrokerError
 from magnetar.model import ConsumerType, TopicName
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol import CommandFlow, encode, message_id_to_pb
+from magnetar.protocol import CommandAck, CommandFlow, encode, message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
 
 PIECE = 2
@@ -35,8 +39,8 @@ TYPES = [Shared, KeyShared]
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World()
-    pieces = made.broker.pieces
-    pieces.entries, pieces.consumers, pieces.topics = PIECE, 1, PIECE
+    made.broker.pieces.be_small()
+    made.broker.pieces.topics = PIECE
     yield made
     made.close()
 
@@ -268,6 +272,217 @@ def test_the_last_of_all_leaves_and_everything_comes_from_the_beginning(world: W
     assert by_key(other.deliveries()) == ALL_BY_KEY
 
 
+# ---- What is named, in any order ---------------------------------------------
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_what_is_named_in_any_order_comes_again_in_order(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type, permits=3 * MANY)
+    ids = [delivery.id for delivery in consumer.deliveries()]
+    consumer.client.session.receive(encode(nack(consumer, [*ids[::-2], *ids[::2], ids[0]])))
+    world.settle()
+    got = consumer.deliveries()
+    assert by_key(got) == ALL_BY_KEY
+    assert [delivery.redelivery_count for delivery in got] == [1] * MANY
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_nothing_is_given_back_if_nothing_that_is_named_is_there(
+    world: World, type: ConsumerType
+) -> None:
+    consumer = holder(world, type)
+    command = nack(consumer, [MessageIdData(10**9, number) for number in range(MANY)])
+    consumer.client.session.receive(encode(command))
+    world.settle()
+    assert dispatcher(world).unacked_count() == MANY
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_a_long_list_is_looked_through_in_turns_and_in_its_place(
+    world: World, type: ConsumerType
+) -> None:
+    """An ack before it counts first, and one behind it comes when all is given back."""
+    world.broker.pieces.entries = 100  # but the list is longer
+    consumer = holder(world, type)
+    ids = [delivery.id for delivery in consumer.deliveries()]
+    first, last = ids[0], ids[-1]
+    turns: list[int] = []
+    world.broker.turns.watcher = lambda address, cost, waiting: turns.append(cost)
+    say(consumer, CommandAck(consumer.id, 0, [first]))
+    say(consumer, nack(consumer, ids * 200))
+    say(consumer, CommandAck(consumer.id, 0, [last]))
+    assert consumer.client.session._input == QUEUED
+    world.settle()
+    assert len(turns) > len(ids) * 200 // 3 // (TURN_COST + LOOK_COST)
+    assert max(turns) < COMMAND_COST_MAX
+    consumer.flow(MANY)
+    assert sorted(consumer.payloads()) == [f"{number:03}" for number in range(1, MANY - 1)]
+
+
+def test_who_goes_in_the_middle_of_a_long_list_gives_back_all(world: World) -> None:
+    consumer = holder(world, Shared)
+    ids = [delivery.id for delivery in consumer.deliveries()]
+    say(consumer, nack(consumer, ids * 200))
+    consumer.client.session.lost()
+    world.settle()
+    other = subscribe(world, Shared)
+    other.flow(MANY)
+    got = other.deliveries()
+    assert len(got) == MANY
+    assert {delivery.redelivery_count for delivery in got} == {0}
+
+
+def test_chunks_are_named_by_their_last_one_a_piece_at_a_time(world: World) -> None:
+    consumer = subscribe(world, Shared)
+    other = subscribe(world, Shared)
+    producer = world.connect().producer("t")
+    chunks = 4
+    ids = [producer.send_chunk(f"u{n // chunks}", n % chunks, chunks, "x") for n in range(MANY)]
+    consumer.flow(MANY)
+    consumer.deliveries()
+    named = ids[chunks - 1 :: chunks]  # of the others nothing is said
+    command = encode(nack(consumer, [*named[:-1], ids[-2]]))
+    assert most_at_once(world, lambda: consumer.client.session.receive(command)) == PIECE
+    other.flow(MANY)
+    consumer.flow(MANY)
+    again = [d.id.entry_id for d in [*other.deliveries(), *consumer.deliveries()]]
+    # Who names one that is not the last wants that one.
+    assert sorted(again) == [*[id.entry_id for id in ids[:-chunks]], ids[-2].entry_id]
+
+
+# ---- What is cleared ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_what_waits_is_cleared_a_piece_at_a_time(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    redeliver(consumer)
+    world.settle()
+    found = dispatcher(world)
+    assert found.replay_count() == len(found.redeliveries) == MANY
+    publish(world, MANY, 1)
+    world.subscription("t", "s").skip(MANY)
+    counts = [found.replay_count()]
+    while world._step():
+        found.check()
+        counts.append(found.replay_count())
+    assert max(before - after for before, after in itertools.pairwise(counts)) <= PIECE
+    assert found.replay_count() == len(found.redeliveries) == 0
+    consumer.flow(MANY)
+    assert consumer.payloads()[-1:] == [f"{MANY:03}"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_nothing_that_is_to_be_cleared_is_delivered(world: World, type: ConsumerType) -> None:
+    consumer = holder(world, type)
+    consumer.deliveries()
+    redeliver(consumer)
+    world.settle()
+    world.hold_disk()
+    cleared = world.subscription("t", "s").clear()
+    world.release_disk()
+    say(consumer, CommandFlow(consumer.id, MANY))
+    world.settle()
+    assert cleared.done
+    assert consumer.deliveries() == []
+    assert dispatcher(world).replay_count() == 0
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_a_clearance_does_what_the_one_before_did_not(world: World, type: ConsumerType) -> None:
+    holder(world, type)
+    found = dispatcher(world)
+    subscription = world.subscription("t", "s")
+    for number in (3, 2, MANY):
+        subscription.skip(number)
+        while subscription.cursor.unacked_entries() == MANY:
+            world._step()
+        assert len(found._handovers) <= 1
+    world.settle()
+    assert found.unacked_count() == len(found.owners) == 0
+
+
+# ---- Slots of Key_Shared -----------------------------------------------------
+
+
+def waiting_slots(world: World, count: int) -> WireConsumer:
+    """As many keys wait as there are messages; a consumer without permits owns them."""
+    consumer = subscribe(world, KeyShared)
+    producer = world.connect().producer("t")
+    for number in range(count):
+        producer.send(f"{number:03}", partition_key=f"key {number}")
+    consumer.flow(count)
+    consumer.deliveries()
+    redeliver(consumer)
+    world.settle()
+    assert dispatcher(world).replay_count() == count
+    return consumer
+
+
+def key_shared(world: World) -> KeySharedDispatcher:
+    found = dispatcher(world)
+    assert isinstance(found, KeySharedDispatcher)
+    return found
+
+
+def test_slots_are_looked_at_a_piece_at_a_time_when_consumers_come(world: World) -> None:
+    first = waiting_slots(world, 40)
+    found, looks = key_shared(world), world.broker.pieces.looks
+    second = subscribe(world, KeyShared)
+    for consumer in (first, second):
+        say(consumer, CommandFlow(consumer.id, 100))
+    places = [found._next]
+    rounds = 0
+    while world._step():
+        found.check()
+        places.append(found._next)
+        rounds += found._next > 0
+    moved = [after - before for before, after in itertools.pairwise(places)]
+    assert 0 < max(moved) <= looks
+    assert rounds >= 40 // looks - 1
+    got = [*first.deliveries(), *second.deliveries()]
+    assert sorted(delivery.payloads[0] for delivery in got) == [f"{n:03}" for n in range(40)]
+
+
+def test_slots_are_served_while_consumers_come_and_come(world: World) -> None:
+    """Each that comes makes all slots be looked at again: not always from the first one."""
+    first = waiting_slots(world, 40)
+    got: set[str] = set()
+    for _ in range(60):
+        subscribe(world, KeyShared)  # each has a part of the slots, and no permits
+        say(first, CommandFlow(first.id, 1))
+        world.settle()
+        redeliver(first)
+        got.update(first.payloads())
+    assert len(got) > 3
+
+
+def test_a_slot_keeps_its_order_while_a_round_is_open(world: World) -> None:
+    first = holder(world, KeyShared)
+    redeliver(first)
+    world.settle()
+    second = subscribe(world, KeyShared)
+    for consumer in (first, second):
+        say(consumer, CommandFlow(consumer.id, 10 * MANY))
+    first.client.received.clear()
+    publish(world, MANY, KEYS)
+    for key, payloads in by_key([*first.deliveries(), *second.deliveries()]).items():
+        assert payloads == [*ALL_BY_KEY[key], f"{MANY + int(key):03}"]
+
+
+def test_a_ring_is_taken_apart_in_pieces(world: World) -> None:
+    client = world.connect()
+    for _ in range(3):
+        subscribe(world, KeyShared, client)
+    selector = key_shared(world).selector
+    assert isinstance(selector, ConsistentHashSelector)
+    points = len(selector._queues)
+    world.broker.unload(TopicName.parse("t"))
+    assert len(selector._queues) == points - world.broker.pieces.looks
+    world.settle()
+    assert not selector._queues
+
+
 # ---- Consumers that the broker closes ----------------------------------------
 
 
@@ -341,6 +556,31 @@ def test_a_skip_waits_for_those_that_are_not_told_yet(world: World) -> None:
     name = str(world.topic("t").name)
     world.broker.unload(TopicName.parse("t"))
     assert len(world.broker.strays.of(name, "s")) == 3
+
+
+# ---- Many topics -------------------------------------------------------------
+
+
+def test_topics_follow_a_policy_a_few_at_a_time(world: World) -> None:
+    names = [f"t{number}" for number in range(MANY)]
+    for name in names:
+        world.connect().producer(name)
+    directory = world.broker.directory
+    policies = directory.namespaces["public/default"]
+    policies.set_json("maxConsumersPerSubscription", 7)
+    directory.put_namespace("public/default", policies)
+    promise = world.broker.policies_changed("public/default")
+
+    def followers() -> int:
+        limits = [world.topic(name).policies.max_consumers_per_subscription for name in names]
+        return limits.count(7)
+
+    counts = [0, followers()]
+    while not promise.done:
+        world.host.soon.popleft()()
+        counts.append(followers())
+    assert max(after - before for before, after in itertools.pairwise(counts)) == PIECE
+    assert counts[-1] == MANY
 
 
 # ---- Partitions --------------------------------------------------------------

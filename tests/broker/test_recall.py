@@ -200,6 +200,22 @@ def test_two_who_skip_the_same_message_are_told_the_same(world: World) -> None:
     assert takers(skip) == [{"taken_back_from": ["w"]}]
 
 
+def test_an_answer_that_names_more_than_was_asked_for_ends_its_connection(world: World) -> None:
+    """A frame has room for a hundred thousand ids, and nobody looks through them."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    (question,) = holder.client.take(pb.CommandWithdraw)
+    answer(holder, question, id, id)
+    assert holder.client.session.closed
+    assert "more than it was asked for" in world.host.warnings[-1]
+    world.settle()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+
+
 def test_a_skip_after_an_unload_waits_for_those_who_have_not_come_back(world: World) -> None:
     """Nobody knows any more what they hold; as long as they are away they hand it out."""
     producer = world.connect().producer("t")

@@ -1,13 +1,14 @@
 """Texts that the broker keeps are bounded, and what is refused has changed nothing."""
 
 import pytest
-from support.wire_client import Shared, refused
+from support.wire_client import KeyShared, Shared, refused
 from support.world import World
 
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.setting.text_limits import (
     CHUNK_UUID,
     CLIENT_VERSION,
+    HASH_RANGES,
     METADATA,
     PROPERTIES,
     SCHEMA,
@@ -17,7 +18,7 @@ from magnetar.broker.setting.text_limits import (
     check_properties,
 )
 from magnetar.errors import BrokerError
-from magnetar.model import ServerError
+from magnetar.model import KeySharedMode, ServerError
 from magnetar.protocol import pulsar_pb2 as pb
 
 NOT_ALLOWED = ServerError.NotAllowedError
@@ -152,3 +153,17 @@ def test_without_a_limit_of_names_messages_may_say_what_they_like() -> None:
     producer = World(max_name_length=0).connect().producer("t")
     producer.send("a", producer_name="n" * 5000)
     producer.send_chunks("u" * 5000, "a", "b")
+
+
+def test_a_sticky_consumer_names_a_limited_number_of_ranges(world: World) -> None:
+    client = world.connect()
+
+    def meta(count: int) -> pb.KeySharedMeta:
+        ranges = [pb.IntRange(start=2 * number, end=2 * number) for number in range(count)]
+        return pb.KeySharedMeta(keySharedMode=KeySharedMode.Sticky, hashRanges=ranges)
+
+    with refused(
+        NOT_ALLOWED, "the Key_Shared meta of the consumer has 1001 ranges, and 1000 are allowed"
+    ):
+        client.subscribe("t", "s", KeyShared, keySharedMeta=meta(HASH_RANGES.count_max + 1))
+    client.subscribe("t", "s", KeyShared, keySharedMeta=meta(HASH_RANGES.count_max))

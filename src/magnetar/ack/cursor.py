@@ -192,11 +192,12 @@ class Cursor:
 
     # ---- apply ---------------------------------------------------------------
 
-    def apply(self, delta: Delta) -> bool:
+    def apply(self, delta: Delta, *, single: bool = False) -> bool:
         """Carries a delta out. False: it is of another epoch, and nothing changed.
 
         Deltas of one epoch may come in any order and more than once. What they name but
-        the topic does not have (any more) is passed over.
+        the topic does not have (any more) is passed over. `single` says that none of the
+        entries is a batch (see `are_single`), and saves the time of asking for their sizes.
         """
         if isinstance(delta, ResetDelta):
             return self._reset(delta)
@@ -206,7 +207,7 @@ class Cursor:
             target = self._ledgers.clip(delta.mark_delete)
             if target > self._mark_delete:
                 self._move(target)
-        self._ack(delta, single=False)
+        self._ack(delta, single=single)
         self._advance()
         return True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from magnetar.broker.broker import Broker
 from magnetar.broker.setting.text_limits import (
     CLIENT_VERSION,
+    HASH_RANGES,
     METADATA,
     PROPERTIES,
     SCHEMA,
@@ -38,6 +39,8 @@ def check_subscribe(broker: Broker, command: pb.CommandSubscribe) -> None:
     _check_pairs("the metadata of the consumer", command.metadata, METADATA)
     properties = command.subscription_properties
     _check_pairs("the properties of the subscription", properties, PROPERTIES)
+    ranges = command.keySharedMeta.hashRanges
+    check_count("the Key_Shared meta of the consumer", len(ranges), HASH_RANGES)
     if command.HasField("schema"):
         check_schema(broker, command.schema)
 

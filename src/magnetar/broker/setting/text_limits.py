@@ -54,13 +54,15 @@ class TextLimit:
         reason: str,
         *,
         count_max: int = 0,
+        things: str = "keys",
         setting: str = "",
     ) -> None:
         self.noun: Final = noun
         self.bytes_max: Final = bytes_max
         self.reason: Final = reason
-        # Of a map: how many keys it may have; 0 where it is no map.
+        # Of a map: how many keys it may have; of a list, how many things. 0 if it is neither.
         self.count_max: Final = count_max
+        self.things: Final = things
         self.setting: Final = setting
 
 
@@ -100,6 +102,14 @@ PROPERTIES: Final = TextLimit(
     16 * KIB,
     "they are kept in memory, and written with each change",
     count_max=256,
+)
+HASH_RANGES: Final = TextLimit(
+    "the ranges of hashes that a sticky Key_Shared consumer names",
+    5 * 1024 * KIB,
+    "each is compared with those of all other consumers",
+    count_max=1000,
+    things="ranges",
+    setting="message_size_max",
 )
 SCHEMA: Final = TextLimit(
     "the definition of a schema",
@@ -141,6 +151,7 @@ TEXT_LIMITS: Final[tuple[TextLimit, ...]] = (
     CHUNK_UUID,
     METADATA,
     PROPERTIES,
+    HASH_RANGES,
     SCHEMA,
     TOPICS_PATTERN,
     BODY,
@@ -169,11 +180,11 @@ def check_text(what: str, size: int, bytes_max: int, setting: str = "") -> None:
 
 
 def check_count(what: str, count: int, limit: TextLimit) -> None:
-    """Raises BrokerError for a map of so many keys, if that is too many."""
+    """Raises BrokerError for a map or a list of so many things, if that is too many."""
     if count > limit.count_max:
         raise BrokerError(
             ServerError.NotAllowedError,
-            f"{what} has {count} keys, and {limit.count_max} are allowed",
+            f"{what} has {count} {limit.things}, and {limit.count_max} are allowed",
         )
 
 

@@ -431,9 +431,9 @@ class Subscription:
         self._searching += 1
         LongAck(self, consumer, ack).plan()
 
-    def apply_acks(self, delta: AckDelta) -> bool:
+    def apply_acks(self, delta: AckDelta, *, single: bool = False) -> bool:
         """They are durable: the cursor knows them. False if it was reset since."""
-        applied = self.cursor.apply(delta)
+        applied = self.cursor.apply(delta, single=single)
         self.share.count(self.cursor.record_bytes())
         return applied
 

@@ -44,8 +44,9 @@ PIECE_RECORD_BYTES: Final = 1 << 20
 class _Piece:
     """Some of the ids: what they ack, as it is written, and the keys of their entries."""
 
-    def __init__(self, delta: AckDelta, keys: list[int]) -> None:
+    def __init__(self, delta: AckDelta, keys: list[int], *, single: bool) -> None:
         self.delta: Final = delta
+        self.single: Final = single
         self.data: Final = encode_delta(delta)
         self.keys: Final = keys
 
@@ -123,7 +124,8 @@ class LongAck:
         self._record_bytes += delta.record_bytes
         self._growth += delta.growth
         if not delta.empty:
-            self._pieces.append(_Piece(delta, self.subscription.topic.ledgers.keys(piece)))
+            cursor, ledgers = self.subscription.cursor, self.subscription.topic.ledgers
+            self._pieces.append(_Piece(delta, ledgers.keys(piece), single=cursor.are_single(delta)))
 
     def _write(self) -> None:
         subscription = self.subscription
@@ -158,7 +160,7 @@ class LongAck:
         if error is not None or self.subscription.cursor.epoch != self._epoch:
             return False
         for piece in self._pieces:
-            self.subscription.apply_acks(piece.delta)
+            self.subscription.apply_acks(piece.delta, single=piece.single)
         return True
 
     def written(self, error: Exception | None, *, applied: bool) -> None:

@@ -50,6 +50,8 @@ class ChunkOwners:
 
     def __init__(self) -> None:
         self._uuids: Final[dict[int, str]] = {}
+        # The same by message; never none. A dict, for its order.
+        self._keys: Final[dict[str, dict[int, None]]] = {}
         self._begun: Final[dict[str, _Begun]] = {}
         # The begun messages of a slot; never none.
         self._slots: Final[dict[int, dict[str, None]]] = {}
@@ -61,37 +63,33 @@ class ChunkOwners:
 
     def know(self, uuid: str, key: int) -> None:
         """An entry is a chunk of this message."""
-        self._uuids[key] = uuid
+        if self._uuids.get(key) != uuid:
+            self._forget_uuid(key)
+            self._uuids[key] = uuid
+            self._keys.setdefault(uuid, {})[key] = None
 
     def forget(self, key: int) -> int:
         """An entry is acked or gone. The slot that is free by that, or -1."""
         freed = self.let_go(key)
         self.unpark(key)
-        self._uuids.pop(key, None)
+        self._forget_uuid(key)
         return freed
+
+    def _forget_uuid(self, key: int) -> None:
+        uuid = self._uuids.pop(key, None)
+        if uuid is not None:
+            keys = self._keys[uuid]
+            del keys[key]
+            if not keys:
+                del self._keys[uuid]
 
     def uuid(self, key: int) -> str | None:
         """The message that an entry is a chunk of; None if it is not known as one."""
         return self._uuids.get(key)
 
-    def with_others(self, keys: list[int], held: dict[int, int]) -> list[int]:
-        """The entries, and where one is the end of what a consumer has of a message, all of that.
-
-        The official clients name the last chunk only, and could not put the message together.
-        Who names another chunk wants that one: it may be of a copy that is not the last.
-        """
-        named = {self._uuids[key] for key in keys if key in self._uuids}
-        if not named:
-            return keys
-        chunks: dict[str, list[int]] = {}
-        for key, uuid in self._uuids.items():
-            if uuid in named and key in held:
-                chunks.setdefault(uuid, []).append(key)
-        wanted = set(keys)
-        for those in chunks.values():
-            if max(those) in wanted:
-                wanted.update(those)
-        return sorted(wanted)
+    def held_of(self, uuid: str, held: dict[int, int]) -> list[int]:
+        """The chunks of a message that are among those that a consumer has, in any order."""
+        return [key for key in self._keys.get(uuid, ()) if key in held]
 
     def known(self) -> list[int]:
         """The chunks, in any order."""
@@ -171,6 +169,7 @@ class ChunkOwners:
 
     def clear(self) -> None:
         self._uuids.clear()
+        self._keys.clear()
         self._begun.clear()
         self._slots.clear()
         self._parked.clear()
@@ -183,6 +182,10 @@ class ChunkOwners:
 
     def check(self) -> None:
         """Asserts that the parts agree with each other."""
+        by_uuid: dict[str, set[int]] = {}
+        for key, uuid in self._uuids.items():
+            by_uuid.setdefault(uuid, set()).add(key)
+        assert by_uuid == {uuid: set(keys) for uuid, keys in self._keys.items()}, "chunks differ"
         for uuid, begun in self._begun.items():
             assert begun.keys, "a message is begun without chunks"
             assert uuid in self._slots[begun.slot], "a slot does not know of its message"

@@ -35,7 +35,7 @@ from magnetar.storage.store import Store
 if TYPE_CHECKING:
     from magnetar.broker.topic.subscription import Subscription
 
-__all__ = ["LOOKS_FREE", "Dispatcher"]
+__all__ = ["EVENT_BYTES_MAX", "LOOKS_FREE", "Dispatcher"]
 
 # What one event may hand out before others have their turn. A small entry takes as long as one
 # of so many bytes: some 500 are handed out in one event.

@@ -11,7 +11,10 @@ everybody up (I10). So these are *handovers*, which stand in line:
 | a clearance   | all up to a floor     | let go of: it is acked, or gone | -                      |
 
 It is first *gathered*: its entries are looked at and put in order, which is also done in pieces.
-Then they change hands.
+Then they change hands. A redelivery that names the end of what a consumer has of a message in
+chunks is of all that it has of it: the official clients name the last chunk only, and could
+not put the message together. Who names another chunk wants that one: it may be of a copy that
+is not the last.
 
 | a handover is | look                        | take                | becomes                 |
 |---------------|-----------------------------|---------------------|-------------------------|
@@ -31,6 +34,7 @@ from typing import Final, final
 
 from magnetar.ack.key_set import KeySet
 from magnetar.ack.ledgers import KEY_MAX
+from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import Consumer
 
 __all__ = ["CLEARANCE", "LEAVE", "REDELIVERY", "Handover", "Handovers"]
@@ -55,6 +59,7 @@ class Handover:
         consumer: Consumer | None = None,
         *,
         floor: int = KEY_MAX,
+        chunks: ChunkOwners | None = None,
     ) -> None:
         self.kind: Final = kind
         self.consumer: Final = consumer
@@ -62,25 +67,47 @@ class Handover:
         self._keys: Final = keys
         self._looked: int = 0
         self._ordered: Final = KeySet()
+        self._chunks: Final = chunks
+        # Messages in chunks of which some are named.
+        self._messages: Final[dict[str, None]] = {}
 
     @property
     def ready(self) -> bool:
-        return self._looked >= len(self._keys)
+        return self._looked >= len(self._keys) and not self._messages
 
     @property
     def done(self) -> bool:
         return self.ready and len(self._ordered) == 0
 
     def look(self, count: int) -> int:
-        """Looks at so many entries at most; returns how many it were."""
+        """Looks at about so many entries at most; returns how many it were."""
+        looked = self._look_at_keys(count)
+        while self._looked >= len(self._keys) and self._messages and looked < count:
+            looked += self._look_at_message(self._messages.popitem()[0])
+        return min(looked, count)
+
+    def _look_at_keys(self, count: int) -> int:
+        chunks = self._chunks
         end = min(self._looked + count, len(self._keys))
         for index in range(self._looked, end):
             key = self._keys[index]
             if 0 <= key <= self.floor:
                 self._ordered.add(key)
+                uuid = None if chunks is None else chunks.uuid(key)
+                if uuid is not None:
+                    self._messages[uuid] = None
         looked = end - self._looked
         self._looked = end
         return looked
+
+    def _look_at_message(self, uuid: str) -> int:
+        assert self._chunks is not None
+        assert self.consumer is not None
+        held = self._chunks.held_of(uuid, self.consumer.pending)
+        if held and max(held) in self._ordered:
+            for key in held:
+                self._ordered.add(key)
+        return len(held) + 1
 
     def take(self, count: int) -> list[int]:
         """The next entries, so many at most."""

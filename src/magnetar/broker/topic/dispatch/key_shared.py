@@ -39,18 +39,16 @@ A slot that was not looked at is not ready, whoever it is for. So nothing wrong 
 what is sent in between is in order.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.consumer import SLOT_MASK, Consumer
+from magnetar.broker.topic.dispatch.dispatcher import EVENT_BYTES_MAX
 from magnetar.broker.topic.dispatch.draining import HeldSlots
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
 from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
-from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.protocol import EntryFacts
 from magnetar.protocol.key_hash import SLOTS
 from magnetar.storage.ledger.read_plan import StoredEntry
@@ -63,8 +61,6 @@ __all__ = ["KeySharedDispatcher"]
 NOBODY: Final = -1
 # Where order does not matter, the chunks of a slot are in the one that is so much higher.
 CHUNK_SLOTS: Final = SLOTS
-# What looking at a slot costs of what one event may hand out: see `dispatcher.py`.
-SLOT_LOOK_BYTES: Final = 32
 
 
 @final
@@ -117,16 +113,14 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def retire(self) -> list[Consumer]:
         consumers = super().retire()
-        # A ring of thousands of consumers is freed with the last reference to it, which takes
-        # as long as making it: so it is taken apart in pieces.
-        steps: list[Step] = [partial(self._take_off, consumer.key) for consumer in consumers]
-        pieces = self.subscription.topic.broker.pieces
-        in_slices(self.host, steps, lambda: None, pieces.consumers)
+        self._take_apart()
         return consumers
 
-    def _take_off(self, consumer_key: int) -> Promise[None]:
-        self.selector.remove(consumer_key)
-        return kept(None)
+    def _take_apart(self) -> None:
+        """Nobody needs the selector any more. To free a ring of thousands of consumers with
+        the last reference to it would take long, so it goes in pieces."""
+        if self.selector.take_apart(self.subscription.topic.broker.pieces.looks):
+            self.host.call_soon(self._take_apart)
 
     def _owner(self, slot: int) -> int:
         """Who gets what is next in a slot, or NOBODY."""
@@ -174,8 +168,9 @@ class KeySharedDispatcher(SharedDispatcher):
             self._look_at(self._round[index])
         self._next = end
         if end < len(self._round):
+            # One piece in each event, besides what it finds to hand out.
             self.pump_later()
-            self._event_bytes += looks * SLOT_LOOK_BYTES
+            self._event_bytes = EVENT_BYTES_MAX
         else:
             self._end_round()
 

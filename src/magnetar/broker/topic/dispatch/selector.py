@@ -66,6 +66,10 @@ class Selector(ABC):
     def ranges(self, consumer_id: int) -> list[tuple[int, int]]:
         """The slots of a consumer as ranges, first and last, in order."""
 
+    def take_apart(self, count: int) -> bool:
+        """Frees some of what it has, when nobody needs it any more; False if there is no more."""
+        return False
+
 
 @final
 class ConsistentHashSelector(Selector):
@@ -138,6 +142,11 @@ class ConsistentHashSelector(Selector):
             if points[-1] < SLOT_LAST:
                 found.append((points[-1] + 1, SLOT_LAST))
         return _joined(found)
+
+    def take_apart(self, count: int) -> bool:
+        for _ in range(min(count, len(self._queues))):
+            self._queues.popitem()
+        return len(self._queues) > 0
 
     def _take_index(self, name: str) -> int:
         used = self._indexes.setdefault(name, set())

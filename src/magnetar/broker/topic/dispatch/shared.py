@@ -140,12 +140,10 @@ class SharedDispatcher(Dispatcher):
         self._judge()
 
     def redeliver(self, consumer: Consumer, keys: list[int] | None, epoch: int | None) -> None:
-        named = list(consumer.pending) if keys is None else self._with_chunks(consumer, keys)
+        named = list(consumer.pending) if keys is None else keys
+        chunks = None if keys is None or len(self._chunks) == 0 else self._chunks
         consumer.giving_back += 1
-        self._hand_over(Handover(REDELIVERY, named, consumer))
-
-    def _with_chunks(self, consumer: Consumer, keys: list[int]) -> list[int]:
-        return keys if len(self._chunks) == 0 else self._chunks.with_others(keys, consumer.pending)
+        self._hand_over(Handover(REDELIVERY, named, consumer, chunks=chunks))
 
     # ---- Handovers -----------------------------------------------------------
 
