@@ -12,7 +12,7 @@ from magnetar.broker.peer import OUTBOX_BYTES_MAX, OUTBOX_FRAMES_MAX, Peer
 from magnetar.broker.session.session import FULL, OPEN, QUEUED
 from magnetar.broker.turn.turns import COMMAND_COST_MAX, FIRST_TURN_COST, LOOK_COST, TURN_COST
 from magnetar.model import SchemaType, ServerError
-from magnetar.protocol import CommandFlow, encode
+from magnetar.protocol import CommandFlow, CommandSend, MessageMetadata, encode, encode_entry
 from magnetar.protocol import pulsar_pb2 as pb
 
 NAMESPACE = "public/default"
@@ -78,10 +78,44 @@ def test_a_read_of_many_requests_is_handled_in_turns_and_in_order(world: World) 
     client.say_bytes(lookups(500))
     assert numbers(client) == list(range(500))
     assert len(turns) > 500 * 11 // (TURN_COST + LOOK_COST)
-    assert turns[0][1] <= FIRST_TURN_COST + LOOK_COST
     assert max(cost for _, cost, _ in turns) <= TURN_COST + LOOK_COST
     assert client.session._input == OPEN
     assert client.port.reading
+
+
+def test_of_those_who_come_in_one_round_one_has_a_long_turn(world: World) -> None:
+    clients, turns = [world.connect() for _ in range(3)], watch_turns(world)
+    for client in clients[:2]:
+        client.session.receive(lookups(20))
+    first, second = [cost for _, cost, _ in turns]
+    assert FIRST_TURN_COST + LOOK_COST < first <= TURN_COST
+    assert second <= FIRST_TURN_COST + LOOK_COST
+    # While that one waits for the rest of its turn nobody else has a long one.
+    clients[2].session.receive(lookups(20))
+    assert turns[2][1] <= FIRST_TURN_COST + LOOK_COST
+    world.settle()
+    clients[2].session.receive(lookups(20))
+    assert turns[-1][1] == first
+
+
+def test_who_comes_in_the_next_round_may_have_a_long_turn_again(world: World) -> None:
+    clients, turns = [world.connect() for _ in range(2)], watch_turns(world)
+    for client in clients:
+        client.session.receive(lookups(20))
+        world.host.soon.popleft()()
+    assert len(turns) == 2
+    assert turns[0][1] == turns[1][1] > FIRST_TURN_COST + LOOK_COST
+
+
+def test_what_a_lone_publisher_sends_is_one_turn(world: World) -> None:
+    client, turns = world.connect(), watch_turns(world)
+    producer = client.producer("t")
+    turns.clear()
+    entry = encode_entry(MessageMetadata("p", 0, 1).encode(), bytes(1024))
+    sends = [encode(CommandSend(producer.id, number, entry)) for number in range(250)]
+    client.say_bytes(b"".join(sends))
+    assert [cost for _, cost, _ in turns] == [250]
+    assert len(client.send_answers()) == 250
 
 
 def test_a_session_is_not_read_while_it_has_commands_left(world: World) -> None:

@@ -57,7 +57,6 @@ from magnetar.broker.turn.slices import in_slices
 from magnetar.broker.turn.turns import (
     ANSWER_SHIFT,
     COLD_COST,
-    FIRST_TURN_COST,
     FIRST_TURN_MS,
     LOOK_COST,
 )
@@ -180,7 +179,9 @@ class Session(Peer):
         self._asked_alive = False
         self._connection.receive_data(data)
         if self._input == OPEN:
-            self.take_turn(FIRST_TURN_COST, FIRST_TURN_MS)
+            turns = self.broker.turns
+            self.take_turn(turns.first_cost, FIRST_TURN_MS)
+            turns.had_first(int(self._spent))
 
     # ---- Turns ---------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 """Whose turn it is: sessions that have commands left, one after the other.
 
-A session handles what it read at once, up to the cost of a short turn. What is left waits here
-behind all others that wait, and one session has its turn in each round of the loop: however
-many are busy, whoever comes with something new waits for one of them at most.
+A session handles what it read at once, up to the cost of a short turn; up to that of a whole
+one if nobody waits and it is the only one in this round of the loop, so that what a publisher
+sends is not torn into small groups on its way to the disk. What is left waits here behind all
+others that wait, and one session has its turn in each round of the loop: however many are busy,
+whoever comes with something new waits for one of them at most.
 
 Work is counted in units, so that a simulation, in which no time passes while code runs, has
 the same turns in every run. A unit is about 10 us of the interpreted build. A clock is
@@ -43,7 +45,8 @@ __all__ = [
 ]
 
 # A turn ends when it has cost so much, or taken so long. The first, which a session has as soon
-# as it has read something, is shorter: all that have may be there in one round of the loop.
+# as it has read something, is shorter but for one: all that have may be there in one round of
+# the loop.
 TURN_COST: Final = 300
 TURN_MS: Final = 4
 FIRST_TURN_COST: Final = 100
@@ -66,11 +69,28 @@ class Turns:
     def __init__(self, host: Host) -> None:
         self._host: Final = host
         self._waiting: Final[deque[Peer]] = deque()
+        # Whether a session had a long first turn in this round of the loop.
+        self._had_long: bool = False
         # For simulations, which judge that turns are short.
         self.watcher: TurnWatcher | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def first_cost(self) -> int:
+        """What the first turn of a session may cost that has read something now."""
+        return FIRST_TURN_COST if self._had_long or self._waiting else TURN_COST
+
+    def had_first(self, cost: int) -> None:
+        """A first turn has cost so much."""
+        if cost > FIRST_TURN_COST and not self._had_long:
+            self._had_long = True
+            if not self._waiting:
+                self._host.call_soon(self._end_round)
+
+    def _end_round(self) -> None:
+        self._had_long = False
 
     def queue(self, peer: "Peer") -> None:
         """The peer has something left to do. It is called once for that."""
@@ -79,6 +99,7 @@ class Turns:
             self._host.call_soon(self._next)
 
     def _next(self) -> None:
+        self._end_round()
         peer = self._waiting.popleft()
         if self._waiting:
             # First, or a turn that fails would be the last of all.
