@@ -183,14 +183,22 @@ class EntryAcks:
             if unacked & 1 == 0:
                 self.left = 0
             return
-        left = self.unacked() & unacked
+        self._put(self.unacked() & unacked)
+
+    def _put(self, left: int) -> None:
         self._bits = bytearray(left.to_bytes((self.batch_size >> 3) + 1, "little"))
         self.left = left.bit_count()
 
     def cover(self, unacked: int) -> None:
         """As `keep`, by a cumulative ack that is not confirmed."""
-        self.through |= self.unacked() & ~unacked
-        self.keep(unacked)
+        before = self.unacked()
+        left = before & unacked
+        if left != before:
+            self.through |= before ^ left
+            if self.batch_size == 0:
+                self.left = 0
+            else:
+                self._put(left)
 
     def confirm(self, unacked: int) -> None:
         """The broker keeps an ACK that left `unacked`, so that is all there can be."""
