@@ -1,5 +1,6 @@
 """Taking skipped messages back, at the broker's heart: who is asked, and what a skip waits for."""
 
+import random
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from support.world import World
 
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
-from magnetar.broker.topic.skip.recall import Withdrawal
+from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
 from magnetar.model.message_id_data import MessageIdData
@@ -79,6 +80,60 @@ def test_a_skip_waits_until_our_client_has_answered(world: World) -> None:
     assert takers(skip) == [{"taken_back_from": ["w"]}]
     assert not holder.closed_by_broker()
     assert world.subscription("t", "sub").taken_back == 1
+
+
+def test_ids_in_any_order_are_asked_for_in_runs(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    count = ENTRIES_MAX + 500
+    ids = [producer.send("m") for _ in range(count)]
+    holder.flow(count)
+    shuffled = random.Random(1).sample(ids, count)
+    skip, promise = begin(world, *shuffled)
+    questions = holder.client.take(pb.CommandWithdraw)
+    ledger = ids[0].ledger_id
+    assert [list(question.entry_runs) for question in questions] == [
+        [ledger, 0, ENTRIES_MAX],
+        [ledger, ENTRIES_MAX, 500],
+    ]
+    # All of the first, and of the second all but one.
+    answer_runs(holder, questions[0], ledger, 0, ENTRIES_MAX)
+    assert not kept(promise)
+    answer_runs(holder, questions[1], ledger, ENTRIES_MAX, 499)
+    assert kept(promise)
+    assert world.subscription("t", "sub").taken_back == count - 1
+    names = dict(zip([id.entry_id for id in shuffled], takers(skip), strict=True))
+    assert names.pop(count - 1) == {"handed_out_to": ["w"]}
+    assert all(found == {"taken_back_from": ["w"]} for found in names.values())
+
+
+def test_parts_of_many_batches_are_asked_for_with_whole_ones(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="w")
+    count = ENTRIES_MAX + 500
+    ids = [producer.send("a", "b") for _ in range(count)]
+    holder.flow(2 * count)
+    part, whole = ids[-1], ids[:-1]
+    index = MessageIdData(part.ledger_id, part.entry_id, -1, 1)
+    skip, promise = begin(world, index, *whole)
+    first, second = holder.client.take(pb.CommandWithdraw)
+    assert list(first.entry_runs) == [part.ledger_id, 0, ENTRIES_MAX]
+    assert list(second.entry_runs) == [part.ledger_id, ENTRIES_MAX, 499]
+    assert [list(id.ack_set) for id in second.message_ids] == [[0b01]]
+    answer_runs(holder, first, part.ledger_id, 0, ENTRIES_MAX)
+    # All that are whole, and nothing of the part.
+    answer_runs(holder, second, part.ledger_id, ENTRIES_MAX, 499)
+    assert kept(promise)
+    assert takers(skip)[:2] == [{"handed_out_to": ["w"]}, {"taken_back_from": ["w"]}]
+    assert world.subscription("t", "sub").taken_back == 2 * (count - 1)
+
+
+def answer_runs(holder: WireConsumer, question: pb.CommandWithdraw, *runs: int) -> None:
+    holder.client.say(
+        pb.CommandWithdrawn(
+            consumer_id=question.consumer_id, request_id=question.request_id, entry_runs=runs
+        )
+    )
 
 
 def test_of_a_batch_only_the_skipped_indexes_are_asked_for(world: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 from client.chunk_model import chunk_entries, publish, rig_of
 from client.consumer_model import LEDGER, Rig, connected, plain_entry
 
-from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.consumer.withdrawal import Withdrawal, whole_entries
 from magnetar.client.option.options import ConsumerDeadLetterPolicy
 from magnetar.model import ConsumerType
 from magnetar.model.position_key import wide_key, wide_key_entry
@@ -22,6 +22,37 @@ def test_what_is_queued_is_dropped_and_its_neighbours_are_not() -> None:
     rig.pump()
     assert withdraw(rig, (1, 0b101), (2, 0)) == [(1, 0b101), (2, 0)]
     assert rig.places() == [(0, -1), (1, 0), (1, 2), (3, 0), (3, 1)]
+
+
+def test_runs_name_whole_entries_and_no_more_than_are_allowed() -> None:
+    keys = [wide_key(LEDGER, entry) for entry in (3, 4, 9)]
+    assert whole_entries([LEDGER, 3, 2, LEDGER, 9, 1], 10) == dict.fromkeys(keys, 0)
+    assert list(whole_entries([LEDGER, 3, 2, LEDGER, 9, 2**62], 3)) == keys
+    # The same ones again count too, and a part of a run is none.
+    assert list(whole_entries([LEDGER, 3, 2, LEDGER, 3, 2, LEDGER, 9, 1, LEDGER], 4)) == keys[:2]
+    assert whole_entries([LEDGER, 3, 2**64 - 1], 10) == {}
+
+
+def test_all_is_given_back_if_nothing_was_handed_out() -> None:
+    rig = connected(0, 3, 0)
+    rig.pump()
+    part = Withdrawal({wide_key(LEDGER, 1): 0b001})
+    rig.core.withdraw(part)
+    assert not part.all_given_back
+    whole = Withdrawal({wide_key(LEDGER, entry): 0 for entry in (0, 2)})
+    assert not whole.all_given_back
+    rig.core.withdraw(whole)
+    assert whole.all_given_back
+
+
+def test_what_was_handed_out_of_a_batch_is_not_all_given_back() -> None:
+    rig = connected(2)
+    rig.pump()
+    assert rig.core.take() is not None
+    withdrawal = Withdrawal({wide_key(LEDGER, 0): 0})
+    rig.core.withdraw(withdrawal)
+    assert withdrawal.given_back() == {wide_key(LEDGER, 0): 0b01}
+    assert not withdrawal.all_given_back
 
 
 def test_what_was_handed_out_is_not_given_back() -> None:

@@ -732,7 +732,11 @@ class Subscription:
 
     def batch_size(self, position: Position) -> int:
         """How many messages an entry has, as far as that is known and can be."""
-        size = self.topic.ledgers.sizes.batch_size(position.ledger_id, position.entry_id)
+        return self.size_at(position.ledger_id, position.entry_id)
+
+    def size_at(self, ledger_id: i64, entry_id: i64) -> int:
+        """The same, of an entry that is named in two numbers."""
+        size = self.topic.ledgers.sizes.batch_size(ledger_id, entry_id)
         return min(max(int(size), 1), BATCH_SIZE_MAX)
 
     def _write_then(

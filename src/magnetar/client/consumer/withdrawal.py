@@ -8,9 +8,27 @@ out, or is not here any more.
 from typing import Final, final
 
 from magnetar.client.consumer.message import Message
+from magnetar.model.position_key import wide_key
 from magnetar.wire.ack_set import all_unacked
+from magnetar.wire.integer import signed
 
-__all__ = ["Withdrawal"]
+__all__ = ["Withdrawal", "whole_entries"]
+
+
+def whole_entries(runs: list[int], count_max: int) -> dict[int, int]:
+    """Entries that are taken whole, by key, of runs: ledger, first entry and count of each.
+
+    And no more than so many, whatever a broker says.
+    """
+    kept: dict[int, int] = {}
+    left = count_max
+    for i in range(0, len(runs) - 2, 3):
+        first = wide_key(signed(runs[i]), signed(runs[i + 1]))
+        count = min(signed(runs[i + 2]), left)
+        for key in range(first, first + count):
+            kept[key] = 0
+        left -= max(count, 0)
+    return kept
 
 
 @final
@@ -52,3 +70,13 @@ class Withdrawal:
     def given_back(self) -> dict[int, int]:
         """For the answer, in the form of the question: what of each entry was not."""
         return self._left
+
+    @property
+    def all_given_back(self) -> bool:
+        """Whether nothing was handed out, of entries that are all taken whole."""
+        if len(self._left) < len(self.kept):
+            return False
+        for key in self.kept:
+            if self.kept[key] != 0 or self._left.get(key, 1) != 0:
+                return False
+        return True

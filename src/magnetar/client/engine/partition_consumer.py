@@ -11,7 +11,7 @@ from magnetar.client.consumer.acknowledger import AckFailure
 from magnetar.client.consumer.core import ConsumerCore
 from magnetar.client.consumer.origin import Origin
 from magnetar.client.consumer.start.seek_target import seek_target
-from magnetar.client.consumer.withdrawal import Withdrawal
+from magnetar.client.consumer.withdrawal import Withdrawal, whole_entries
 from magnetar.client.engine.burials import Burials
 from magnetar.client.engine.letters import Letters
 from magnetar.client.network.connection import ClientConnection
@@ -33,7 +33,7 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.wire.ack_set import bits_to_words, words_to_bits
-from magnetar.wire.runs import run_numbers, runs_of
+from magnetar.wire.runs import runs_of
 
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
@@ -228,7 +228,10 @@ class PartitionConsumer(Reconnecting):
             answer = pb.CommandWithdrawn(
                 consumer_id=command.consumer_id, request_id=command.request_id
             )
-            _put_given_back(answer, withdrawal.given_back())
+            if withdrawal.all_given_back and sum(command.entry_runs[2::3]) == len(withdrawal.kept):
+                answer.entry_runs.extend(command.entry_runs)
+            else:
+                _put_given_back(answer, withdrawal.given_back())
             self._write([answer])
         self._rearm()
 
@@ -423,12 +426,7 @@ class PartitionConsumer(Reconnecting):
 
 def _withdrawn_entries(command: pb.CommandWithdraw) -> dict[int, int]:
     """By key: what is not taken back of an entry."""
-    runs = list(command.entry_runs)
-    firsts = [
-        (wide_key(signed(runs[i]), signed(runs[i + 1])), signed(runs[i + 2]))
-        for i in range(0, len(runs) - 2, 3)
-    ]
-    kept = dict.fromkeys(run_numbers(firsts, WITHDRAWN_MAX), 0)
+    kept = whole_entries(list(command.entry_runs), WITHDRAWN_MAX)
     for id in command.message_ids:
         key = wide_key(signed(id.ledgerId), signed(id.entryId))
         kept[key] = words_to_bits(list(id.ack_set))

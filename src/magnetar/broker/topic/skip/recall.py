@@ -27,6 +27,7 @@ broker closed for another reason, an unload perhaps, and whose clients have not 
 may hand out what they have, and nobody knows any more what that is.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, final
 
@@ -37,7 +38,6 @@ from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
-from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.wire.ack_set import all_unacked, bits_to_words, words_to_bits
@@ -57,6 +57,8 @@ LOST: Final = 3
 # A consumer is asked for so many entries at a time: a few milliseconds of work. Its client looks
 # through its whole queue for each question, so there should not be many of them.
 ENTRIES_MAX: Final = 5000
+# So many are gathered first and put in order, for ids come in any: then most are told as runs.
+GATHERED_MAX: Final = 20_000
 # And for so many batches of which a part is taken back, each of which has an id of its own.
 PARTS_MAX: Final = 2000
 # Who leaves so many questions without an answer will answer none.
@@ -76,6 +78,8 @@ class Withdrawal:
         # Batches of which a part is asked for.
         self.parts: Final[set[int]] = set()
         self.given_back: Final[dict[int, int]] = {}
+        # The whole entries, as the client was told of them.
+        self._told: list[int] = []
         self.state: int = OPEN
         self._then: Final[list[Callable[[], None]]] = []
 
@@ -119,11 +123,20 @@ class Withdrawal:
             id = command.message_ids.add(ledgerId=position.ledger_id, entryId=position.entry_id)
             id.ack_set.extend(bits_to_words(kept))
         numbers: list[int] = []
-        for first, count in runs_of(sorted([key for key in self.asked if key not in self.parts])):
+        for first, count in runs_of(sorted(self._whole())):
             position = ledgers.position(first)
-            numbers.extend((position.ledger_id, position.entry_id, count))
+            numbers.append(position.ledger_id)
+            numbers.append(position.entry_id)
+            numbers.append(count)
         command.entry_runs.extend(numbers)
+        self._told = numbers
         return command
+
+    def _whole(self) -> list[int]:
+        """The entries of which all is asked for."""
+        if not self.parts:
+            return list(self.asked)
+        return [key for key in self.asked if key not in self.parts]
 
     def may_be_answered_by(self, command: pb.CommandWithdrawn) -> bool:
         """Whether it names no more than was asked for: a frame has room for a hundred thousand."""
@@ -137,12 +150,16 @@ class Withdrawal:
             key = ledgers.key(signed(id.ledgerId), signed(id.entryId))
             self._give_back(key, words_to_bits(list(id.ack_set)))
         told = list(command.entry_runs)
-        runs: list[tuple[int, int]] = []
-        for i in range(0, len(told) - 2, 3):
-            key = ledgers.key(signed(told[i]), signed(told[i + 1]))
-            runs.append((key, signed(told[i + 2])))
-        for key in run_numbers(runs, len(self.asked)):
-            self._give_back(key, 0)
+        if told == self._told:  # as most do
+            for key in self._whole():
+                self.given_back[key] = self.asked[key]
+        else:
+            runs: list[tuple[int, int]] = []
+            for i in range(0, len(told) - 2, 3):
+                key = ledgers.key(signed(told[i]), signed(told[i + 1]))
+                runs.append((key, signed(told[i + 2])))
+            for key in run_numbers(runs, len(self.asked)):
+                self._give_back(key, 0)
         self._settle(ANSWERED)
 
     def _give_back(self, key: int, kept: int) -> None:
@@ -161,9 +178,12 @@ class Withdrawal:
         if self.state != OPEN:
             return
         self.state = state
+        self._told = []
         self.subscription.withdrawals.remove(self)
+        count = 0
         for bits in self.given_back.values():
-            self.subscription.taken_back += bits.bit_count()
+            count += bits.bit_count()
+        self.subscription.taken_back += count
         then = list(self._then)
         self._then.clear()
         for callback in then:
@@ -211,8 +231,9 @@ class Recall:
         self.strays: Final[dict[int, list[Consumer]]] = {}
         self._promise: Final[Promise[None]] = Promise()
         self._timer: Timer | None = None
-        # What is to be asked for next, by consumer.
+        # What is to be asked for, by consumer; and what of that is in order.
         self._gathering: Final[dict[int, Withdrawal]] = {}
+        self._ready: Final[deque[Withdrawal]] = deque()
 
     def take_back(self, subscription: "Subscription", delta: AckDelta) -> None:
         """Looks who holds something of what was skipped, and is known to until it is let go of."""
@@ -224,8 +245,9 @@ class Recall:
             for entry_id in entries:
                 key = ledgers.key(ledger_id, entry_id)
                 if (owner := dispatcher.holder(key)) is not None:
-                    size = subscription.batch_size(Position(ledger_id, entry_id))
-                    self._gather(subscription, owner, key, all_unacked(size), part=False)
+                    size = subscription.size_at(ledger_id, entry_id)
+                    bits = 1 if size == 1 else all_unacked(size)
+                    self._gather(subscription, owner, key, bits, part=False)
             for entry_id, record in records:
                 key = ledgers.key(ledger_id, entry_id)
                 if (owner := dispatcher.holder(key)) is not None:
@@ -241,7 +263,7 @@ class Recall:
             key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
             holder = dispatcher.overtaken.take(key)
             if holder is not None:
-                size = subscription.batch_size(Position(id.ledger_id, id.entry_id))
+                size = subscription.size_at(id.ledger_id, id.entry_id)
                 index = int(id.batch_index)
                 bits = all_unacked(size) if index < 0 else 1 << index
                 self._gather(subscription, holder, key, bits, part=index >= 0)
@@ -256,20 +278,35 @@ class Recall:
             withdrawal = Withdrawal(subscription, consumer, {})
             self._gathering[consumer.key] = withdrawal
         withdrawal.ask(key, bits, part=part)
-        if len(withdrawal.asked) >= ENTRIES_MAX or len(withdrawal.parts) >= PARTS_MAX:
+        if len(withdrawal.asked) >= GATHERED_MAX or len(withdrawal.parts) >= PARTS_MAX:
             del self._gathering[consumer.key]
-            self._begin(withdrawal)
+            self._cut(withdrawal)
 
     def ask_next(self) -> bool:
         """All is looked at: asks one who holds something, and says whether there are more."""
-        for number in self._gathering:
-            self._begin(self._gathering.pop(number))
-            break
-        return len(self._gathering) > 0
+        if not self._ready:
+            for number in self._gathering:
+                self._cut(self._gathering.pop(number))
+                break
+        if self._ready:
+            withdrawal = self._ready.popleft()
+            self.withdrawals.append(withdrawal)
+            withdrawal.begin()
+        return len(self._ready) > 0 or len(self._gathering) > 0
 
-    def _begin(self, withdrawal: Withdrawal) -> None:
-        self.withdrawals.append(withdrawal)
-        withdrawal.begin()
+    def _cut(self, gathered: Withdrawal) -> None:
+        """Makes questions of what was gathered, in order."""
+        if len(gathered.asked) <= ENTRIES_MAX:
+            self._ready.append(gathered)
+            return
+        asked, parts = gathered.asked, gathered.parts
+        keys = sorted(asked)
+        for first in range(0, len(keys), ENTRIES_MAX):
+            some = {key: asked[key] for key in keys[first : first + ENTRIES_MAX]}
+            question = Withdrawal(gathered.subscription, gathered.consumer, some)
+            if parts:
+                question.parts.update([key for key in some if key in parts])
+            self._ready.append(question)
 
     def join(self, subscription: "Subscription", keys: Iterable[int]) -> None:
         """Waits also for what others took back of these entries, and for strays."""
