@@ -19,7 +19,7 @@ is none of these is refused: a `batchIndex` that is misspelt would skip a whole 
 
 import asyncio
 import binascii
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from starlette.responses import Response
@@ -84,6 +84,21 @@ class _Body(msgspec.Struct):
 
 
 _BODY: Final = msgspec.json.Decoder(_Body | Ids)
+
+Place: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Index: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=INT32_MAX)] | None
+
+
+class _Id(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An id as nearly all are; what else may stand for one is read by `_of_object`."""
+
+    ledgerId: Place
+    entryId: Place
+    partitionIndex: Index = None
+    batchIndex: Index = None
+
+
+_IDS: Final = msgspec.json.Decoder(list[_Id])
 
 
 async def skip_by_ids(call: Call) -> Response:
@@ -151,6 +166,8 @@ def _check_kind(kind: object) -> None:
 
 def _read_piece(piece: bytes, objects: bool, first: int) -> list[MessageIdData]:
     """The ids of a piece of the list; `first` is the number of its first. Raises Refusal."""
+    if objects and (plain := _read_plain(piece)):
+        return plain
     values = decode_json(piece)
     if not isinstance(values, list) or not values:
         raise Refusal(BAD_REQUEST, NO_MESSAGES)
@@ -162,6 +179,23 @@ def _read_piece(piece: bytes, objects: bool, first: int) -> list[MessageIdData]:
         except (Refusal, RemoteProtocolError, ValueError) as error:
             raise Refusal(BAD_REQUEST, f"id {number} of the list: {error}") from None
     return ids
+
+
+def _read_plain(piece: bytes) -> list[MessageIdData]:
+    """The ids of a piece in which all are written in the usual way; none, if one is not."""
+    try:
+        ids = _IDS.decode(piece)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [
+        MessageIdData(
+            id.ledgerId,
+            id.entryId,
+            -1 if id.partitionIndex is None else id.partitionIndex,
+            -1 if id.batchIndex is None else id.batchIndex,
+        )
+        for id in ids
+    ]
 
 
 def _told_apart(raw: bytes) -> tuple[object, Ids]:
@@ -191,11 +225,7 @@ def _of_object(value: object) -> MessageIdData:
 
 
 def _field(value: dict[str, object], name: str, least: int, most: int) -> int:
-    number = value.get(name)
-    # Most are right, and there may be a hundred thousand.
-    if type(number) is int and least <= number <= most:
-        return number
-    return whole_number(name, number, least, most)
+    return whole_number(name, value.get(name), least, most)
 
 
 def _optional(value: dict[str, object], name: str, least: int) -> int:
