@@ -39,6 +39,10 @@ class Acks:
         self._ledgers: dict[int, LedgerAcks] = {}
         self._generation: i64 = 0
         self._tally: Final = Tally()
+        # The ledger that was asked for last, and its acks: most come in runs, and its id is wide,
+        # an object of its own each time for a dict.
+        self._last_id: i64 = -1
+        self._last: LedgerAcks | None = None
 
     @property
     def tally(self) -> Tally:
@@ -60,7 +64,7 @@ class Acks:
 
     def is_acked(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
         """Whether an entry, or one index of it, is acked."""
-        acks = self._ledgers.get(ledger_id)
+        acks = self.ledger(ledger_id)
         if acks is None:
             return False
         if entry_id in acks.entries:
@@ -72,38 +76,43 @@ class Acks:
 
     def record(self, ledger_id: int, entry_id: int) -> int:
         """The record of a partly acked batch; 0 if there is none."""
-        acks = self._ledgers.get(ledger_id)
+        acks = self.ledger(ledger_id)
         return 0 if acks is None else acks.records.get(entry_id, 0)
 
-    def ledger(self, ledger_id: int) -> LedgerAcks | None:
+    def ledger(self, ledger_id: i64) -> LedgerAcks | None:
         """The acks of a ledger, to be read only."""
-        return self._ledgers.get(ledger_id)
+        if ledger_id != self._last_id:
+            self._last = self._ledgers.get(ledger_id)
+            self._last_id = ledger_id
+        return self._last
 
     def ledger_ids(self) -> list[int]:
         return sorted(self._ledgers)
 
-    def own(self, ledger_id: int) -> LedgerAcks:
+    def own(self, ledger_id: i64) -> LedgerAcks:
         """The acks of a ledger, to be changed: no snapshot shares them."""
-        acks = self._ledgers.get(ledger_id)
+        acks = self.ledger(ledger_id)
         if acks is None:
             acks = LedgerAcks(self._generation, self._tally)
-            self._ledgers[ledger_id] = acks
+            self.put(ledger_id, acks)
         elif acks.generation != self._generation:
             acks = acks.copy(self._generation)
-            self._ledgers[ledger_id] = acks
+            self.put(ledger_id, acks)
         return acks
 
     def end(self, ledger_id: int) -> i64:
         """The entry after the last one that is acked or partly so in a ledger."""
         return self._ledgers[ledger_id].end()
 
-    def put(self, ledger_id: int, acks: LedgerAcks) -> None:
+    def put(self, ledger_id: i64, acks: LedgerAcks) -> None:
         """Takes over the acks of a ledger, as read from a snapshot and counted by `tally`."""
         self._ledgers[ledger_id] = acks
+        self._last_id = ledger_id
+        self._last = acks
 
     def drop_before(self, ledger_id: i64, end: i64) -> None:
         """Forgets the entries of a ledger before `end`."""
-        if ledger_id in self._ledgers:
+        if self.ledger(ledger_id) is not None:
             self.own(ledger_id).drop_before(end, ledger_id, self.sizes)
             self._tidy(ledger_id)
 
@@ -114,13 +123,19 @@ class Acks:
 
     def drop_ledger(self, ledger_id: int) -> None:
         self._tally.bytes -= self._ledgers.pop(ledger_id).record_bytes
+        self._last_id = -1
+        self._last = None
 
-    def _tidy(self, ledger_id: int) -> None:
-        if self._ledgers[ledger_id].is_empty():
+    def _tidy(self, ledger_id: i64) -> None:
+        acks = self.ledger(ledger_id)
+        if acks is not None and acks.is_empty():
             del self._ledgers[ledger_id]
+            self._last = None
 
     def clear(self) -> None:
         self._ledgers.clear()
+        self._last_id = -1
+        self._last = None
         self._tally.bytes = 0
 
     def freeze(self) -> list[tuple[int, LedgerAcks]]:

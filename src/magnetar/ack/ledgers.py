@@ -90,21 +90,29 @@ class Ledgers:
         # The ledger that was asked for last, and its number: most come in runs.
         self._last_id: i64 = -1
         self._last_number: i64 = 0
+        # The same for counts. Ids are wide, and an object of its own each time for a dict.
+        self._counted_id: i64 = -1
+        self._counted: i64 = -1
 
     def add(self, ledger_id: i64, entry_count: i64 = 0) -> None:
         """A new ledger, newer than all others."""
         assert ledger_id > (self._ids[-1] if self._ids else -1)
         assert 0 <= entry_count <= ENTRY_COUNT_MAX
         self._ids.append(ledger_id)
-        self._counts[ledger_id] = entry_count
+        self._set_count(ledger_id, entry_count)
         self._numbers[ledger_id] = self._next_number
         self._by_number[self._next_number] = ledger_id
         self._next_number += 1
 
     def grow(self, ledger_id: i64, entry_count: i64) -> None:
         """The ledger now has `entry_count` entries, never fewer than before."""
-        assert self._counts[ledger_id] <= entry_count <= ENTRY_COUNT_MAX
+        assert 0 <= self.entry_count(ledger_id) <= entry_count <= ENTRY_COUNT_MAX
+        self._set_count(ledger_id, entry_count)
+
+    def _set_count(self, ledger_id: i64, entry_count: i64) -> None:
         self._counts[ledger_id] = entry_count
+        self._counted_id = ledger_id
+        self._counted = entry_count
 
     def remove(self, ledger_id: i64) -> None:
         """The ledger was trimmed: the oldest, or any that is empty."""
@@ -113,6 +121,8 @@ class Ledgers:
         if oldest:
             self._trimmed = ledger_id
         del self._counts[ledger_id]
+        self._counted_id = -1
+        self._counted = -1
         self._ids.remove(ledger_id)
         self._forget_numbers()
 
@@ -133,7 +143,10 @@ class Ledgers:
 
     def entry_count(self, ledger_id: i64) -> i64:
         """The entries of a ledger, or -1 if it is not here."""
-        return self._counts.get(ledger_id, -1)
+        if ledger_id != self._counted_id:
+            self._counted = self._counts.get(ledger_id, -1)
+            self._counted_id = ledger_id
+        return self._counted
 
     def was_trimmed(self, ledger_id: i64) -> bool:
         """Whether a ledger that is not here may have been, once."""

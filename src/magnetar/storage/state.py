@@ -178,6 +178,9 @@ class LogState:
         # Entries of any ledger that a backup found damaged, and only their places are left.
         self.lost: Final[list[tuple[int, int]]] = []
         self.recovering: bool = False
+        # The ledger of the last entry: most come in runs, and an id is an object of its own each
+        # time for a dict.
+        self._recent: LedgerState | None = None
         # Ledgers sealed by the fold since `take_sealed` was last called.
         self._sealed: list[int] = []
 
@@ -212,7 +215,9 @@ class LogState:
             self.id_highest = record.id
 
     def _apply_entry(self, record: Record) -> None:
-        ledger = self.ledgers.get(record.id)
+        ledger = self._recent
+        if ledger is None or ledger.id != record.id:
+            ledger = self._recent = self.ledgers.get(record.id)
         if ledger is None:
             if not self.recovering:
                 return  # a copy that was overtaken by the deletion of its ledger
@@ -360,6 +365,7 @@ class LogState:
         assert self.recovering or ledger_id not in self.tombstones
         ledger = LedgerState(ledger_id)
         self.ledgers[ledger_id] = ledger
+        self._recent = None
         return ledger
 
     def _new_cursor(self, cursor_id: int) -> CursorState:
@@ -392,6 +398,7 @@ class LogState:
 
     def _drop_ledger(self, ledger_id: int) -> None:
         ledger = self.ledgers.pop(ledger_id)
+        self._recent = None
         if ledger.address != NONE:
             self._unpin(ledger.address, ledger.size)
         index = ledger.index

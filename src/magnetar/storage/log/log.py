@@ -22,6 +22,8 @@ Intervals go by `ticks_ms`, which nobody can set back; `clock_ms` is the time of
 from collections.abc import Callable
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from magnetar.errors import (
     DiskError,
     DiskFullError,
@@ -116,6 +118,9 @@ class Log:
         self._pins: Final[dict[int, int]] = {}
         # How many records of each ledger and cursor are on their way, entries and slices apart.
         self._pending: Final[dict[int, int]] = {}
+        # The same of one object, news of which came last, all in a row: it is not in there yet.
+        self._run_id: i64 = -1
+        self._run_count: int = 0
         # How many copies of entries of each ledger are on their way.
         self._copies_pending: Final[dict[int, int]] = {}
         # Objects whose deletion is on its way: nothing may be written about them any more.
@@ -144,12 +149,21 @@ class Log:
         """Queues a record and returns its ticket; see `Journal.add`."""
         ticket = self.journal.add(record, tied=tied)
         if is_news(record.kind):
-            _count_up(self._pending, record.id)
+            if record.id != self._run_id:
+                self._end_run()
+                self._run_id = record.id
+            self._run_count += 1
         elif record.kind == COPY:
             _count_up(self._copies_pending, record.id)
         elif record.kind == DELETE:
             self._deletes_pending.add(record.id)
         return ticket
+
+    def _end_run(self) -> None:
+        if self._run_count > 0:
+            self._pending[self._run_id] = self._pending.get(self._run_id, 0) + self._run_count
+            self._run_count = 0
+        self._run_id = -1
 
     def deleting(self, id: int) -> bool:
         """Whether the deletion of this object is on its way."""
@@ -157,7 +171,7 @@ class Log:
 
     def has_pending(self, id: int) -> bool:
         """Whether news of this ledger or cursor, or of the catalog, is on its way."""
-        return id in self._pending
+        return id == self._run_id or id in self._pending
 
     def next_snapshot_number(self, cursor_id: int) -> int:
         """Tells the slices of one snapshot from those of another that was given up."""
@@ -265,19 +279,31 @@ class Log:
             self._chores.append(left)
             self._busy = True
         state = self.state
+        self._end_run()
         for record in job.records:
             if record.kind == DELETE:
                 self._deletes_pending.discard(record.id)
                 self._snapshot_numbers.pop(record.id, None)
                 self._drop_indexes(record.id)
             elif is_news(record.kind):
-                _count_down(self._pending, record.id)
+                if record.id != self._run_id:
+                    self._settle_run()
+                    self._run_id = record.id
+                self._run_count += 1
             elif record.kind == COPY:
-                _count_down(self._copies_pending, record.id)
+                _count_down(self._copies_pending, record.id, 1)
             state.apply(record)
+        self._settle_run()
         self.ticket_durable = outcome.end
         self._unindexed.extend(state.take_sealed())
         return outcome
+
+    def _settle_run(self) -> None:
+        """News of one object, so many records in a row, are on their way no more."""
+        if self._run_count > 0:
+            _count_down(self._pending, self._run_id, self._run_count)
+            self._run_count = 0
+        self._run_id = -1
 
     def fail(self, error: Exception) -> Outcome:
         """Takes nothing any more; what is on its way has failed."""
@@ -285,6 +311,8 @@ class Log:
 
     def _failed(self, outcome: Outcome) -> Outcome:
         self._again = None
+        self._run_id = -1
+        self._run_count = 0
         self._pending.clear()
         self._copies_pending.clear()
         self._deletes_pending.clear()
@@ -457,7 +485,7 @@ class Log:
 
     def unpin(self, segment_ids: set[int]) -> None:
         for segment_id in segment_ids:
-            _count_down(self._pins, segment_id)
+            _count_down(self._pins, segment_id, 1)
 
     def pinned(self, segment_id: int) -> bool:
         return segment_id in self._pins
@@ -474,8 +502,8 @@ def _count_up(counts: dict[int, int], id: int) -> None:
     counts[id] = counts.get(id, 0) + 1
 
 
-def _count_down(counts: dict[int, int], id: int) -> None:
-    left = counts[id] - 1
+def _count_down(counts: dict[int, int], id: int, by: int) -> None:
+    left = counts[id] - by
     if left:
         counts[id] = left
     else:
