@@ -362,10 +362,11 @@ def test_what_waits_is_cleared_a_piece_at_a_time(world: World, type: ConsumerTyp
     assert found.replay_count() == len(found.redeliveries) == MANY
     publish(world, MANY, 1)
     world.subscription("t", "s").skip(MANY)
-    counts = [found.replay_count()]
+    # Those that wait on Shared are one bitmap, and are let go of at once.
+    counts = [found.replay_count() if type == KeyShared else len(found.redeliveries)]
     while world._step():
         found.check()
-        counts.append(found.replay_count())
+        counts.append(found.replay_count() if type == KeyShared else len(found.redeliveries))
     assert max(before - after for before, after in itertools.pairwise(counts)) <= PIECE
     assert found.replay_count() == len(found.redeliveries) == 0
     consumer.flow(MANY)

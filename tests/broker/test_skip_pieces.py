@@ -14,6 +14,7 @@ from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, NoSuchEntryError
 from magnetar.model import Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
 
 BATCH = 4
@@ -265,3 +266,51 @@ def test_what_a_reset_brings_back_while_they_let_go_is_not_taken_from_them(world
     world.release_disk()
     (question,) = client.take(pb.CommandWithdraw)
     assert list(question.entry_runs) == [ids[0].ledger_id, ids[0].entry_id, 1]
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_a_batch_whose_messages_are_in_several_pieces_is_taken_back_whole(
+    world: World, type: int
+) -> None:
+    """Seed 70000065: the second piece did not know any more who had the batch (I5)."""
+    world.broker.pieces.be_small()
+    producer = world.connect().producer("t")
+    client = world.connect(feature_flags=pb.FeatureFlags(supports_magnetar=True))
+    consumer = client.subscribe("t", "sub", type, initialPosition=Earliest)
+    id = producer.send("0", "1", "2", "3")
+    consumer.flow(10)
+    consumer.deliveries()
+    skip = Skip([world.topic("t")], "sub", [at(id, index) for index in range(BATCH)], recall=True)
+    while skip.plan_piece():
+        pass
+    skip.carry_out()
+    world.settle()
+    asked = [kept_of(one) for one in client.take(pb.CommandWithdraw)]
+    assert asked == [[0]]
+
+
+def kept_of(question: pb.CommandWithdraw) -> list[int]:
+    """Of each batch that is asked for in part, the bits that are not."""
+    return [sum(id.ack_set) for id in question.message_ids]
+
+
+def test_who_acks_a_part_while_a_skip_is_applied_is_asked_for_the_rest(world: World) -> None:
+    """With that part all of the batch is acked; but the rest is still in its queue (I5)."""
+    world.broker.pieces.be_small()
+    producer = world.connect().producer("t")
+    client = world.connect(feature_flags=pb.FeatureFlags(supports_magnetar=True))
+    consumer = client.subscribe("t", "sub", Shared, initialPosition=Earliest)
+    plain = [producer.send("a"), producer.send("b")]
+    id = producer.send("0", "1", "2")
+    consumer.flow(10)
+    *_, batch = consumer.deliveries()
+    ids = [*plain, at(id, 1), at(id, 2)]  # the batch is in the second piece
+    skip = Skip([world.topic("t")], "sub", ids, recall=True)
+    while skip.plan_piece():
+        pass
+    world.hold_disk()
+    skip.carry_out()
+    client.session.receive(encode(consumer.ack_command((batch.index(0),))))
+    world.release_disk()
+    asked = [kept_of(one) for one in client.take(pb.CommandWithdraw)]
+    assert asked == [[0b001]]

@@ -92,6 +92,8 @@ class Play:
         # One input in a few, for it takes as long as all else.
         self.checked: Final = self.draw.rarely(4)
         self.world: Final = FuzzWorld(salt=SALT)
+        # Long work in the smallest steps there are: what comes next comes in between.
+        self.world.broker.pieces.be_small()
         self.honest: Final = Honest(self.world)
         self.ids: Final[list[tuple[int, int]]] = []
         self.commands: Final = Commands(self.draw, self.ids)

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 import magnetar
@@ -46,8 +47,10 @@ def metric(broker: BrokerProcess, name: str) -> float:
 
 def test_more_connections_than_descriptors_leave_nothing_behind(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), *SETTINGS)
+    command = limited(files=LIMIT, memory_bytes=MEMORY_BYTES)
     with (
-        BrokerProcess(tmp_path / "data", options=options, command=limited(files=LIMIT)) as broker,
+        BrokerProcess(tmp_path / "data", options=options, command=command) as broker,
+        Probe(broker) as probe,
         magnetar.Client(broker.url) as client,
     ):
         consumer = client.subscribe(TOPIC, "probe")
@@ -67,3 +70,4 @@ def test_more_connections_than_descriptors_leave_nothing_behind(tmp_path: Path) 
             assert ok.read() == b"ok"
         producer.send(b"after")
         assert consumer.receive(timeout_millis=20_000).data() == b"after"
+    probe.check()

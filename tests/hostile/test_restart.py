@@ -3,7 +3,9 @@
 import time
 from pathlib import Path
 
+import httpx
 from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 import magnetar
@@ -13,6 +15,7 @@ LEDGERS = 300
 # So many that an index file is larger than a page, and is mapped.
 ENTRIES = 200
 TOPIC = "persistent://public/default/many-ledgers"
+STATS = "/admin/v2/persistent/public/default/many-ledgers/internalStats"
 
 
 def clock_ms() -> int:
@@ -37,10 +40,16 @@ def fill(directory: Path) -> None:
 def test_a_broker_with_more_ledgers_than_descriptors_starts_again(tmp_path: Path) -> None:
     fill(tmp_path)
     assert len(FileDisk(tmp_path).names("index")) >= LEDGERS - 1
-    with BrokerProcess(tmp_path, command=limited(files=256)) as broker:
+    command = limited(files=256, memory_bytes=MEMORY_BYTES)
+    with BrokerProcess(tmp_path, command=command) as broker:
         open_files = list(Path(f"/proc/{broker.pid}/fd").iterdir())
         assert len(open_files) < 100
         with magnetar.Client(broker.url) as client:
             producer = client.create_producer(TOPIC)
             producer.send(b"works")
         broker.restart()
+        with Probe(broker) as probe:
+            for _ in range(20):
+                found = httpx.get(f"{broker.http_url}{STATS}", timeout=60).json()
+                assert len(found["ledgers"]) >= LEDGERS
+        probe.check()

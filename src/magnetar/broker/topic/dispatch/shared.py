@@ -226,6 +226,10 @@ class SharedDispatcher(Dispatcher):
                     holder.settle(key, remaining.bit_count())
             if holder is not by:
                 self._overtake(key, holder, by)
+            elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
+                # It has acked its part of a batch, and a skip that is applied may still want
+                # to know who has the rest.
+                self.overtaken.add(key, holder)
         if len(self.delayed) < delayed:
             self._set_alarm()
         self.changed()
@@ -277,6 +281,7 @@ class SharedDispatcher(Dispatcher):
 
     def passed(self) -> None:
         floor = self._floor()
+        self._replay.discard_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
         self._set_alarm()
@@ -296,7 +301,8 @@ class SharedDispatcher(Dispatcher):
         return KEY_MAX if first is None else self._ledgers.key(first.ledger_id, first.first) - 1
 
     def _waiting_keys(self) -> list[int]:
-        return self._replay.first(len(self._replay))
+        """Of what waits, what is not let go of at once."""
+        return []
 
     # ---- Limits --------------------------------------------------------------
 

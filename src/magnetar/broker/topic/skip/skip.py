@@ -79,6 +79,11 @@ class Move:
         self.messages = self.subscription.apply_named(self.delta, single=self._single)
         self.subscription.skipped += self.messages
 
+    @property
+    def is_of_this_life(self) -> bool:
+        """Whether the cursor was not reset since."""
+        return bool(self.subscription.cursor.epoch == self.delta.epoch)
+
     def require_possible(self) -> None:
         """Raises BrokerError if it is no longer the cursor that this was planned for."""
         _require_possible(self.subscription)
@@ -412,8 +417,9 @@ def _no_index(id: MessageIdData) -> str:
 def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[None]:
     """Writes what was planned for several cursors as one, and applies it when it is durable.
 
-    Then one after the other lets go of what it named, and others have their turn in between.
-    Who holds it until then is asked to give it back, by the `recall`.
+    Then it is looked who holds what each named, so that it can be asked for, and then one after
+    the other lets go of it; others have their turn in between. First all of them are looked at:
+    two may name parts of one batch, of which nobody knows the holder once it is let go of.
     """
     if not moves:
         return kept(None)
@@ -432,14 +438,20 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
         for move in moves:
             move.apply()
             move.subscription.letting_go += 1
+        take_back(0)
+
+    def take_back(index: int) -> None:
+        move = moves[index]
+        if recall is not None and move.is_of_this_life:
+            recall.take_back(move.subscription, move.delta)
+        if recall is not None and index + 1 < len(moves):
+            topic.host.call_soon(lambda: take_back(index + 1))
+            return
         let_go(0)
 
     def let_go(index: int) -> None:
-        subscription, delta = moves[index].subscription, moves[index].delta
-        if subscription.cursor.epoch == delta.epoch:
-            if recall is not None:
-                recall.take_back(subscription, delta)
-            subscription.have_moved(delta)
+        if moves[index].is_of_this_life:
+            moves[index].subscription.have_moved(moves[index].delta)
         if index + 1 < len(moves):
             topic.host.call_soon(lambda: let_go(index + 1))
             return
