@@ -39,6 +39,7 @@ from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.position_key import NARROW_ENTRY_MASK
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.wire.ack_set import all_unacked, bits_to_words, words_to_bits
 from magnetar.wire.integer import signed
@@ -124,9 +125,8 @@ class Withdrawal:
             id.ack_set.extend(bits_to_words(kept))
         numbers: list[int] = []
         for first, count in runs_of(sorted(self._whole())):
-            position = ledgers.position(first)
-            numbers.append(position.ledger_id)
-            numbers.append(position.entry_id)
+            numbers.append(ledgers.ledger_of(first))
+            numbers.append(first & NARROW_ENTRY_MASK)
             numbers.append(count)
         command.entry_runs.extend(numbers)
         self._told = numbers
@@ -235,8 +235,13 @@ class Recall:
         self._gathering: Final[dict[int, Withdrawal]] = {}
         self._ready: Final[deque[Withdrawal]] = deque()
 
-    def take_back(self, subscription: "Subscription", delta: AckDelta) -> None:
-        """Looks who holds something of what was skipped, and is known to until it is let go of."""
+    def take_back(
+        self, subscription: "Subscription", delta: AckDelta, *, single: bool = False
+    ) -> None:
+        """Looks who holds something of what was skipped, and is known to until it is let go of.
+
+        `single` says that none of its entries is a batch.
+        """
         dispatcher = subscription.dispatcher
         if not isinstance(dispatcher, SharedDispatcher):
             return
@@ -245,8 +250,7 @@ class Recall:
             for entry_id in entries:
                 key = ledgers.key(ledger_id, entry_id)
                 if (owner := dispatcher.holder(key)) is not None:
-                    size = subscription.size_at(ledger_id, entry_id)
-                    bits = 1 if size == 1 else all_unacked(size)
+                    bits = 1 if single else all_unacked(subscription.size_at(ledger_id, entry_id))
                     self._gather(subscription, owner, key, bits, part=False)
             for entry_id, record in records:
                 key = ledgers.key(ledger_id, entry_id)

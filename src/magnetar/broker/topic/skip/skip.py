@@ -70,13 +70,14 @@ class Move:
         self.subscription: Final = subscription
         self.delta: Final = delta
         self.data: Final = encode_delta(delta)
-        self._single: Final = subscription.cursor.are_single(delta)
+        # Whether no entry of it is a batch.
+        self.single: Final = subscription.cursor.are_single(delta)
         # How many messages it acked, once it is applied.
         self.messages: int = 0
 
     def apply(self) -> None:
         """It is durable: the cursor knows it from now on."""
-        self.messages = self.subscription.apply_named(self.delta, single=self._single)
+        self.messages = self.subscription.apply_named(self.delta, single=self.single)
         self.subscription.skipped += self.messages
 
     @property
@@ -443,7 +444,7 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
     def take_back(index: int) -> None:
         move = moves[index]
         if recall is not None and move.is_of_this_life:
-            recall.take_back(move.subscription, move.delta)
+            recall.take_back(move.subscription, move.delta, single=move.single)
         if recall is not None and index + 1 < len(moves):
             topic.host.call_soon(lambda: take_back(index + 1))
             return
