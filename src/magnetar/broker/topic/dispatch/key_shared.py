@@ -191,7 +191,7 @@ class KeySharedDispatcher(SharedDispatcher):
         freed = not self.out_of_order and self.held.release(slot, consumer.key)
         if len(self._chunks) > 0 and self._chunks.let_go(key) >= 0:
             freed = True
-        if freed:
+        if freed and self._waiting.has_slot(slot):
             self._look_at(slot)
 
     def _leave_replay(self, key: int) -> None:

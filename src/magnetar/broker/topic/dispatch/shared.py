@@ -261,11 +261,17 @@ class SharedDispatcher(Dispatcher):
         owner = self.owners.pop(key, None)
         if owner is not None:
             self._let_go(key, owner.settle(key, 0), owner)
-        self.redeliveries.forget(key)
-        self.delayed.discard(key)
-        self._due.discard(key)
-        self._leave_replay(key)
-        if len(self._chunks) > 0:
+        # Most of these are empty most of the time.
+        if len(self.redeliveries) > 0:
+            self.redeliveries.forget(key)
+        if len(self.delayed) > 0:
+            self.delayed.discard(key)
+        if len(self._due) > 0:
+            self._due.discard(key)
+        chunks = len(self._chunks) > 0
+        if chunks or self.replay_count() > 0:
+            self._leave_replay(key)
+        if chunks:
             self._chunks.forget(key)
         return owner
 
