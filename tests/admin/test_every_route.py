@@ -74,6 +74,8 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", f"{B}/leaderBroker"): ({}, NOTHING, 200),
     ("GET", f"{B}/ready"): ({}, NOTHING, 200),
     ("GET", f"{B}/version"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/broker-stats/topics"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/broker-stats/load-report"): ({}, NOTHING, 200),
     ("GET", C): ({}, NOTHING, 200),
     ("GET", f"{C}/{{cluster}}"): ({}, NOTHING, 200),
     ("PUT", f"{C}/{{cluster}}"): ({}, {}, 409),

@@ -8,6 +8,7 @@ from magnetar.admin.http.openapi import open_api
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.router import AdminApp
 from magnetar.admin.route import (
+    broker_stats,
     brokers,
     clusters,
     lookup,
@@ -29,6 +30,7 @@ __all__ = ["ROUTES", "create_app"]
 ROUTES: Final[list[Route]] = [
     *ack_state.ROUTES,
     *backlog.ROUTES,
+    *broker_stats.ROUTES,
     *brokers.ROUTES,
     *clusters.ROUTES,
     *lookup.ROUTES,

@@ -1,0 +1,113 @@
+"""Broker stats: all topics in one request, and what the broker itself carries.
+
+Paths and names are Pulsar's. Pulsar has these figures from a minute ago at most; here they are
+of the moment. They are put together a few topics at a time, so that nobody waits for whoever
+watches. Topics that nobody has used since the start are not loaded, and not among them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+import magnetar
+from magnetar.admin.backlog.figures import StatsOptions, topic_figures
+from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.call import Call
+from magnetar.admin.http.need import SUPERUSER
+from magnetar.admin.http.route import Route
+from magnetar.admin.http.shape import FLAG, OBJECT, answers, map_of
+from magnetar.admin.route.namespaces import BUNDLE
+from magnetar.broker.topic.topic import Topic
+from magnetar.storage import FileDisk
+from magnetar.storage.store import Store
+
+__all__ = ["ROUTES"]
+
+# So many topics are looked at before others have their turn.
+TOPICS_AT_ONCE: Final = 20
+
+
+async def get_topics(call: Call) -> Response:
+    """Returns the stats of all loaded topics, by namespace, bundle and domain."""
+    options = StatsOptions(
+        backlog_size=call.flag("subscriptionBacklogSize"),
+        earliest_time=call.flag("getEarliestTimeInBacklog"),
+    )
+    found: dict[str, dict[str, dict[str, dict[str, msgspec.Raw]]]] = {}
+    async for topic in _in_turns(call.broker.topics.values()):
+        figures = topic_figures(topic, options, call.admin.broker_id)
+        figures["producerCount"] = len(topic.producers)
+        bundle = found.setdefault(topic.name.namespace, {}).setdefault(BUNDLE, {})
+        domain = bundle.setdefault("persistent" if topic.name.persistent else "non-persistent", {})
+        domain[str(topic.name)] = msgspec.Raw(msgspec.json.encode(figures))
+    return json_answer(found)
+
+
+async def _in_turns(topics: Iterable[Topic]) -> AsyncIterator[Topic]:
+    """Those that are not closed meanwhile; others have their turn between them."""
+    for number, topic in enumerate(list(topics)):
+        if number % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        if not topic.closed:
+            yield topic
+
+
+async def get_load_report(call: Call) -> Response:
+    """Returns what the broker carries, and how its storage is."""
+    rates = [0.0, 0.0, 0.0, 0.0]
+    topics = producers = consumers = 0
+    async for topic in _in_turns(call.broker.topics.values()):
+        topics += 1
+        producers += len(topic.producers)
+        reading = [one for found in topic.subscriptions.values() for one in found.consumers]
+        consumers += len(reading)
+        rates[0] += topic.incoming.message_rate
+        rates[1] += topic.incoming.byte_rate
+        rates[2] += sum([one.out.message_rate for one in reading])
+        rates[3] += sum([one.out.byte_rate for one in reading])
+    return json_answer(
+        {
+            "webServiceUrl": call.admin.http_url,
+            "pulsarServiceUrl": call.admin.server.url,
+            "brokerVersionString": magnetar.__version__,
+            "startTimestamp": call.broker.started_ms,
+            "msgRateIn": rates[0],
+            "msgThroughputIn": rates[1],
+            "msgRateOut": rates[2],
+            "msgThroughputOut": rates[3],
+            "numTopics": topics,
+            "numProducers": producers,
+            "numConsumers": consumers,
+            "numConnections": call.broker.sessions,
+            "storage": _storage(call.broker.store),
+        }
+    )
+
+
+def _storage(store: Store) -> dict[str, object]:
+    """Our own: Pulsar keeps nothing on its brokers' disks. No number of free bytes in memory."""
+    on_disk = isinstance(store.log.disk, FileDisk)
+    return {
+        "freeBytes": store.log.free_bytes if on_disk else None,
+        "watermarkBytes": store.log.options.watermark_bytes,
+        "full": store.full,
+        "readOnlyReason": store.read_only_reason,
+        "retrying": dict(store.setbacks.present),
+    }
+
+
+BROKER_STATS: Final = "/admin/v2/broker-stats"
+ROUTES: Final[list[Route]] = [
+    Route(
+        "GET",
+        f"{BROKER_STATS}/topics",
+        get_topics,
+        SUPERUSER,
+        query={"subscriptionBacklogSize": FLAG, "getEarliestTimeInBacklog": FLAG},
+        answer=answers(map_of(OBJECT)),
+    ),
+    Route("GET", f"{BROKER_STATS}/load-report", get_load_report, SUPERUSER, answer=answers(OBJECT)),
+]
