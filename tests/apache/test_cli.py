@@ -11,6 +11,7 @@ from apache.harness import ApachePulsar, require_artifacts
 from cli.broker_cli import BrokerCli
 
 import magnetar
+from magnetar.broker.setting.settings_load import COMMANDS
 from magnetar.cli.message.message_ids import id_text, parse_base64
 from magnetar.model import MessageId
 
@@ -27,7 +28,8 @@ def cli() -> Iterator[BrokerCli]:
 @pytest.fixture(autouse=True)
 def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/none")
-    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
+    for name in COMMANDS:
+        monkeypatch.delenv(f"MAGNETAR_{name.upper()}", raising=False)
 
 
 def fill(cli: BrokerCli, *batches: list[str], partitions: int = 0) -> tuple[str, list[MessageId]]:

@@ -218,6 +218,11 @@ def test_a_variable_of_another_program_is_passed_over_with_a_notice() -> None:
     assert loaded.notices == ["the variable MAGNETAR_BUILD is no setting, and has no effect"]
 
 
+def test_variables_of_the_other_commands_are_passed_over() -> None:
+    environ = {"MAGNETAR_URL": "pulsar://a:1", "MAGNETAR_PROFILE": "prod", "MAGNETAR_TOKEN": "x"}
+    assert load(environ=environ).notices == []
+
+
 def test_a_slip_in_a_variable_is_named() -> None:
     error = refusal(environ={"MAGNETAR_DEDUPLICATION": "perhaps"})
     assert str(error) == (

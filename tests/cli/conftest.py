@@ -10,6 +10,7 @@ from cli.broker_cli import BrokerCli, run_command
 from storage.workload import Clock, small_options
 
 from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
+from magnetar.broker.setting.settings_load import COMMANDS
 from magnetar.cli import serve
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
@@ -28,7 +29,8 @@ Refused = Callable[..., str]
 def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests may have profiles and a token, which are none of their business."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/none")
-    monkeypatch.delenv("MAGNETAR_TOKEN", raising=False)
+    for name in COMMANDS:
+        monkeypatch.delenv(f"MAGNETAR_{name.upper()}", raising=False)
 
 
 @pytest.fixture

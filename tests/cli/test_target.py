@@ -78,6 +78,71 @@ def test_what_is_given_weighs_more_than_a_profile() -> None:
         Choice("three", {}).target()
 
 
+def test_variables_weigh_more_than_profiles_and_less_than_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each says where it is by the namespace that it lists."""
+    asked: list[str] = []
+
+    def answer(request: Asked) -> Said:
+        asked.append(request.path)
+        return Said(200, {"Content-Type": "application/json"}, b"[]")
+
+    def listed(*options: str) -> str:
+        assert run(*options, "topics", "list").code == 0
+        return asked[-1].removeprefix("/admin/v2/persistent/")
+
+    with answering(answer) as url:
+        run("profiles", "set", "one", "--admin-url", url, "--namespace", "by/default-profile")
+        run("profiles", "set", "two", "--admin-url", url, "--namespace", "by/profile")
+        assert listed() == "by/default-profile"
+        monkeypatch.setenv("MAGNETAR_PROFILE", "two")
+        assert listed() == "by/profile"
+        monkeypatch.setenv("MAGNETAR_NAMESPACE", "by/variable")
+        assert listed() == "by/variable"
+        assert listed("--namespace", "by/option") == "by/option"
+        monkeypatch.setenv("MAGNETAR_ADMIN_URL", "http://127.0.0.1:1")
+        assert listed("--admin-url", url) == "by/variable"
+        assert run("topics", "list").code == 3
+        # A profile that is named by hand is that broker, whatever the environment says.
+        assert listed("--profile", "one") == "by/default-profile"
+        # An empty variable says nothing.
+        monkeypatch.setenv("MAGNETAR_ADMIN_URL", "")
+        monkeypatch.setenv("MAGNETAR_NAMESPACE", "")
+        assert listed() == "by/profile"
+
+
+def test_a_short_name_is_one_of_the_namespace() -> None:
+    asked: list[str] = []
+
+    def answer(request: Asked) -> Said:
+        asked.append(request.path.removeprefix("/admin/v2/"))
+        return Said(204, {}, b"")
+
+    with answering(answer) as url:
+        at = ["--admin-url", url, "--namespace", "shop/eu"]
+        run(*at, "topics", "create", "orders")
+        run(*at, "topics", "create", "persistent://public/default/orders")
+        run(*at, "topics", "set-retention", "orders", "-t", "1h", "-s", "1G")
+        run(*at, "namespaces", "topics")
+        run("--admin-url", url, "topics", "create", "orders")
+    assert asked == [
+        "persistent/shop/eu/orders",
+        "persistent/public/default/orders",
+        "persistent/shop/eu/orders/retention",
+        "namespaces/shop/eu/topics?mode=PERSISTENT",
+        "persistent/public/default/orders",
+    ]
+
+
+@pytest.mark.parametrize("command", [["topics", "list"], ["topics", "create", "orders"]])
+def test_a_namespace_that_is_none_is_said(command: list[str]) -> None:
+    ran = run("--namespace", "shop", *command)
+    assert (ran.code, ran.out) == (2, "")
+    assert "'shop' is not a namespace: write it as tenant/namespace" in ran.err
+    assert run("profiles", "set", "x", "--namespace", "a/b/c").code == 2
+
+
 def test_a_token_may_be_in_a_file(home: Path) -> None:
     (home / "token").write_text("abc\n")
     assert Target({"token_file": str(home / "token")}).token() == "abc"

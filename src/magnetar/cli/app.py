@@ -12,12 +12,14 @@ from typer.core import TyperGroup
 
 import magnetar
 from magnetar.cli import target
+from magnetar.cli.choice import choice_of
 from magnetar.cli.console import refusals
 from magnetar.cli.data.backup import backup, restore
 from magnetar.cli.data.check import check
 from magnetar.cli.data.dump import dump
 from magnetar.cli.message.consume import consume
 from magnetar.cli.message.produce import produce
+from magnetar.cli.name import complete, near
 from magnetar.cli.noun import (
     brokers,
     namespaces,
@@ -95,15 +97,22 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     url: Annotated[
         str | None,
-        typer.Option("--url", metavar="URL", help=f"URL of the broker (default: {target.URL})."),
+        typer.Option(
+            "--url",
+            metavar="URL",
+            envvar="MAGNETAR_URL",
+            help=f"URL of the broker (default: {target.URL}).",
+        ),
     ] = None,
     admin_url: Annotated[
         str | None,
         typer.Option(
             "--admin-url",
             metavar="URL",
+            envvar="MAGNETAR_ADMIN_URL",
             help=f"URL of the admin REST API (default: {target.ADMIN_URL}).",
         ),
     ] = None,
@@ -120,11 +129,22 @@ def root(
         str | None,
         typer.Option("--tls-trust-certs", metavar="FILE", help="CA certificates (PEM file)."),
     ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAMESPACE",
+            envvar="MAGNETAR_NAMESPACE",
+            help=f"Namespace of short topic names and of lists (default: {target.NAMESPACE}).",
+            autocompletion=complete.namespaces,
+        ),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
             "--profile",
             metavar="NAME",
+            envvar="MAGNETAR_PROFILE",
             help="Profile with URLs and token; see `magnetar profiles`.",
             autocompletion=profiles.complete,
         ),
@@ -137,11 +157,5 @@ def root(
     ] = False,
 ) -> None:
     """Messaging with acks that stick."""
-    # Whatever is given by hand weighs more, and a token by hand replaces a file of one.
-    given = {
-        "url": url,
-        "admin_url": admin_url,
-        "token": token,
-        "tls_trust_certs": tls_trust_certs,
-    }
-    target.use(target.Choice(profile, {k: v for k, v in given.items() if v is not None}))
+    near.forget()
+    target.use(choice_of(context))

@@ -1,39 +1,97 @@
 """Arguments and options that many commands have, each said once."""
 
 import re
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from magnetar.cli.name import complete, near
+from magnetar.cli.target import full_name
 from magnetar.errors import SettingsError
 
 __all__ = [
     "Force",
     "Json",
     "NamespaceName",
+    "NamespaceOrDefault",
     "SubscriptionName",
     "TopicArgument",
     "duration_s",
+    "full_topic",
+    "named_subscription",
+    "named_topic",
+    "namespace_argument",
     "pairs",
     "size_bytes",
+    "topic_argument",
     "words",
 ]
 
-TopicArgument: TypeAlias = Annotated[
-    str,
-    typer.Argument(
+
+def named_topic(context: typer.Context, name: str) -> str:
+    """A topic that was given: a short name is one of the target's namespace."""
+    if context.resilient_parsing or not name:
+        return name
+    full = full_name(name)
+    near.note_topic(full)
+    return full
+
+
+def full_topic(context: typer.Context, name: str) -> str:
+    """The same for a topic that need not be there."""
+    return name if context.resilient_parsing or not name else full_name(name)
+
+
+def named_subscription(context: typer.Context, name: str) -> str:
+    """A subscription that was given."""
+    near.note_subscription(name)
+    return name
+
+
+def named_namespace(context: typer.Context, name: str) -> str:
+    """A namespace that was given."""
+    near.note_namespace(name)
+    return name
+
+
+def topic_argument() -> Any:
+    """The argument TOPIC, for those who make their commands in a loop."""
+    return typer.Argument(
         metavar="TOPIC",
         help="Topic name: persistent://tenant/namespace/topic, or a short name.",
         show_default=False,
-    ),
-]
-NamespaceName: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="NAMESPACE", help="Namespace: tenant/namespace.", show_default=False),
+        callback=named_topic,
+        autocompletion=complete.topics,
+    )
+
+
+def namespace_argument(metavar: str = "NAMESPACE", more: str = "") -> Any:
+    """The argument NAMESPACE, likewise."""
+    return typer.Argument(
+        metavar=metavar,
+        help=f"Namespace: tenant/namespace{more}.",
+        show_default=False,
+        callback=named_namespace,
+        autocompletion=complete.namespaces,
+    )
+
+
+TopicArgument: TypeAlias = Annotated[str, topic_argument()]
+NamespaceName: TypeAlias = Annotated[str, namespace_argument()]
+# For commands that change nothing.
+NamespaceOrDefault: TypeAlias = Annotated[
+    str, namespace_argument("[NAMESPACE]", " (default: that of --namespace)")
 ]
 SubscriptionName: TypeAlias = Annotated[
     str,
-    typer.Option("-s", "--subscription", metavar="SUB", help="Subscription name."),
+    typer.Option(
+        "-s",
+        "--subscription",
+        metavar="SUB",
+        help="Subscription name.",
+        callback=named_subscription,
+        autocompletion=complete.subscriptions,
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Force: TypeAlias = Annotated[

@@ -1,9 +1,14 @@
 """Where commands go: a broker's two addresses, and who asks.
 
     --url, --admin-url, --token ...     given on the command line
-    --profile NAME                      else, from a profile of the user's configuration
+    MAGNETAR_URL, MAGNETAR_TOKEN ...    else, from the environment
+    --profile, MAGNETAR_PROFILE         else, from a profile of the user's configuration
     the default profile                 else, if the configuration names one
     127.0.0.1, ports 6650 and 8080      else
+
+But who names a profile by hand means that broker: with `--profile` the addresses and the
+namespace of the environment do not count, or `--profile test topics delete` would go to the
+broker that a forgotten variable names.
 
 The configuration is TOML, `magnetar/config.toml` below XDG_CONFIG_HOME or ~/.config:
 
@@ -13,8 +18,10 @@ The configuration is TOML, `magnetar/config.toml` below XDG_CONFIG_HOME or ~/.co
     url = "pulsar+ssl://broker.example.com:6651"
     admin_url = "https://broker.example.com:8443"
     token_file = "/home/me/.secrets/prod.jwt"
+    namespace = "shop/orders"
 
-A token may be given as it is or as `file://PATH`; only a file keeps it out of the list of
+The namespace is that of short topic names, and of lists; `public/default` if nobody says
+another. A token may be given as it is or as `file://PATH`; only a file keeps it out of the list of
 processes.
 """
 
@@ -26,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 from magnetar.cli.interrupt import uninterrupted
 from magnetar.errors import SettingsError
+from magnetar.rest.path import check_namespace
 
 if TYPE_CHECKING:
     import magnetar
@@ -33,11 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIELDS",
+    "NAMESPACE",
     "Choice",
     "Configuration",
     "Target",
     "config_path",
     "current",
+    "full_name",
     "load",
     "parse",
     "use",
@@ -45,8 +55,11 @@ __all__ = [
 
 URL: Final = "pulsar://127.0.0.1:6650"
 ADMIN_URL: Final = "http://127.0.0.1:8080"
+NAMESPACE: Final = "public/default"
 # Half of what clients have: somebody sits there and waits.
 OPERATION_S: Final = 15
+# A backlog of millions is cleared in one request.
+ADMIN_S: Final = 60.0
 
 # What a profile may have.
 FIELDS: Final = (
@@ -57,7 +70,12 @@ FIELDS: Final = (
     "tls_trust_certs",
     "tls_certificate",
     "tls_key",
+    "namespace",
 )
+
+
+# What says where a command goes.
+PLACES: Final = ("url", "admin_url", "namespace", "profile")
 
 
 class Target:
@@ -72,6 +90,17 @@ class Target:
         self.tls_trust_certs = values.get("tls_trust_certs")
         self.tls_certificate = values.get("tls_certificate")
         self.tls_key = values.get("tls_key")
+        self.namespace = values.get("namespace", NAMESPACE)
+        check_namespace(self.namespace)
+
+    def full_name(self, topic: str) -> str:
+        """A topic as the user means it: a short name is one of the target's namespace.
+
+        Left as it is in `public/default`, where everybody takes a short name for the same.
+        """
+        if "/" in topic or not topic or self.namespace == NAMESPACE:
+            return topic
+        return f"persistent://{self.namespace}/{topic}"
 
     def token(self) -> str:
         """The token itself; empty if there is none. Raises SettingsError."""
@@ -83,7 +112,7 @@ class Target:
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError("token", f"cannot read {path}: {error}") from None
 
-    def admin(self) -> "AdminClient":
+    def admin(self, timeout_s: float = ADMIN_S) -> "AdminClient":
         """A client of admin REST there."""
         from magnetar.rest.admin_client import AdminClient
 
@@ -93,6 +122,7 @@ class Target:
             trust_certs=self.tls_trust_certs,
             certificate=self.tls_certificate,
             key=self.tls_key,
+            timeout_s=timeout_s,
             url_option="--admin-url",
         )
 
@@ -119,13 +149,24 @@ class Target:
 class Choice:
     """What the command line says of the target; the configuration is read when it is used."""
 
-    def __init__(self, profile: str | None, given: dict[str, str]) -> None:
+    def __init__(
+        self, profile: str | None, given: dict[str, str], around: dict[str, str] | None = None
+    ) -> None:
+        """`around` is what variables say, and weighs less than a profile that is named."""
         self._profile = profile
         self._given = given
+        self._around = around or {}
 
     def target(self) -> Target:
         """Raises SettingsError."""
-        return Target({**load(config_path()).values(self._profile), **self._given})
+        around = dict(self._around)
+        name = self._profile
+        if name is None:
+            name = around.get("profile")
+        else:
+            around = {field: around[field] for field in around if field not in PLACES}
+        around.pop("profile", None)
+        return Target({**load(config_path()).values(name), **around, **self._given})
 
 
 _choice: ContextVar[Choice | None] = ContextVar("target", default=None)
@@ -139,6 +180,11 @@ def use(choice: Choice) -> None:
 def current() -> Target:
     """The target of this command. Raises SettingsError."""
     return (_choice.get() or Choice(None, {})).target()
+
+
+def full_name(topic: str) -> str:
+    """A topic as the user of this command means it. Raises SettingsError."""
+    return topic if "/" in topic else current().full_name(topic)
 
 
 class Configuration:

@@ -7,6 +7,7 @@ from magnetar.errors import SettingsError
 from magnetar.model import TopicName
 
 __all__ = [
+    "check_namespace",
     "lookup_path",
     "namespace_path",
     "path_of",
@@ -33,15 +34,16 @@ def path_of(*pieces: str) -> str:
 
 def namespace_path(namespace: str, *more: str) -> str:
     """The path of a namespace, `tenant/name`. Raises SettingsError."""
-    return path_of("namespaces", *_names(namespace), *more)
+    return path_of("namespaces", *check_namespace(namespace), *more)
 
 
 def topics_path(domain: str, namespace: str, *more: str) -> str:
     """The path of all topics of a namespace. Raises SettingsError."""
-    return path_of(domain, *_names(namespace), *more)
+    return path_of(domain, *check_namespace(namespace), *more)
 
 
-def _names(namespace: str) -> list[str]:
+def check_namespace(namespace: str) -> list[str]:
+    """The names of the tenant and the namespace. Raises SettingsError."""
     names = namespace.split("/")
     if len(names) != 2 or not all(names):
         raise SettingsError(

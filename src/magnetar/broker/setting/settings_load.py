@@ -34,6 +34,7 @@ from magnetar.errors import SettingsError
 
 __all__ = [
     "BROKER_CONF",
+    "COMMANDS",
     "COMMAND_LINE",
     "ENVIRONMENT",
     "RESERVED",
@@ -61,6 +62,9 @@ RESERVED: Final = (
     "memory",
     "broker_conf",
 )
+
+# Variables that the other commands read (docs/reference/cli.md): where they go, and who asks.
+COMMANDS: Final = ("url", "admin_url", "token", "profile", "namespace")
 
 _PREFIX: Final = "MAGNETAR_"
 
@@ -225,7 +229,7 @@ def _load_environment(environ: Mapping[str, str], loaded: _Loader) -> None:
             setting = SETTINGS[name]
             value = _checked(key, setting, _from_text(key, setting, environ[key]))
             loaded.take(name, value, ENVIRONMENT)
-        elif name not in RESERVED:
+        elif name not in RESERVED and name not in COMMANDS:
             loaded.notices.append(f"the variable {key} is no setting, and has no effect")
 
 

@@ -15,7 +15,8 @@ from magnetar.cli.console import refuse, status
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.interrupt import TURN_S, Check, uninterrupted
 from magnetar.cli.message.pace import paced
-from magnetar.cli.option import Json, TopicArgument
+from magnetar.cli.name import complete
+from magnetar.cli.option import Json, TopicArgument, named_subscription
 from magnetar.cli.target import current
 from magnetar.errors import Timeout
 
@@ -51,6 +52,8 @@ def consume(
             "--subscription-name",
             metavar="SUB",
             help="The subscription; created if it does not exist.",
+            callback=named_subscription,
+            autocompletion=complete.subscriptions,
         ),
     ],
     count: Annotated[

@@ -4,8 +4,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.name import complete
 from magnetar.cli.noun.policies import add_policies
-from magnetar.cli.option import Force, Json, NamespaceName, SubscriptionName, words
+from magnetar.cli.option import (
+    Force,
+    Json,
+    NamespaceName,
+    NamespaceOrDefault,
+    SubscriptionName,
+    words,
+)
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 from magnetar.rest.path import namespace_path, path_of
@@ -21,7 +29,10 @@ Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Ro
 
 @app.command("list")
 def list_namespaces(
-    tenant: Annotated[str, typer.Argument(metavar="TENANT", show_default=False)],
+    tenant: Annotated[
+        str,
+        typer.Argument(metavar="TENANT", show_default=False, autocompletion=complete.tenants),
+    ],
     as_json: Json = False,
 ) -> None:
     """List the namespaces of a tenant."""
@@ -31,15 +42,17 @@ def list_namespaces(
 
 @app.command()
 def topics(
-    namespace: NamespaceName,
+    namespace: NamespaceOrDefault = "",
     mode: Annotated[
         str, typer.Option("-m", "--mode", help="Topics to list: PERSISTENT, NON_PERSISTENT or ALL.")
     ] = "PERSISTENT",
     as_json: Json = False,
 ) -> None:
     """List the topics of a namespace, each partition on its own line."""
-    with current().admin() as admin:
-        found = admin.get(namespace_path(namespace, "topics"), mode=mode)
+    target = current()
+    with target.admin() as admin:
+        path = namespace_path(namespace or target.namespace, "topics")
+        found = admin.get(path, mode=mode)
     show_names(found, as_json=as_json)
 
 

@@ -14,7 +14,14 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
-from magnetar.cli.option import Json, duration_s, size_bytes, words
+from magnetar.cli.option import (
+    Json,
+    duration_s,
+    namespace_argument,
+    size_bytes,
+    topic_argument,
+    words,
+)
 from magnetar.cli.show import show_value
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
@@ -273,7 +280,7 @@ def _remover(place: _Place) -> Callable[..., None]:
 
 
 def _argument(place: _Place) -> object:
-    return typer.Argument(metavar="TOPIC" if place.of_topics else "NAMESPACE", show_default=False)
+    return topic_argument() if place.of_topics else namespace_argument()
 
 
 def _setter(place: _Place) -> Callable[..., None]:

@@ -9,6 +9,7 @@ from magnetar.cli.option import Json
 from magnetar.cli.show import show_json, show_rows, show_value
 from magnetar.cli.target import FIELDS, Configuration, config_path, load
 from magnetar.errors import DiskError, SettingsError
+from magnetar.rest.path import check_namespace
 
 __all__ = ["app", "complete"]
 
@@ -82,12 +83,27 @@ def set_profile(
         str | None,
         typer.Option("--tls-key", help="Private key of the client certificate (PEM file)."),
     ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", help="Namespace of short topic names: tenant/namespace."),
+    ] = None,
 ) -> None:
     """Create or change a profile; an empty value removes a field.
 
     The first one becomes the default.
     """
-    given = (url, admin_url, token, token_file, tls_trust_certs, tls_certificate, tls_key)
+    if namespace:
+        check_namespace(namespace)
+    given = (
+        url,
+        admin_url,
+        token,
+        token_file,
+        tls_trust_certs,
+        tls_certificate,
+        tls_key,
+        namespace,
+    )
     found = load(config_path())
     values = found.profiles.setdefault(name, {})
     for field, value in zip(FIELDS, given, strict=True):

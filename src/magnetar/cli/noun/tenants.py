@@ -4,6 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.name import complete
 from magnetar.cli.option import Force, Json, words
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
@@ -13,7 +14,10 @@ __all__ = ["app"]
 
 app: typer.Typer = typer.Typer(help="Manage tenants.", no_args_is_help=True)
 
-Tenant: TypeAlias = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
+Tenant: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="TENANT", show_default=False, autocompletion=complete.tenants),
+]
 Roles: TypeAlias = Annotated[
     str,
     typer.Option("-r", "--admin-roles", metavar="ROLES", help="Admin roles, separated by commas."),

@@ -10,7 +10,7 @@ import typer
 
 from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.noun.subscriptions import add_subscription_commands
-from magnetar.cli.option import Force, Json, NamespaceName, TopicArgument, pairs, words
+from magnetar.cli.option import Force, Json, NamespaceOrDefault, TopicArgument, pairs, words
 from magnetar.cli.show import show_json, show_names, show_value
 from magnetar.cli.target import current
 from magnetar.rest.path import lookup_path, topic_path, topics_path
@@ -35,7 +35,7 @@ Metadata: TypeAlias = Annotated[
 
 @app.command("list")
 def list_topics(
-    namespace: NamespaceName,
+    namespace: NamespaceOrDefault = "",
     domain: Annotated[
         str,
         typer.Option("-td", "--topic-domain", help="Topics to list: persistent or non_persistent."),
@@ -43,16 +43,19 @@ def list_topics(
     as_json: Json = False,
 ) -> None:
     """List the topics of a namespace, each partition on its own line."""
-    with current().admin() as admin:
-        found = admin.get(topics_path(domain.replace("_", "-"), namespace))
+    target = current()
+    with target.admin() as admin:
+        found = admin.get(topics_path(domain.replace("_", "-"), namespace or target.namespace))
     show_names(found, as_json=as_json)
 
 
 @app.command("list-partitioned-topics")
-def list_partitioned_topics(namespace: NamespaceName, as_json: Json = False) -> None:
+def list_partitioned_topics(namespace: NamespaceOrDefault = "", as_json: Json = False) -> None:
     """List the partitioned topics of a namespace."""
-    with current().admin() as admin:
-        found = admin.get(topics_path("persistent", namespace, "partitioned"))
+    target = current()
+    with target.admin() as admin:
+        path = topics_path("persistent", namespace or target.namespace, "partitioned")
+        found = admin.get(path)
     show_names(found, as_json=as_json)
 
 

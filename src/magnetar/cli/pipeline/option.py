@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from magnetar.cli.console import output, printable, warn
-from magnetar.cli.option import pairs
+from magnetar.cli.name import complete
+from magnetar.cli.option import named_topic, pairs
 from magnetar.cli.show import show_json
 from magnetar.cli.target import current
 from magnetar.errors import MagnetarError
@@ -31,7 +32,15 @@ __all__ = [
 ]
 
 TopicOption: TypeAlias = Annotated[
-    str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")
+    str,
+    typer.Option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        help="Topic name.",
+        callback=named_topic,
+        autocompletion=complete.topics,
+    ),
 ]
 Master: TypeAlias = Annotated[
     str,

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from magnetar.cli.option import Json
+from magnetar.cli.name import complete
+from magnetar.cli.option import Json, full_topic, named_topic
 from magnetar.cli.pipeline.option import (
     Conf,
     Master,
@@ -21,7 +22,15 @@ __all__ = ["redrive"]
 
 def redrive(
     topic: Annotated[
-        str, typer.Option("-t", "--topic", metavar="TOPIC", help="Dead letter topic.")
+        str,
+        typer.Option(
+            "-t",
+            "--topic",
+            metavar="TOPIC",
+            help="Dead letter topic.",
+            callback=named_topic,
+            autocompletion=complete.topics,
+        ),
     ],
     subscription: Annotated[
         str,
@@ -30,6 +39,7 @@ def redrive(
             "--subscription",
             metavar="SUB",
             help="Subscription of the dead letter topic (default: the only one, or `redrive`).",
+            autocompletion=complete.subscriptions,
         ),
     ] = "",
     where: Annotated[
@@ -44,6 +54,8 @@ def redrive(
             "--to",
             metavar="TOPIC",
             help="Topic to send the letters to (default: the topic each comes from).",
+            callback=full_topic,
+            autocompletion=complete.topics,
         ),
     ] = "",
     rate: Annotated[str, typer.Option("--rate", metavar="N/s", help="Rate, e.g. 50/s.")] = "",

@@ -1,0 +1,1 @@
+"""Names of topics, subscriptions and namespaces: completed by the shell, and put right."""
