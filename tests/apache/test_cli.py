@@ -163,3 +163,30 @@ def test_nouns_and_verbs(cli: BrokerCli) -> None:
     ran = cli.run("namespaces", "delete", "shop/orders", "-f")
     assert (ran.code, "HTTP 405" in ran.err) == (6, True)
     assert cli.ok("brokers", "healthcheck") == "ok\n"
+
+
+def test_status_and_topics_with_their_backlogs(cli: BrokerCli) -> None:
+    topic, _ = fill(cli, ["a", "b", "c"], ["d"])
+    name = topic.rpartition("/")[2]
+    ran = cli.run("status", "--limit", "1000")
+    assert ran.code == 0, ran
+    assert "the backlog counts entries" in ran.out
+    row = next(line.split() for line in ran.lines if line.startswith(f"{name} "))
+    assert row[1:3] == ["sub", "2"]
+    assert "?" not in row
+    found = json.loads(cli.ok("status", "--json", "-n", "public/default"))
+    (one,) = [found for found in found["topics"] if found["name"] == topic]
+    assert one["oldestUnackedPublishTime"] > 0
+    assert found["freeBytes"] is None
+    listed = cli.ok("topics", "list", "--columns").splitlines()
+    assert [line.split()[3] for line in listed if line.startswith(f"{name} ")] == ["2"]
+
+
+def test_near_names_of_topics_and_subscriptions(cli: BrokerCli) -> None:
+    cli.ok("topics", "create", "invoices")
+    cli.ok("subscriptions", "create", "invoices", "-s", "billing")
+    ran = cli.run("topics", "stats", "invioces")
+    assert ran.code == 5
+    assert ran.err.endswith("; did you mean invoices?\n")
+    ran = cli.run("peek", "invoices", "-s", "biling")
+    assert ran.err.endswith("; did you mean billing?\n")

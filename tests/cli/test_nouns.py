@@ -24,7 +24,9 @@ OTHERS = frozenset(
         "produce",
         "restore",
         "serve",
+        "status",
         "subscriptions skip-messages",
+        "top",
         "topics skip-messages",
     }
 )

@@ -31,6 +31,8 @@ from magnetar.cli.noun import (
     topics,
 )
 from magnetar.cli.pipeline import pipeline
+from magnetar.cli.status.status import status
+from magnetar.cli.status.top import top
 
 __all__ = ["app"]
 
@@ -59,6 +61,8 @@ app.command(rich_help_panel=MESSAGES)(produce)
 app.command(rich_help_panel=MESSAGES)(consume)
 app.command(rich_help_panel=MESSAGES)(subscriptions.peek)
 app.add_typer(pipeline.app, name="pipeline", rich_help_panel=PIPELINES)
+app.command(rich_help_panel=ADMIN)(status)
+app.command(rich_help_panel=ADMIN)(top)
 app.add_typer(topics.app, name="topics", rich_help_panel=ADMIN)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=ADMIN)
 app.add_typer(namespaces.app, name="namespaces", rich_help_panel=ADMIN)

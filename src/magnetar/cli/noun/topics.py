@@ -4,6 +4,7 @@ What is done to a subscription stands in `subscriptions`, and is a verb of `topi
 as `pulsar-admin` has it.
 """
 
+import sys
 from typing import Annotated, TypeAlias
 
 import typer
@@ -40,13 +41,28 @@ def list_topics(
         str,
         typer.Option("-td", "--topic-domain", help="Topics to list: persistent or non_persistent."),
     ] = "persistent",
+    columns: Annotated[
+        bool | None,
+        typer.Option(
+            "--columns/--names",
+            help="Show backlog, age and clients of each topic, or the full names alone, each "
+            "partition on its own line (default: columns on a terminal).",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the topics of a namespace, each partition on its own line."""
+    """List the topics of a namespace: on a terminal with backlog, age and consumers."""
+    from magnetar.cli.status.topic_list import print_topics
+
     target = current()
+    of = namespace or target.namespace
     with target.admin() as admin:
-        found = admin.get(topics_path(domain.replace("_", "-"), namespace or target.namespace))
-    show_names(found, as_json=as_json)
+        if not as_json and (sys.stdout.isatty() if columns is None else columns):
+            print_topics(admin, of, domain.replace("_", "-"))
+        else:
+            found = admin.get(topics_path(domain.replace("_", "-"), of))
+            show_names(found, as_json=as_json)
 
 
 @app.command("list-partitioned-topics")

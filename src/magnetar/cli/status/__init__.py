@@ -1,0 +1,1 @@
+"""Commands for whoever looks after a broker: `status`, `top`, and the columns of `topics list`."""
