@@ -19,7 +19,7 @@ from magnetar.cli.data.check import check
 from magnetar.cli.data.dump import dump
 from magnetar.cli.message.consume import consume
 from magnetar.cli.message.produce import produce
-from magnetar.cli.name import complete, near
+from magnetar.cli.name import complete, given
 from magnetar.cli.noun import (
     brokers,
     namespaces,
@@ -161,5 +161,5 @@ def root(
     ] = False,
 ) -> None:
     """Messaging with acks that stick."""
-    near.forget()
+    given.forget()
     target.use(choice_of(context))

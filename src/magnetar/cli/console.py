@@ -14,8 +14,8 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from magnetar.cli.exit_code import MISSING, REFUSED, exit_code_of
-from magnetar.cli.name import near
+from magnetar.cli.advice import advised
+from magnetar.cli.exit_code import REFUSED, exit_code_of
 from magnetar.errors import MagnetarError
 
 __all__ = [
@@ -128,9 +128,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except MagnetarError as error:
-        code = exit_code_of(error)
-        hint = near.advice() if code == MISSING else ""
-        raise refuse(f"{error}; {hint}" if hint else str(error), code) from None
+        raise refuse(advised(error), exit_code_of(error)) from None
 
 
 def printable(text: str) -> str:

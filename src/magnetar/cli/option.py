@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from magnetar.cli.name import complete, near
+from magnetar.cli.name import complete, given
 from magnetar.cli.target import full_name
 from magnetar.errors import SettingsError
 
@@ -18,6 +18,7 @@ __all__ = [
     "TopicArgument",
     "duration_s",
     "full_topic",
+    "named",
     "named_subscription",
     "named_topic",
     "namespace_argument",
@@ -32,9 +33,9 @@ def named_topic(context: typer.Context, name: str) -> str:
     """A topic that was given: a short name is one of the target's namespace."""
     if context.resilient_parsing or not name:
         return name
-    full = full_name(name)
-    near.note_topic(full)
-    return full
+    noted = given.note(context)
+    noted.topic = full_name(name)
+    return noted.topic
 
 
 def full_topic(context: typer.Context, name: str) -> str:
@@ -44,13 +45,19 @@ def full_topic(context: typer.Context, name: str) -> str:
 
 def named_subscription(context: typer.Context, name: str) -> str:
     """A subscription that was given."""
-    near.note_subscription(name)
+    given.note(context).subscription = name
     return name
 
 
 def named_namespace(context: typer.Context, name: str) -> str:
     """A namespace that was given."""
-    near.note_namespace(name)
+    given.note(context).namespace = name
+    return name
+
+
+def named(context: typer.Context, name: str) -> str:
+    """Anything else that was given."""
+    given.note(context)
     return name
 
 

@@ -101,9 +101,7 @@ def _require_new(call: Call, name: TopicName) -> None:
 async def delete(call: Call) -> Response:
     name = call.topic_name
     if call.admin.partitions(name):
-        raise Refusal(
-            CONFLICT, f"{name} is partitioned: delete {call.request.url.path}/partitions instead"
-        )
+        raise Refusal(CONFLICT, f"{name} is partitioned: delete it as a partitioned topic")
     if 0 <= name.partition < call.admin.partitions(name.partitioned):
         raise Refusal(
             CONFLICT, f"{name} is a partition of {name.partitioned}: delete that as a whole"

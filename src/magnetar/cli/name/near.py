@@ -1,11 +1,10 @@
 """What somebody may have meant who named a topic or subscription that is not there.
 
-Arguments are noted as they are read. When a command ends with the exit code for what is
-missing, the names that there are, are asked for, and the nearest ones told.
+When a command ends with the exit code for what is missing, the names that there are, are asked
+for, and the nearest ones told.
 """
 
 from contextlib import suppress
-from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +12,11 @@ from magnetar.cli.target import current
 from magnetar.errors import MagnetarError
 
 if TYPE_CHECKING:
+    from magnetar.cli.name.given import Given
     from magnetar.model import TopicName
     from magnetar.rest.admin_client import AdminClient
 
-__all__ = ["advice", "forget", "nearest", "note_namespace", "note_subscription", "note_topic"]
+__all__ = ["LIMIT_S", "advice", "nearest"]
 
 # The command has failed already: a hint is not worth a long wait.
 LIMIT_S: Final = 2.0
@@ -24,37 +24,15 @@ LIMIT_S: Final = 2.0
 LIKE: Final = 0.7
 NAMES_MAX: Final = 3
 
-_topic: ContextVar[str] = ContextVar("topic", default="")
-_subscription: ContextVar[str] = ContextVar("subscription", default="")
-_namespace: ContextVar[str] = ContextVar("namespace", default="")
 
-
-def forget() -> None:
-    """For a new command."""
-    for one in (_topic, _subscription, _namespace):
-        one.set("")
-
-
-def note_topic(name: str) -> None:
-    _topic.set(name)
-
-
-def note_subscription(name: str) -> None:
-    _subscription.set(name)
-
-
-def note_namespace(name: str) -> None:
-    _namespace.set(name)
-
-
-def advice() -> str:
+def advice(given: "Given") -> str:
     """A question, if there is a name near to the one that was given; else nothing."""
-    if not _topic.get() and not _namespace.get():
+    if not given.topic and not given.namespace:
         return ""
     with suppress(MagnetarError), current().admin(LIMIT_S) as admin:
-        if _namespace.get():
-            return _question(near_namespaces(admin, _namespace.get()))
-        return _near_topic(admin, _topic.get(), _subscription.get())
+        if given.namespace:
+            return _question(near_namespaces(admin, given.namespace))
+        return _near_topic(admin, given.topic, given.subscription)
     return ""
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.confirm import Yes, confirm
 from magnetar.cli.name import complete
 from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.option import (
@@ -65,8 +66,10 @@ def create(namespace: NamespaceName) -> None:
 
 
 @app.command()
-def delete(namespace: NamespaceName, force: Force = False) -> None:
+def delete(namespace: NamespaceName, force: Force = False, yes: Yes = False) -> None:
     """Delete a namespace; with --force, all its topics too."""
+    with_topics = " with all its topics" if force else ""
+    confirm(f"Delete {namespace}{with_topics}?", yes=yes)
     with current().admin() as admin:
         admin.delete(namespace_path(namespace), force=force or None)
     typer.echo(f"deleted namespace {namespace}")
@@ -97,9 +100,10 @@ def clear_backlog(
     force: Annotated[
         bool, typer.Option("-f", "--force", help="Do not ask for confirmation.")
     ] = False,
+    yes: Yes = False,
 ) -> None:
     """Acknowledge all messages of all subscriptions of a namespace."""
-    if not force:
+    if not force and not yes:
         typer.confirm(f"Ack all messages of {namespace}?", abort=True, err=True)
     pieces = ["clearBacklog", subscription] if subscription else ["clearBacklog"]
     with current().admin() as admin:
@@ -113,8 +117,10 @@ def unsubscribe(
     subscription: Annotated[
         str, typer.Option("-s", "--sub", metavar="SUB", help="Subscription name.")
     ],
+    yes: Yes = False,
 ) -> None:
     """Delete a subscription from all topics of a namespace."""
+    confirm(f"Delete {subscription} from all topics of {namespace}?", yes=yes)
     with current().admin() as admin:
         admin.post(namespace_path(namespace, "unsubscribe", subscription))
     typer.echo(f"deleted the subscriptions {subscription} of {namespace}")

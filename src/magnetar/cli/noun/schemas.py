@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.confirm import Yes, confirm
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.option import Force, Json, TopicArgument
 from magnetar.cli.show import show_rows, show_value
@@ -80,8 +81,9 @@ def compatibility(topic: TopicArgument, filename: SchemaFile, as_json: Json = Fa
 
 
 @app.command()
-def delete(topic: TopicArgument, force: Force = False) -> None:
+def delete(topic: TopicArgument, force: Force = False, yes: Yes = False) -> None:
     """Delete the schema of a topic; with --force, delete all its versions."""
+    confirm(f"Delete the schema of {topic}?", yes=yes)
     with current().admin() as admin:
         admin.delete(schema_path(topic, "schema"), force=force or None)
     typer.echo(f"deleted the schema of {topic}")

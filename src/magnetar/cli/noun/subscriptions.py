@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from magnetar.cli.confirm import Yes, confirm_subscription
 from magnetar.cli.option import Force, Json, SubscriptionName, TopicArgument, duration_s, pairs
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
@@ -59,8 +60,11 @@ def create(
     typer.echo(f"created subscription {subscription} of {topic}")
 
 
-def delete(topic: TopicArgument, subscription: SubscriptionName, force: Force = False) -> None:
+def delete(
+    topic: TopicArgument, subscription: SubscriptionName, force: Force = False, yes: Yes = False
+) -> None:
     """Delete a subscription; with --force, close its consumers."""
+    confirm_subscription("Delete it?", topic, subscription, yes=yes)
     with current().admin() as admin:
         admin.delete(subscription_path(topic, subscription), force=force or None)
     typer.echo(f"deleted subscription {subscription} of {topic}")
@@ -123,8 +127,9 @@ def skip_damaged(topic: TopicArgument, subscription: SubscriptionName) -> None:
     typer.echo(f"skipped the damaged entry on {subscription} of {topic}")
 
 
-def clear_backlog(topic: TopicArgument, subscription: SubscriptionName) -> None:
+def clear_backlog(topic: TopicArgument, subscription: SubscriptionName, yes: Yes = False) -> None:
     """Acknowledge all messages of a subscription."""
+    confirm_subscription("Acknowledge all of them?", topic, subscription, yes=yes)
     with current().admin() as admin:
         admin.post(subscription_path(topic, subscription, "skip_all"))
     typer.echo(f"cleared the backlog of {subscription} of {topic}")

@@ -4,8 +4,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.confirm import Yes, confirm
 from magnetar.cli.name import complete
-from magnetar.cli.option import Force, Json, words
+from magnetar.cli.option import Force, Json, named, words
 from magnetar.cli.show import show_names, show_value
 from magnetar.cli.target import current
 from magnetar.rest.path import path_of
@@ -16,7 +17,12 @@ app: typer.Typer = typer.Typer(help="Manage tenants.", no_args_is_help=True)
 
 Tenant: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="TENANT", show_default=False, autocompletion=complete.tenants),
+    typer.Argument(
+        metavar="TENANT",
+        show_default=False,
+        callback=named,
+        autocompletion=complete.tenants,
+    ),
 ]
 Roles: TypeAlias = Annotated[
     str,
@@ -73,8 +79,10 @@ def update(tenant: Tenant, admin_roles: Roles = "", allowed_clusters: Clusters =
 
 
 @app.command()
-def delete(tenant: Tenant, force: Force = False) -> None:
+def delete(tenant: Tenant, force: Force = False, yes: Yes = False) -> None:
     """Delete a tenant; with --force, all its namespaces too."""
+    with_namespaces = " with all its namespaces and topics" if force else ""
+    confirm(f"Delete {tenant}{with_namespaces}?", yes=yes)
     with current().admin() as admin:
         admin.delete(path_of("tenants", tenant), force=force or None)
     typer.echo(f"deleted tenant {tenant}")

@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from magnetar.cli.confirm import Yes, confirm_topic
 from magnetar.cli.noun.policies import add_policies
 from magnetar.cli.noun.subscriptions import add_subscription_commands
 from magnetar.cli.option import Force, Json, NamespaceOrDefault, TopicArgument, pairs, words
@@ -113,16 +114,18 @@ def get_partitioned_topic_metadata(topic: TopicArgument, as_json: Json = False) 
 
 
 @app.command("delete-partitioned-topic")
-def delete_partitioned_topic(topic: TopicArgument, force: Force = False) -> None:
+def delete_partitioned_topic(topic: TopicArgument, force: Force = False, yes: Yes = False) -> None:
     """Delete a partitioned topic with all its partitions."""
+    confirm_topic("Delete it with all partitions?", topic, yes=yes)
     with current().admin() as admin:
         admin.delete(topic_path(topic, "partitions"), force=force or None)
     typer.echo(f"deleted {topic}")
 
 
 @app.command()
-def delete(topic: TopicArgument, force: Force = False) -> None:
+def delete(topic: TopicArgument, force: Force = False, yes: Yes = False) -> None:
     """Delete a topic with all its messages."""
+    confirm_topic("Delete it?", topic, yes=yes)
     with current().admin() as admin:
         admin.delete(topic_path(topic), force=force or None)
     typer.echo(f"deleted {topic}")
@@ -298,8 +301,9 @@ def partitioned_terminate(topic: TopicArgument, as_json: Json = False) -> None:
 
 
 @app.command()
-def truncate(topic: TopicArgument) -> None:
+def truncate(topic: TopicArgument, yes: Yes = False) -> None:
     """Delete all messages of a topic, even those that retention would keep."""
+    confirm_topic("Delete all its messages?", topic, yes=yes)
     with current().admin() as admin:
         admin.delete(topic_path(topic, "truncate"))
     typer.echo(f"truncated {topic}")
