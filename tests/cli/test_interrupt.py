@@ -113,21 +113,27 @@ PRODUCE = ("produce", "t", "-m", "x", "-n", "1000000", "-r", "50")
 
 
 @pytest.mark.parametrize(
-    ("command", "name", "file"),
+    ("command", "name", "file", "told"),
     [
         # In a callback of an import, where Python prints an error and forgets it.
-        (CONSUME, "cb", "importlib"),
-        (CONSUME, "<module>", "magnetar/cli/app.py"),
-        (CONSUME, "subscribe", "client/door/blocking.py"),
-        (CONSUME, "wait", "threads/outcome.py"),
-        (CONSUME, "_wait", "threads/consumer.py"),
-        (PRODUCE, "send_async", "threads/producer.py"),
-        (PRODUCE, "paced", "cli/message/pace.py"),
+        (CONSUME, "cb", "importlib", ""),
+        (CONSUME, "<module>", "magnetar/cli/app.py", ""),
+        (CONSUME, "subscribe", "client/door/blocking.py", ""),
+        (CONSUME, "wait", "threads/outcome.py", ""),
+        (CONSUME, "_wait", "threads/consumer.py", "received and acked 0 messages until Ctrl-C"),
+        (PRODUCE, "send_async", "threads/producer.py", "sent 1 message to t until Ctrl-C"),
+        (PRODUCE, "paced", "cli/message/pace.py", "sent 1 message to t until Ctrl-C"),
     ],
 )
 def test_a_command_ends(
-    broker: BrokerProcess, tmp_path: Path, command: tuple[str, ...], name: str, file: str
+    broker: BrokerProcess,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    name: str,
+    file: str,
+    told: str,
 ) -> None:
+    """And says how far it came, once there was something to count."""
     ran = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, name, file, "--url", broker.url, *command],
         cwd=tmp_path,
@@ -135,4 +141,5 @@ def test_a_command_ends(
         text=True,
         timeout=60,
     )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+    expected = f"magnetar: {told}\n" if told else ""
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", expected)

@@ -10,6 +10,7 @@ import pytest
 from cli.broker_cli import BrokerCli
 
 import magnetar
+from magnetar.cli.message import lines
 from magnetar.cli.message.message_ids import parse_base64
 from magnetar.cli.message.messages import Entry, Shown, print_message, time_ms
 from magnetar.errors import SettingsError
@@ -68,10 +69,40 @@ def test_splitting_files_and_repeating(cli: BrokerCli, topic: str, tmp_path: Pat
 
 
 def test_ids_of_what_was_sent_are_those_of_what_comes(cli: BrokerCli, topic: str) -> None:
-    lines = cli.ok("produce", topic, "-m", "a", "-m", "b", "--json").splitlines()
-    sent = [json.loads(line)["messageId"] for line in lines]
+    printed = cli.ok("produce", topic, "-m", "a", "-m", "b", "--json").splitlines()
+    sent = [json.loads(line)["messageId"] for line in printed]
     assert [one["messageId"] for one in consumed(cli, topic, 2)] == sent
     assert [parse_base64(id).batch_index() for id in sent] == [0, 1]
+
+
+@pytest.mark.parametrize("option", ["-l", "--lines"])
+def test_each_line_of_standard_input_is_a_message(cli: BrokerCli, topic: str, option: str) -> None:
+    """An empty line is an empty message, and the last one needs no newline."""
+    sent = cli.ok("produce", topic, option, "-k", "k", input="a,b\n\n ü \nlast")
+    assert sent == f"sent 4 messages to {topic}\n"
+    found = consumed(cli, topic, 4)
+    assert [(one["data"], one["key"]) for one in found] == [
+        (text, "k") for text in ("a,b", "", " ü ", "last")
+    ]
+    assert cli.ok("produce", topic, option, input="") == f"sent 0 messages to {topic}\n"
+
+
+def test_each_line_of_files_is_a_message(cli: BrokerCli, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"1\n2\r\n")
+    (tmp_path / "two").write_bytes(b"3")
+    files = ("-f", tmp_path / "one", "-f", "-", "-f", tmp_path / "two")
+    cli.ok("produce", topic, "--lines", *files, input="in between\n")
+    assert [one["data"] for one in consumed(cli, topic, 4)] == ["1", "2\r", "in between", "3"]
+
+
+def test_a_line_without_an_end_is_refused(
+    cli: BrokerCli, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 4)
+    ran = cli.run("produce", topic, "--lines", input="1234\n12345")
+    assert (ran.code, ran.out) == (2, "")
+    assert "a line of standard input has more than" in ran.err
+    assert consumed(cli, topic, 1)[0]["data"] == "1234"
 
 
 def test_a_rate_is_kept(cli: BrokerCli, topic: str) -> None:
@@ -92,6 +123,9 @@ def test_a_rate_is_kept(cli: BrokerCli, topic: str) -> None:
         (["-f", "/nowhere"], "cannot read /nowhere"),
         (["-m", "a", "-p", "x"], "NAME=VALUE"),
         (["-m", "a", "--chunking"], "--disable-batching"),
+        (["-m", "a", "--lines"], "lines are sent once, and without --messages"),
+        (["-n", "2", "--lines"], "lines are sent once, and without --messages"),
+        (["--lines", "-f", "/nowhere"], "cannot read /nowhere"),
     ],
 )
 def test_what_cannot_be_sent(cli: BrokerCli, topic: str, given: list[str], why: str) -> None:

@@ -56,6 +56,49 @@ def test_refusals_go_to_standard_error(broker: BrokerProcess) -> None:
     assert ran.stderr.count("\n") == 1
 
 
+def test_lines_are_sent_as_they_come_and_counted_at_ctrl_c(broker: BrokerProcess) -> None:
+    """A pipe that stays open: what was written is with consumers before it ends."""
+    cli = BrokerCli(broker.url, broker.http_url)
+    cli.ok("topics", "create", "piped")
+    cli.ok("subscriptions", "create", "piped", "-s", "sub")
+    with subprocess.Popen(
+        command(broker, "produce", "piped", "--lines"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write("one\ntwo\nunfini")
+        process.stdin.flush()
+        got = cli.ok("consume", "piped", "-s", "sub", "-n", "2", "--json").splitlines()
+        assert [json.loads(line)["data"] for line in got] == ["one", "two"]
+        process.send_signal(signal.SIGINT)
+        # Before its input ends, which would make a line of the rest.
+        assert process.wait(timeout=60) == 130
+        out, err = process.communicate()
+    assert (out, err) == ("", "magnetar: sent 2 messages to piped until Ctrl-C\n")
+
+
+def test_many_lines_in_large_pieces(broker: BrokerProcess, tmp_path: Path) -> None:
+    cli = BrokerCli(broker.url, broker.http_url)
+    cli.ok("topics", "create", "many")
+    cli.ok("subscriptions", "create", "many", "-s", "sub")
+    texts = [f"{number}-{'x' * (number * 37 % 5000)}" for number in range(300)]
+    (tmp_path / "lines").write_text("\n".join(texts))
+    with (tmp_path / "lines").open() as file:
+        ran = subprocess.run(
+            command(broker, "produce", "many", "--lines"),
+            stdin=file,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (ran.returncode, ran.stdout) == (0, "sent 300 messages to many\n")
+    got = cli.ok("consume", "many", "-s", "sub", "-n", "300", "--json").splitlines()
+    assert [json.loads(line)["data"] for line in got] == texts
+
+
 def test_ctrl_c_ends_a_consumer_that_waits(broker: BrokerProcess) -> None:
     cli = BrokerCli(broker.url, broker.http_url)
     cli.ok("topics", "create", "waiting")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from magnetar.cli.console import refuse, status
+from magnetar.cli.console import counted, refuse, status, warn
 from magnetar.cli.exit_code import FOUND_WRONG
 from magnetar.cli.interrupt import TURN_S, Check, uninterrupted
 from magnetar.cli.message.pace import paced
@@ -119,29 +119,39 @@ def consume(
     fetched = min(queue_size, count) if count else queue_size
     received = 0
     target = current()
-    with target.client() as client:
-        with uninterrupted():
-            from magnetar.cli.message.messages import message_of, print_message
-            from magnetar.model import ConsumerType, InitialPosition, MessageId
-        start = MessageId.earliest if earliest else MessageId.latest
-        with status(f"connecting to {target.url}"):
-            consumer = client.subscribe(
-                re.compile(topic) if regex else topic,
-                subscription,
-                consumer_type=ConsumerType[kind.value.replace("_", "")],
-                receiver_queue_size=max(fetched, 1) if regex else fetched,
-                initial_position=InitialPosition.Earliest if earliest else InitialPosition.Latest,
-                durable=mode == Mode.Durable,
-                start_message_id=None if mode == Mode.Durable else start,
-            )
-        with consumer, uninterrupted() as check:
-            for message in paced(_messages(consumer, count, timeout, check), rate, check):
-                received += 1
-                print_message(
-                    message_of(message), as_json=as_json, hex=hex, hide_content=hide_content
+    begun = False
+    try:
+        with target.client() as client:
+            with uninterrupted():
+                from magnetar.cli.message.messages import message_of, print_message
+                from magnetar.model import ConsumerType, InitialPosition, MessageId
+            start = MessageId.earliest if earliest else MessageId.latest
+            with status(f"connecting to {target.url}"):
+                consumer = client.subscribe(
+                    re.compile(topic) if regex else topic,
+                    subscription,
+                    consumer_type=ConsumerType[kind.value.replace("_", "")],
+                    receiver_queue_size=max(fetched, 1) if regex else fetched,
+                    initial_position=InitialPosition.Earliest
+                    if earliest
+                    else InitialPosition.Latest,
+                    durable=mode == Mode.Durable,
+                    start_message_id=None if mode == Mode.Durable else start,
                 )
-                if not no_ack:
-                    consumer.acknowledge(message)
+            begun = True
+            with consumer, uninterrupted() as check:
+                for message in paced(_messages(consumer, count, timeout, check), rate, check):
+                    print_message(
+                        message_of(message), as_json=as_json, hex=hex, hide_content=hide_content
+                    )
+                    if not no_ack:
+                        consumer.acknowledge(message)
+                    received += 1
+    except KeyboardInterrupt:
+        if begun:
+            verb = "received" if no_ack else "received and acked"
+            warn(f"{verb} {counted(received, 'message')} until Ctrl-C")
+        raise
     if received < count:
         raise refuse(
             f"received {received:,} of {count:,} messages: no more came for {timeout:g} s",

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from magnetar import errors
-from magnetar.cli.console import counted, status, track
-from magnetar.cli.interrupt import uninterrupted
+from magnetar.cli.console import counted, status, track, warn
+from magnetar.cli.interrupt import Check, uninterrupted
+from magnetar.cli.message.lines import lines_of
 from magnetar.cli.message.message_ids import id_text
 from magnetar.cli.message.pace import paced
 from magnetar.cli.option import Json, TopicArgument, pairs
@@ -45,6 +47,14 @@ def produce(
             help="File with a message to send; - is standard input.",
         ),
     ] = None,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "-l",
+            "--lines",
+            help="Send each line as a message: of standard input, or of the files.",
+        ),
+    ] = False,
     count: Annotated[
         int,
         typer.Option("-n", "--num-produce", help="Number of times to send all messages.", min=1),
@@ -92,44 +102,89 @@ def produce(
 
     With --json, one line for each message, with its id, in the order they were given.
     """
-    payloads = _payloads(messages or [], files or [], separator)
+    source = _Source(messages or [], files or [], separator, count, lines)
     if chunking and not disable_batching:
         raise SettingsError("--chunking", "batches are not split: give --disable-batching too")
     found = pairs("-p", properties or []) or None
-    total = count * len(payloads)
-    stream = (payload for _ in range(count) for payload in payloads)
     sent = _Sent()
     target = current()
-    with target.client() as client:
-        with status(f"connecting to {target.url}"):
-            producer = client.create_producer(
-                topic,
-                batching_enabled=not disable_batching,
-                chunking_enabled=chunking,
-            )
-        with uninterrupted() as check:
-            for number, payload in enumerate(track(paced(stream, rate, check), "sending", total)):
-                while number - sent.settled >= WINDOW:
-                    time.sleep(FULL_S)
-                    check()
-                producer.send_async(
-                    payload,
-                    partial(sent.settle, number),
-                    properties=found,
-                    partition_key=key,
-                    deliver_at=int((time.time() + deliver_after) * 1000) if deliver_after else None,
+    try:
+        with target.client() as client:
+            with status(f"connecting to {target.url}"):
+                producer = client.create_producer(
+                    topic,
+                    batching_enabled=not disable_batching,
+                    chunking_enabled=chunking,
                 )
-                check()
-        producer.flush()
-        producer.close()
+            sent.begun = True
+            try:
+                with uninterrupted() as check:
+                    for number, payload in enumerate(paced(source.payloads(check), rate, check)):
+                        while number - sent.settled >= WINDOW:
+                            time.sleep(FULL_S)
+                            check()
+                        sent.given += 1
+                        producer.send_async(
+                            payload,
+                            partial(sent.settle, number),
+                            properties=found,
+                            partition_key=key,
+                            deliver_at=_due_ms(deliver_after),
+                        )
+                        check()
+            finally:
+                # After Ctrl-C too: what was given is stored, and counted. A second one ends this.
+                producer.flush()
+            producer.close()
+    except KeyboardInterrupt:
+        if sent.begun:
+            if as_json:
+                sent.print_ids()
+            warn(f"sent {counted(len(sent.ids), 'message')} to {topic} until Ctrl-C")
+        raise
     # Callbacks are done once the client is closed.
     if as_json:
         sent.print_ids()
     if sent.failure is not None:
-        missing = total - len(sent.ids)
-        raise sent.error(f"{missing:,} of {total:,} messages were not stored")
+        missing = sent.given - len(sent.ids)
+        raise sent.error(f"{missing:,} of {sent.given:,} messages were not stored")
     if not as_json:
-        typer.echo(f"sent {counted(total, 'message')} to {topic}")
+        typer.echo(f"sent {counted(sent.given, 'message')} to {topic}")
+
+
+def _due_ms(deliver_after_s: float) -> int | None:
+    return int((time.time() + deliver_after_s) * 1000) if deliver_after_s else None
+
+
+class _Source:
+    """What is to be sent. Raises SettingsError if there is nothing, or it cannot be read."""
+
+    def __init__(
+        self,
+        messages: list[str],
+        files: list[Path],
+        separator: str | None,
+        count: int,
+        lines: bool,
+    ) -> None:
+        self._count = count
+        self._lines_of: list[Path] | None = None
+        if lines:
+            if messages or count > 1:
+                raise SettingsError("--lines", "lines are sent once, and without --messages")
+            self._lines_of = files or [Path("-")]
+        else:
+            self._payloads = _payloads(messages, files, separator)
+
+    def payloads(self, check: Check) -> Iterator[bytes]:
+        """One after the other, with a bar on a terminal if it is known how many there are."""
+        if self._lines_of is None:
+            stream = (payload for _ in range(self._count) for payload in self._payloads)
+            yield from track(stream, "sending", self._count * len(self._payloads))
+            return
+        if Path("-") in self._lines_of and sys.stdin.isatty():
+            typer.echo("one message for each line; Ctrl-D ends", err=True)
+        yield from lines_of(self._lines_of, check)
 
 
 class _Sent:
@@ -139,6 +194,9 @@ class _Sent:
         # By the number of the message: receipts of several partitions come in any order.
         self.ids: dict[int, MessageId] = {}
         self.settled = 0
+        # Whether there is a producer, and how many messages it was given.
+        self.begun = False
+        self.given = 0
         self.failure: Result | None = None
 
     def settle(self, number: int, result: "Result", id: "MessageId") -> None:
@@ -179,5 +237,7 @@ def _payloads(messages: list[str], files: list[Path], separator: str | None) -> 
         except OSError as error:
             raise SettingsError("--files", f"cannot read {file}: {error.strerror}") from None
     if not found:
-        raise SettingsError("produce", "there is nothing to send: give --messages or --files")
+        raise SettingsError(
+            "produce", "there is nothing to send: give --messages, --files or --lines"
+        )
     return found

@@ -8,14 +8,16 @@ cannot be ended.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from magnetar.cli.choice import choice_of
 from magnetar.cli.target import Target
 from magnetar.model import TopicName
-from magnetar.rest.admin_client import AdminClient
+
+if TYPE_CHECKING:
+    from magnetar.rest.admin_client import AdminClient
 
 __all__ = ["namespaces", "subscriptions", "tenants", "topics"]
 
@@ -29,7 +31,7 @@ def topics(context: typer.Context, incomplete: str) -> list[str]:
     """Short names in the command's namespace; full ones where a namespace was begun."""
     from magnetar.cli.name.names import topic_names
 
-    def work(admin: AdminClient, target: Target) -> Iterator[str]:
+    def work(admin: "AdminClient", target: Target) -> Iterator[str]:
         if "/" not in incomplete:
             begin, namespace = "", target.namespace
         else:
@@ -46,7 +48,7 @@ def subscriptions(context: typer.Context, incomplete: str) -> list[str]:
     """Those of the topic that stands on the line already."""
     from magnetar.cli.name.names import subscription_names
 
-    def work(admin: AdminClient, target: Target) -> Iterator[str]:
+    def work(admin: "AdminClient", target: Target) -> Iterator[str]:
         # Before `-s` has its value nothing on the line has been taken for the topic yet.
         topic = context.params.get("topic") or next(iter(context.args), "")
         if topic:
@@ -59,7 +61,7 @@ def namespaces(context: typer.Context, incomplete: str) -> list[str]:
     """Those of the tenant that was begun, or of all tenants."""
     from magnetar.cli.name.names import namespace_names, tenant_names
 
-    def work(admin: AdminClient, target: Target) -> Iterator[str]:
+    def work(admin: "AdminClient", target: Target) -> Iterator[str]:
         tenant, slash, _ = incomplete.partition("/")
         for one in [tenant] if slash else tenant_names(admin):
             yield from namespace_names(admin, one)
@@ -74,7 +76,7 @@ def tenants(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _found(
-    context: typer.Context, incomplete: str, work: Callable[[AdminClient, Target], Iterator[str]]
+    context: typer.Context, incomplete: str, work: "Callable[[AdminClient, Target], Iterator[str]]"
 ) -> list[str]:
     names: list[str] = []
 
