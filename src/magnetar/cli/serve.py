@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import magnetar
 from magnetar.cli.exit_code import DONE, REFUSED
 from magnetar.cli.interrupt import uninterrupted
+from magnetar.cli.serve_log import LEVELS, check_log, start_log
 from magnetar.errors import MagnetarError, SettingsError
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def run(arguments: list[str]) -> int:
             plan = plan_of(arguments)
     except MagnetarError as error:
         return _refuse(str(error))
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    start_log(plan.log_level, plan.log_format)
     return _run(_serve(plan))
 
 
@@ -109,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         help="start with what is left if the catalog was lost or damaged",
     )
     add("--memory", action="store_true", help="store nothing on disk (for tests)")
+    add("--log-level", metavar="LEVEL", help=f"{', '.join(LEVELS)} (default: info)")
+    add(
+        "--log-format",
+        metavar="FORMAT",
+        help="text, or json: one object on each line (default: text)",
+    )
     add(
         "--set",
         action="append",
@@ -127,7 +132,7 @@ def _options(given: argparse.Namespace) -> dict[str, str]:
             raise SettingsError("--set", f"{item!r} is not a setting: write it as NAME=VALUE")
         options[name] = value
     ours = ("data", "host", "port", "http_port", "tls_port", "https_port", "advertised_host")
-    for name in ours:
+    for name in (*ours, "log_level", "log_format"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
     if given.memory:
@@ -171,6 +176,9 @@ class Plan:
         self.data = Path(values.get("data", "magnetar-data"))
         self.memory = _flag("memory", values.get("memory", "false"))
         self.accept_loss = accept_loss
+        self.log_level = values.get("log_level", "info")
+        self.log_format = values.get("log_format", "text")
+        check_log(self.log_level, self.log_format)
         self.host = values.get("host", "127.0.0.1")
         self.advertised_host = values.get("advertised_host", "")
         tls = bool(self.settings.tls_certificate_file)

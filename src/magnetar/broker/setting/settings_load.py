@@ -61,6 +61,8 @@ RESERVED: Final = (
     "config",
     "memory",
     "broker_conf",
+    "log_level",
+    "log_format",
 )
 
 # Variables that the other commands read (docs/reference/cli.md): where they go, and who asks.
