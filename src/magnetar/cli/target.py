@@ -127,7 +127,10 @@ class Target:
         )
 
     def client(self) -> "magnetar.Client":
-        """A client of the broker; close it."""
+        """A client of the broker; close it. Raises ConnectError at once if there is none."""
+        from magnetar.cli.reach import require_broker
+
+        require_broker(self)
         with uninterrupted():
             import magnetar
             from magnetar.client.door.blocking import Client

@@ -19,6 +19,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from magnetar.errors import ConnectError, InvalidUrl, Timeout
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.answer import Answer
+from magnetar.rest.trouble import trouble
 from magnetar.rest.trust import Trust
 
 __all__ = ["AdminClient"]
@@ -145,11 +146,8 @@ class AdminClient:
             raise Timeout(f"{self._origin} did not answer in {self._timeout_s:.0f} s") from None
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise ConnectError(
-                f"cannot reach admin REST at {self._origin}: {why}; is it up, and is "
-                f"{self._url_option} right?"
-            ) from None
+            why = trouble(error, self._origin, self._url_option)
+            raise ConnectError(f"cannot reach admin REST at {self._origin}: {why}") from None
         except BaseException:
             # Ctrl-C in the middle of an answer: the next request must not read the rest of it.
             self._drop()
