@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import httpx
 import pulsar
 import pytest
-from starlette.requests import Request
 from support.served import Served
 from support.tokens import OTHER_SECRET, SECRET_SETTING, token
 
 from magnetar.admin.http.answer import Refusal
 from magnetar.admin.http.call import Admin
+from magnetar.admin.http.request import Request
 from magnetar.admin.http.routes import ROUTES
 from magnetar.broker.auth.permissions import Permissions
 from magnetar.broker.setting.settings import BrokerSettings
@@ -260,8 +260,11 @@ def test_tricks_in_paths_lead_nowhere(guarded: Served, path: str) -> None:
 
 
 def test_the_name_that_is_advertised_is_the_broker_s() -> None:
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request"}
+
     headers = [(b"host", b"broker.example:8443")]
-    request = Request({"type": "http", "method": "GET", "path": "/", "headers": headers})
+    request = Request({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive)
 
     def check(advertised: str) -> None:
         server = BrokerServer(MemoryDisk(), Catalog, advertised_host=advertised)

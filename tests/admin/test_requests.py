@@ -6,11 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.responses import Response
 from support.served import Served
 
 from magnetar.admin.http.call import Admin, Call
 from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.router import AdminApp
 from magnetar.admin.http.routes import ROUTES

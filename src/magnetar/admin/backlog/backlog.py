@@ -5,14 +5,13 @@ Nothing is read for this: the indexes have the sizes of batches, and the cursor 
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.ack import Cursor
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, OBJECT, POSITION, REFUSAL, answers
 from magnetar.admin.route.subscriptions import read_place

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-from starlette.responses import Response
 
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import (
@@ -23,6 +22,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import durable, read_entry
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, OCTETS, PLACE, POSITION, Json, answers, one_of
 from magnetar.admin.route.subscriptions import read_place

@@ -22,7 +22,6 @@ import binascii
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
-from starlette.responses import Response
 
 from magnetar.admin.backlog.audit import audit_skip
 from magnetar.admin.backlog.id_list import PIECE_BYTES, cut_list, find_list
@@ -40,6 +39,7 @@ from magnetar.admin.http.call import (
     whole_number,
 )
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     FLAG,

@@ -8,8 +8,8 @@ import asyncio
 from typing import Final
 
 import msgspec
-from starlette.responses import Response
 
+from magnetar.admin.http.response import Response
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip
 from magnetar.broker.topic.skip.skip_result import IdResult, Takers
 

@@ -2,14 +2,13 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
 from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FLAG, OBJECT, Json, answers
 from magnetar.broker.auth.access import LOOK

@@ -8,8 +8,8 @@ raises `Refusal`.
 from typing import Final
 
 import msgspec
-from starlette.responses import Response
 
+from magnetar.admin.http.response import Response
 from magnetar.errors import BY_CODE, BrokerError, MagnetarError
 
 __all__ = [

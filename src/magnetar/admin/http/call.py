@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from starlette.requests import Request
 
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
@@ -20,6 +19,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.guard import Bodies, Guard, host_names
+from magnetar.admin.http.request import Request
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import INT32_MAX, INT64_MAX
 from magnetar.admin.route.scrape import Scrapes
@@ -197,7 +197,7 @@ class Call:
 
     def query(self, name: str) -> str | None:
         assert name in self.route.query, f"{self.route.path} does not say that it takes {name}"
-        return self.request.query_params.get(name)
+        return self.request.query(name)
 
     def query_number(self, name: str, default: int, least: int = 0) -> int:
         value = self.query(name)

@@ -32,9 +32,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from starlette.requests import Request
-
 from magnetar.admin.http.answer import FORBIDDEN, TIMEOUT, TOO_LARGE, TOO_MANY, UNSUPPORTED, Refusal
+from magnetar.admin.http.request import Request
 from magnetar.broker.setting.text_limits import BODY, SKIP_BODY, TextLimit
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Guard:
                 "http_allowed_hosts",
             )
         origin = headers.get("origin")
-        if origin is not None and origin.lower() != f"{request.url.scheme}://{host.lower()}":
+        if origin is not None and origin.lower() != f"{request.scheme}://{host.lower()}":
             raise Refusal(FORBIDDEN, "a page of another site may not use this")
         if headers.get("sec-fetch-site", "none") not in OWN_SITES:
             raise Refusal(FORBIDDEN, "a page of another site may not use this")
@@ -157,7 +156,7 @@ class Bodies:
 
     async def read(self, request: Request, limit: TextLimit = BODY) -> bytes:
         """The whole body, if it is within the limit. Raises Refusal."""
-        declared = request.headers.get("content-length", "")
+        declared = request.headers.get("content-length") or ""
         stream = request.stream()
         try:
             async with asyncio.timeout(self.seconds):

@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 import magnetar
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, OBJECT, TEXT, Answer, Json, answers, object_of, one_of
 from magnetar.broker.policy.policy import POLICY_NAMES

@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from starlette.responses import Response
-
 from magnetar.admin.http.need import Need
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.shape import NOTHING, Answer, Json
 
 if TYPE_CHECKING:

@@ -12,10 +12,6 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote_plus
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
     FORBIDDEN,
@@ -32,6 +28,8 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.call import Admin, Call
 from magnetar.admin.http.need import PUBLIC, SCRAPE, Need, check_need
+from magnetar.admin.http.request import ClientDisconnect, Receive, Request, Scope, Send
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.broker.auth.roles import Principal
 from magnetar.errors import BrokerError, MagnetarError
@@ -117,7 +115,7 @@ class AdminApp:
         except MagnetarError as error:
             status = status_of(error)
             if status >= INTERNAL:
-                log.warning("%s %s: %s", request.method, request.url.path, error)
+                log.warning("%s %s: %s", request.method, request.path, error)
             reason = error.reason if isinstance(error, BrokerError) else str(error)
             # What is left of a body that is not read is not waited for.
             headers = {"Connection": "close"} if status in CUT_OFF else None
@@ -128,7 +126,7 @@ class AdminApp:
         except ClientDisconnect:
             raise
         except Exception:
-            log.exception("%s %s failed", request.method, request.url.path)
+            log.exception("%s %s failed", request.method, request.path)
             return reason_answer(INTERNAL, "an unexpected error: the broker's log has it")
 
     def _tell_refused(self, request: Request, reason: str) -> None:
@@ -189,10 +187,10 @@ class AdminApp:
             methods.extend(node.routes)
         self._principal(request)  # only those who are known learn what there is
         if not methods:
-            return reason_answer(NOT_FOUND, f"there is nothing at {request.url.path}")
+            return reason_answer(NOT_FOUND, f"there is nothing at {request.path}")
         allowed = ", ".join(sorted(set(methods)))
         return reason_answer(
             NOT_ALLOWED,
-            f"{request.url.path} does not take {request.method}, it takes {allowed}",
+            f"{request.path} does not take {request.method}, it takes {allowed}",
             {"Allow": allowed},
         )

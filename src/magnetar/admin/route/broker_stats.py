@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import msgspec
-from starlette.responses import Response
 
 import magnetar
 from magnetar.admin.backlog.figures import StatsOptions, topic_figures
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.need import SUPERUSER
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FLAG, OBJECT, answers, map_of
 from magnetar.admin.route.namespaces import BUNDLE

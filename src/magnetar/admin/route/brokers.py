@@ -3,8 +3,6 @@
 import asyncio
 from typing import Final
 
-from starlette.responses import Response
-
 import magnetar
 from magnetar.admin.http.answer import (
     NOT_ALLOWED,
@@ -16,6 +14,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import durable
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.need import ANYONE, PUBLIC, SUPERUSER
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN, REFUSAL, TEXT, TEXT_MAP, TEXTS, answers, object_of
 from magnetar.broker.setting.broker_conf_keys import HONOURED

@@ -16,10 +16,9 @@ import time
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.responses import Response, StreamingResponse
-
 from magnetar.admin.http.call import Admin, Call
 from magnetar.admin.http.need import SCRAPE
+from magnetar.admin.http.response import Response, StreamingResponse
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN
 from magnetar.admin.route.scrape import Scrape, Scrapes

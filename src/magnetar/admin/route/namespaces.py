@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import (
     CONFLICT,
     NOT_FOUND,
@@ -15,6 +13,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import Call, check_name, shown
 from magnetar.admin.http.need import ADMIN, on_namespace
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     ANYTHING,

@@ -7,12 +7,11 @@ what the actions mean.
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import TOPIC, Call, shown
 from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import TEXTS, Json, answers, map_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies

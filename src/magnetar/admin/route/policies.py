@@ -9,8 +9,6 @@ the reason, and is simply not there otherwise.
 from collections.abc import Callable
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
     NOT_FOUND,
@@ -22,6 +20,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import TOPIC, Call, whole_number
 from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import ANYTHING, FLAG, Json, answers, integer, one_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies

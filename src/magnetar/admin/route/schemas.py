@@ -5,7 +5,6 @@ import binascii
 from typing import Final
 
 import msgspec
-from starlette.responses import Response
 
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
@@ -17,6 +16,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import Call, shown, text_map
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     FLAG,

@@ -6,8 +6,6 @@ and perhaps `batchIndex`; `isExcluded` says that the message itself is not meant
 
 from typing import Final, final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
     CONFLICT,
@@ -29,6 +27,7 @@ from magnetar.admin.http.call import (
     whole_number,
 )
 from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FORCE, POSITION, TEXT_MAP, TEXTS, answers
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP

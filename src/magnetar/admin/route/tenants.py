@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import (
     BAD_REQUEST,
     CONFLICT,
@@ -16,6 +14,7 @@ from magnetar.admin.http.answer import (
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import Call, check_name, shown
 from magnetar.admin.http.need import ADMIN, SUPERUSER
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FORCE, TEXTS, Json, answers, object_of
 from magnetar.admin.route.namespaces import delete_namespace

@@ -6,8 +6,6 @@ asked of the whole is done to every partition.
 
 from typing import Final
 
-from starlette.responses import Response
-
 from magnetar.admin.http.answer import (
     CONFLICT,
     NOT_ACCEPTABLE,
@@ -27,6 +25,7 @@ from magnetar.admin.http.call import (
     whole_number,
 )
 from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     FLAG,
