@@ -1,8 +1,8 @@
 """Compiles the rooms that decide, while a wheel is built: hatchling calls `CompileHook`.
 
 A wheel is compiled where a C compiler and Python.h are, and pure where not; the build says
-which and why. MAGNETAR_COMPILE=no asks for the pure one, MAGNETAR_COMPILE=yes makes it an
-error that nothing can be compiled.
+which and why, and so does `magnetar --version` of what was built. MAGNETAR_COMPILE=no asks for
+the pure one, MAGNETAR_COMPILE=yes makes it an error that nothing can be compiled.
 
 How it works:
 
@@ -49,24 +49,28 @@ FLAGS = ("-O3", "-g0", "-w", "-fvisibility=hidden")
 class CompileHook(BuildHookInterface[Any]):
     def dependencies(self) -> list[str]:
         """What must be installed for the build: nothing more for a pure one."""
-        return [] if obstacle() else list(self.config["compile-dependencies"])
+        return [] if obstacle() else needed_to_compile(Path(self.root))
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and adds what came of it to the wheel; raises if the compiler fails."""
         if version == "editable":
             return
-        why = obstacle()
-        if why:
-            if os.environ.get("MAGNETAR_COMPILE") == "yes":
-                raise SystemExit(f"magnetar cannot be compiled: {why}")
-            self.app.display_warning(f"magnetar is built pure, not compiled: {why}")
-            return
-        self.app.display_info("magnetar is compiled by mypyc")
         self._scratch = tempfile.mkdtemp(prefix="magnetar-build-")
-        libraries = compiled(Path(self.root), self.config, Path(self._scratch))
-        build_data["infer_tag"] = True
-        build_data["pure_python"] = False
-        build_data["force_include"] |= {str(path): name for name, path in libraries.items()}
+        why = obstacle()
+        if not why:
+            self.app.display_info("magnetar is compiled by mypyc")
+            libraries = compiled(Path(self.root), self.config, Path(self._scratch))
+            build_data["infer_tag"] = True
+            build_data["pure_python"] = False
+            build_data["force_include"] |= {str(path): name for name, path in libraries.items()}
+            return
+        if os.environ.get("MAGNETAR_COMPILE") == "yes":
+            raise SystemExit(f"magnetar cannot be compiled: {why}")
+        self.app.display_warning(f"magnetar is built pure, not compiled: {why}")
+        # pip shows nothing of a build that went well: `magnetar --version` reads this.
+        reason = Path(self._scratch) / "build.txt"
+        reason.write_text(f"{why}\n")
+        build_data["force_include"][str(reason)] = "magnetar/build.txt"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Removes what only the build needed."""
@@ -100,6 +104,14 @@ def missing_compiler() -> str:
 
 def c_compiler() -> list[str]:
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+
+
+def needed_to_compile(root: Path) -> list[str]:
+    """What pip installs beside hatchling: mypy, and the libraries whose types it reads."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    tools: list[str] = project["dependency-groups"]["build"]
+    libraries: list[str] = project["project"].get("dependencies", [])
+    return [*(tool for tool in tools if not tool.startswith("hatchling")), *libraries]
 
 
 def sources(root: Path, config: dict[str, Any]) -> list[str]:

@@ -12,7 +12,9 @@ from cli.conftest import Refused, Run
 from cli.serving import clean_environment, end, started
 from support.broker_process import BrokerProcess
 
+import magnetar
 from magnetar.cli import serve
+from magnetar.cli.build import build
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
 
@@ -37,6 +39,27 @@ def test_one_line_says_that_it_serves_and_where(tmp_path: Path) -> None:
         assert (health.status_code, health.text) == (200, "ok")
         assert end(process)[0] == 0
     assert (tmp_path / "magnetar-data").is_dir()
+
+
+def test_its_log_begins_with_what_is_served(tmp_path: Path) -> None:
+    with started(*FREE, cwd=tmp_path) as (process, line):
+        _, url, http_url = line.split()
+        _, err = end(process)
+    said = [line.partition(" INFO ")[2] for line in err.splitlines()]
+    assert said[:4] == [
+        f"Magnetar {magnetar.__version__}, {build()}",
+        f"data: {tmp_path / 'magnetar-data'}",
+        "authentication: off, and everybody on this machine may do everything",
+        f"clients and admin REST: {url}, {http_url}",
+    ]
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    settings = ("authentication=true", "super_user_roles=ann,bob", f"token_secret_key={key}")
+    options = ("--memory", *(f"--set={setting}" for setting in settings))
+    with started(*options, *FREE, cwd=tmp_path) as (process, _):
+        _, err = end(process)
+    assert "data: in memory, gone with this process\n" in err
+    assert "authentication: on, and these may do everything: ann, bob\n" in err
 
 
 def greeting(port: int) -> bytes:

@@ -20,11 +20,13 @@ build-backend = "hatchling.build"
 [project]
 name = "small"
 version = "1"
+dependencies = ["msgspec>=0.19"]
+[dependency-groups]
+build = ["hatchling==1.33.0", "mypy"]
 [tool.hatch.build.targets.wheel]
 packages = ["src/small"]
 [tool.hatch.build.targets.wheel.hooks.custom]
 path = "hatch_build.py"
-compile-dependencies = ["mypy"]
 include = ["/src/small"]
 exclude = ["/src/small/shell.py"]
 """
@@ -102,6 +104,9 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_why(small: Path, tmp_path
     wheel, said = build(small, CC="no-such-compiler")
     assert "not compiled: there is no C compiler (no-such-compiler)" in said
     assert wheel.name.endswith("-none-any.whl")
+    # What pip does not show is there to be read later.
+    said = zipfile.ZipFile(wheel).read("magnetar/build.txt").decode()
+    assert said == "there is no C compiler (no-such-compiler)\n"
     assert shown(wheel, tmp_path / "here").endswith("rule.py 42")
 
 
@@ -115,7 +120,7 @@ def test_only_a_wheel_that_is_compiled_needs_more_than_hatchling(
     assert get_requires_for_build_wheel() == []
     monkeypatch.delenv("MAGNETAR_COMPILE")
     need_compiler()
-    assert get_requires_for_build_wheel() == ["mypy"]
+    assert get_requires_for_build_wheel() == ["mypy", "msgspec>=0.19"]
 
 
 def test_a_compiler_without_headers_is_told_apart(

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import magnetar
 from magnetar.cli import target
+from magnetar.cli.build import build
 from magnetar.cli.choice import choice_of
 from magnetar.cli.console import refusals
 from magnetar.cli.data.backup import backup, restore
@@ -94,8 +95,7 @@ app.command(rich_help_panel=SERVER)(restore)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        compiled = "yes" if magnetar.COMPILED else "no"
-        typer.echo(f"magnetar {magnetar.__version__} (compiled: {compiled})")
+        typer.echo(f"magnetar {magnetar.__version__} ({build()})")
         raise typer.Exit
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import magnetar
+from magnetar.cli.build import build
 from magnetar.cli.exit_code import DONE, REFUSED
 from magnetar.cli.interrupt import uninterrupted
 from magnetar.cli.serve_log import LEVELS, check_log, start_log
@@ -297,10 +298,28 @@ async def _serve(plan: Plan) -> int:
     if plan.settings.authentication and not plan.settings.super_user_roles:
         log.warning("super_user_roles is empty: nobody can make tenants or grant the first right")
     urls = [broker.service_url(plan.host), broker.http_url, broker.url_tls, broker.http_url_tls]
+    _log_banner(plan, [url for url in urls if url])
     print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
     await _stop(broker, https)
     return DONE
+
+
+def _log_banner(plan: Plan, urls: list[str]) -> None:
+    """Says what is served and where, for whoever started it and for whoever reads its log."""
+    log.info("Magnetar %s, %s", magnetar.__version__, build())
+    log.info(
+        "data: %s", "in memory, gone with this process" if plan.memory else plan.data.absolute()
+    )
+    log.info("authentication: %s", _authentication(plan))
+    log.info("clients and admin REST: %s", ", ".join(urls))
+
+
+def _authentication(plan: Plan) -> str:
+    if not plan.settings.authentication:
+        return "off, and everybody on this machine may do everything"
+    roles = ", ".join(plan.settings.super_user_roles) or "nobody"
+    return f"on, and these may do everything: {roles}"
 
 
 class _Refused(Exception):
