@@ -10,9 +10,9 @@ its id is skipped on the subscription (PIP-423): that one message, and nothing e
 import sys
 from datetime import timedelta
 
-import httpx
-
 import magnetar
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.path import subscription_path
 
 URL = sys.argv[1] if sys.argv[1:] else "pulsar://127.0.0.1:6650"
 REST = sys.argv[2] if sys.argv[2:] else "http://127.0.0.1:8080"
@@ -20,10 +20,9 @@ TOPIC, RUNNER = "scheduled", "runner"
 
 
 def cancel(id: magnetar.MessageId) -> None:
-    """Skips a message; when this returns it is durable. Raises httpx.HTTPStatusError."""
-    path = f"persistent/public/default/{TOPIC}/subscription/{RUNNER}/skipByMessageIds"
-    answer = httpx.post(f"{REST}/admin/v2/{path}", json=[id.to_base64()])
-    answer.raise_for_status()
+    """Skips a message; when this returns it is durable. Raises AdminError."""
+    with AdminClient(REST) as admin:
+        admin.post(subscription_path(TOPIC, RUNNER, "skipByMessageIds"), [id.to_base64()])
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ that is not known yet is asked of the attached client, or is told beforehand by
 `add_writer_schema`, which is how a client that must not wait does it. What the writer had and
 the reader has not is left out, and what it had not gets the reader's default.
 
-fastavro is imported with the first schema, not before.
+fastavro is imported with the first schema, not before: `pip install magnetar[avro]` brings it.
 """
 
 import enum
@@ -18,7 +18,13 @@ from typing import Any
 from magnetar.client.schema.record import Record, plain_fields
 from magnetar.client.schema.schema import Schema, SchemaMessage, schema_of
 from magnetar.client.schema.schema_info import SchemaInfo
-from magnetar.errors import MagnetarError, SchemaDecodeError, SchemaTypeError, UsageError
+from magnetar.errors import (
+    MagnetarError,
+    OperationNotSupported,
+    SchemaDecodeError,
+    SchemaTypeError,
+    UsageError,
+)
 from magnetar.model.enums import SchemaType
 
 __all__ = ["AvroSchema"]
@@ -127,8 +133,12 @@ _PLAIN = frozenset({bool, bytes, float, int, str, type(None)})
 
 
 def _fastavro() -> ModuleType:
-    import fastavro
-
+    try:
+        import fastavro
+    except ImportError as missing:
+        raise OperationNotSupported(
+            f"AvroSchema needs fastavro ({missing}): pip install magnetar[avro]"
+        ) from missing
     return fastavro
 
 
