@@ -25,13 +25,9 @@ FROM python:3.12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
-COPY tools/compile.py tools/hatch_build.py tools/
+COPY tools/hatch_build.py tools/
 COPY src src
-# What is compiled is type-checked first, so its libraries must be there.
-RUN pip install --no-cache-dir --upgrade "pip>=25.1" \
- && pip install --no-cache-dir --group build ".[otel]" \
- && MAGNETAR_REQUIRE=compiled python tools/compile.py --wheels /wheels \
- && rm /wheels/*-py3-none-any.whl
+RUN MAGNETAR_COMPILE=yes pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim
 COPY --from=build /wheels /wheels

@@ -29,7 +29,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer audit sbom jepsen
+.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer installed audit sbom jepsen
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -46,7 +46,8 @@ help:
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
 	@echo 'make reference  write what docs/reference says of the code'
 	@echo 'make lock       resolve the pinned requirements anew'
-	@echo 'make newcomer   fresh clones in an empty HOME: make demo, make test'
+	@echo 'make installed  pip install, with a C compiler and without'
+	@echo 'make newcomer   fresh clones in an empty HOME: make installed, make demo, make test'
 	@echo 'make clean      remove everything that is built or installed here'
 
 demo: $(READY) sweep
@@ -134,7 +135,7 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
 	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
 	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
-	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=otel,spark \
+	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=avro,otel,spark \
 	  MAGNETAR_ARCHIVE_MESSAGES=200000 MAGNETAR_PIPELINE_KILLS=20 \
 	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 MAGNETAR_REPRODUCIBLE=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
@@ -205,6 +206,10 @@ lock: $(READY)
 # What somebody meets who has just cloned this: nothing installed, nothing configured.
 newcomer:
 	@$(PYTHON) tools/newcomer.py
+
+# In environments of its own, and with pip as this machine has it.
+installed:
+	@$(PYTHON) tools/installed.py
 
 clean:
 	rm -rf .venv .build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -15,24 +15,6 @@ import magnetar
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).parent / "uv"
 
-# What a newcomer does: serve, send, receive, ask. Ends with what was loaded for it.
-FIRST_STEPS = """
-import subprocess, sys
-import magnetar
-
-command = [sys.argv[1], "serve", "--memory", "--port", "0", "--http-port", "0"]
-with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
-    url = broker.stdout.readline().split()[1]
-    with magnetar.Client(url) as client:
-        consumer = client.subscribe("orders", "billing")
-        client.create_producer("orders").send(b"hello")
-        message = consumer.receive(timeout_millis=20000)
-        consumer.acknowledge(message)
-    broker.terminate()
-late = {"pyspark", "pyarrow", "starlette", "uvicorn", "typer", "rich"}
-print(message.data().decode(), magnetar.COMPILED, sorted(late & set(sys.modules)))
-"""
-
 
 @pytest.fixture(scope="module")
 def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -72,7 +54,7 @@ def run(place: Path, *command: str) -> str:
 
 
 def first_steps(place: Path, bin: Path) -> str:
-    return run(place, str(bin / "python"), "-c", FIRST_STEPS, str(bin / "magnetar"))
+    return run(place, str(bin / "python"), str(ROOT / "tools" / "first_steps.py"))
 
 
 def test_the_pure_wheel_is_all_one_needs(pure_wheel: Path, tmp_path: Path) -> None:
@@ -80,10 +62,12 @@ def test_the_pure_wheel_is_all_one_needs(pure_wheel: Path, tmp_path: Path) -> No
     assert first_steps(tmp_path, bin) == "hello False []\n"
     assert magnetar.__version__ in run(tmp_path, str(bin / "magnetar"), "--version")
     # What needs an extra says which.
-    code = "import magnetar.client.telemetry.telemetry"
-    ran = subprocess.run([bin / "python", "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 1
-    assert "pip install magnetar[otel]" in ran.stderr
+    for extra in ("avro", "otel"):
+        ran = subprocess.run(
+            [bin / "python", "-c", BROUGHT[extra]], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert ran.returncode == 1
+        assert f"pip install magnetar[{extra}]" in ran.stderr
 
 
 def test_the_compiled_wheel_works_the_same(tmp_path: Path) -> None:
@@ -93,8 +77,9 @@ def test_the_compiled_wheel_works_the_same(tmp_path: Path) -> None:
 
 
 # Spark's takes minutes to copy: `make test-long` asks for it.
-EXTRAS = os.environ.get("MAGNETAR_WHEEL_EXTRAS", "otel")
+EXTRAS = os.environ.get("MAGNETAR_WHEEL_EXTRAS", "avro,otel")
 BROUGHT = {
+    "avro": "import magnetar.schema as s; s.AvroSchema(None, {'type': 'string'})",
     "otel": "import magnetar.client.telemetry.telemetry",
     "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib",
 }

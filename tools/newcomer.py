@@ -1,4 +1,4 @@
-"""Does what a newcomer does: clones, and runs `make demo`; clones, and runs `make test`.
+"""Does what a newcomer does: clones and installs; clones and runs `make demo`, `make test`.
 
 Each command gets a clone of the last commit, an empty HOME and an environment that knows of no
 other: no virtual environment, no caches, no settings. Its output goes through as it comes. At the
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("make demo", "make test")
+COMMANDS = ("make installed", "make demo", "make test")
 # All that is taken along: the terminal, and where this machine has its packages from.
 KEPT = re.compile(
     r"LANG|LC_.*|TERM|COLORTERM|TZ|TMPDIR|USER|LOGNAME|SHELL"

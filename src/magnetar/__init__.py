@@ -126,6 +126,7 @@ from magnetar.model import (
     TopicName,
     position,
 )
+from magnetar.model.version import VERSION
 
 if TYPE_CHECKING:
     from magnetar.client.door import aio
@@ -254,7 +255,7 @@ __all__ = [
     "schema",
 ]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 COMPILED: bool = not position.__file__.endswith(".py")
 """Whether the pure rooms run compiled by mypyc; the same code runs interpreted."""

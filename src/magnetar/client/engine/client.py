@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib import metadata
 from typing import TypeVar
 
 from magnetar.client.engine.consumer import EngineConsumer
@@ -33,6 +32,7 @@ from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats_log import StatsLog
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import RETRY_CONNECT, AlreadyClosed, ConnectError, MagnetarError, SettingsError
+from magnetar.model.version import VERSION
 
 __all__ = ["Engine"]
 
@@ -90,7 +90,7 @@ class Engine:
             self._service,
             timeout_s=self.timeout_s,
             connect_timeout_s=options.connection_timeout_ms / 1000,
-            client_version=f"Magnetar-{metadata.version('magnetar')}",
+            client_version=f"Magnetar-{VERSION}",
             keep_alive_s=float(options.keep_alive_interval_seconds),
             counts=self.totals.connections,
             threaded=lock is not None,

@@ -6,9 +6,7 @@ names several hosts is tried from the one that answered last on.
 
 import asyncio
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -254,6 +252,10 @@ class Lookup:
 
     def _fetch(self, url: str) -> Any:
         """Raises OSError if there is no answer, else what the answer means."""
+        # Few ask over HTTP, and all would wait for these.
+        import urllib.error
+        import urllib.request
+
         request = urllib.request.Request(url, headers=self._service.http_headers())
         try:
             with urllib.request.urlopen(

@@ -1,0 +1,113 @@
+"""What is installed with the package: each dependency has a use, and a reason in the docs."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+INSTALL = (ROOT / "docs" / "install.md").read_text()
+# Packages whose modules are called otherwise.
+MODULES = {
+    "google-crc32c": "google_crc32c",
+    "google-re2": "re2",
+    "mypy-extensions": "mypy_extensions",
+    "opentelemetry-api": "opentelemetry",
+    "protobuf": "google",
+    "pyjwt": "jwt",
+}
+# What users of the extra call themselves: Spark writes with it.
+FOR_USERS = {"pandas"}
+# Modules that only a certain caller imports, who has them: pytest loads our plugin.
+CALLERS = {"pytest", "_pytest", "py4j", "IPython"}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", text)[0] for text in requirements}
+
+
+NEEDED = names(PROJECT["project"]["dependencies"])
+EXTRAS = {
+    extra: names(texts) for extra, texts in PROJECT["project"]["optional-dependencies"].items()
+}
+
+
+def imported() -> set[str]:
+    """The packages that the sources import anywhere, ours and Python's own left out."""
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - {"magnetar", "pyspark_magnetar"} - set(sys.stdlib_module_names)
+
+
+def rows_under(heading: str) -> list[str]:
+    """The first cells of the table whose first heading this is."""
+    table = INSTALL.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return re.findall(r"^\| `?([\w-]+)`? \|", table, re.MULTILINE)
+
+
+def test_the_page_has_the_reason_for_each_dependency() -> None:
+    assert rows_under("package") == sorted(NEEDED)
+    assert rows_under("extra") == sorted(EXTRAS)
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    declared = NEEDED.union(*EXTRAS.values())
+    modules = {MODULES.get(name, name) for name in declared}
+    assert imported() - modules - CALLERS == set()
+    assert modules - imported() - FOR_USERS == set()
+
+
+CLIENTS = ("import magnetar", "from magnetar import aio", "from magnetar import Client, schema")
+# Rooms of the broker and of the command line, and what only they need.
+NOT_FOR_CLIENTS = (
+    *(f"magnetar.{room}" for room in ("broker", "storage", "admin", "cli", "testing", "spark")),
+    *("uvicorn", "h11", "click", "typer", "rich", "jwt", "re2", "pyspark", "pyarrow", "pandas"),
+    *("fastavro", "cryptography", "importlib.metadata", "urllib.request"),
+)
+
+
+@pytest.mark.parametrize("statement", CLIENTS)
+def test_a_client_loads_no_server_and_no_command_line(statement: str) -> None:
+    # Without `site`, in which an editable installation or a coverage may import what they like.
+    program = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+{statement}
+print([name for name in {NOT_FOR_CLIENTS!r} if name in sys.modules])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+def test_wheels_are_built_for_the_pythons_that_are_named() -> None:
+    named = [
+        text.rpartition(" ")[2]
+        for text in PROJECT["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", text)
+    ]
+    builds = PROJECT["tool"]["cibuildwheel"]["build"]
+    assert builds == [f"cp{version.replace('.', '')}-*" for version in named]
+
+
+def test_the_release_builds_for_each_platform_and_publishes_tags_alone() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    wheels = {row["name"] for row in jobs["compiled"]["strategy"]["matrix"]["include"]}
+    assert wheels == {"linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64"}
+    assert set(jobs["publish"]["needs"]) == {"pure", "compiled"}
+    assert jobs["publish"]["if"] == "github.ref_type == 'tag'"
+    for tool in re.findall(r"tools/\w+\.py", text):
+        assert (ROOT / tool).exists()
