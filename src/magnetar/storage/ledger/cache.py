@@ -13,11 +13,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.model.position_key import NARROW_ENTRY_BITS, narrow_key
+
 __all__ = ["EntryCache"]
 
 # What an entry costs beyond its bytes: the bytes object, the key, the places in dict and deque.
 OVERHEAD_BYTES: Final = 170
-ENTRY_BITS: Final = 32
 # Beside two for each entry so many ledgers keep their numbers, whether they have entries or not.
 NUMBERS_MIN: Final = 1000
 
@@ -46,7 +47,7 @@ class EntryCache:
         number = self._number(ledger_id)
         if number == 0:
             number = self._new_number(ledger_id)
-        key = number << ENTRY_BITS | int(entry_id)
+        key = narrow_key(number, int(entry_id))
         if key in self._entries:
             return
         self._entries[key] = data
@@ -58,7 +59,7 @@ class EntryCache:
 
     def get(self, ledger_id: i64, entry_id: i64) -> bytes | None:
         number = self._number(ledger_id)
-        return None if number == 0 else self._entries.get(number << ENTRY_BITS | int(entry_id))
+        return None if number == 0 else self._entries.get(narrow_key(number, int(entry_id)))
 
     def count(self) -> int:
         return len(self._entries)
@@ -82,5 +83,5 @@ class EntryCache:
 
     def _forget_numbers(self) -> None:
         """Of ledgers without entries; so rarely that each costs next to nothing."""
-        live = {key >> ENTRY_BITS for key in self._entries}
+        live = {key >> NARROW_ENTRY_BITS for key in self._entries}
         self._numbers = {id: number for id, number in self._numbers.items() if number in live}
