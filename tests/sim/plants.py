@@ -241,13 +241,15 @@ def _tells_nobody(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _names_last_chunk_only(original: Callable[..., Any]) -> Callable[..., Any]:
-    def redeliver(self: Any, consumer: Any, keys: list[int], epoch: int | None) -> None:
+    from magnetar.broker.topic.dispatch.handover import REDELIVERY, Handover
+
+    def redeliver(self: Any, consumer: Any, keys: list[int] | None, epoch: int | None) -> None:
+        if keys is None:
+            original(self, consumer, keys, epoch)
+            return
         last = {self._chunks.uuid(key) or key: key for key in keys}
-        self._with_chunks = lambda consumer, keys: keys
-        try:
-            original(self, consumer, sorted(last.values()), epoch)
-        finally:
-            del self._with_chunks
+        consumer.giving_back += 1
+        self._hand_over(Handover(REDELIVERY, sorted(last.values()), consumer))
 
     return redeliver
 
