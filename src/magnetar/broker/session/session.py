@@ -57,8 +57,11 @@ from magnetar.broker.turn.slices import in_slices
 from magnetar.broker.turn.turns import (
     ANSWER_SHIFT,
     COLD_COST,
+    FIRST_TURN_COST,
     FIRST_TURN_MS,
     LOOK_COST,
+    TURN_COST,
+    TURN_MS,
 )
 from magnetar.broker.wire_error import wire_error
 from magnetar.errors import BrokerError, MagnetarError, RemoteProtocolError
@@ -180,8 +183,11 @@ class Session(Peer):
         self._connection.receive_data(data)
         if self._input == OPEN:
             turns = self.broker.turns
-            self.take_turn(turns.first_cost, FIRST_TURN_MS)
-            turns.had_first(int(self._spent))
+            if turns.first_is_long:
+                self.take_turn(TURN_COST, TURN_MS)
+                turns.had_long(int(self._spent))
+            else:
+                self.take_turn(FIRST_TURN_COST, FIRST_TURN_MS)
 
     # ---- Turns ---------------------------------------------------------------
 

@@ -78,13 +78,13 @@ class Turns:
         return len(self._waiting)
 
     @property
-    def first_cost(self) -> int:
-        """What the first turn of a session may cost that has read something now."""
-        return FIRST_TURN_COST if self._had_long or self._waiting else TURN_COST
+    def first_is_long(self) -> bool:
+        """Whether a session that has read something now may have a whole turn at once."""
+        return not self._had_long and not self._waiting
 
-    def had_first(self, cost: int) -> None:
-        """A first turn has cost so much."""
-        if cost > FIRST_TURN_COST and not self._had_long:
+    def had_long(self, cost: int) -> None:
+        """A session had a whole turn at once, and it has cost so much."""
+        if cost > FIRST_TURN_COST:
             self._had_long = True
             if not self._waiting:
                 self._host.call_soon(self._end_round)
