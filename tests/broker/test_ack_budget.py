@@ -16,11 +16,15 @@ from support.wire_client import (
 from support.world import FULL, World
 
 from magnetar.ack.record import record_bytes
+from magnetar.broker.session import session as session_states
+from magnetar.broker.session.session import ACK_BYTES_MAX
 from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES
 from magnetar.broker.topic.skip.skip import skip_messages
+from magnetar.broker.turn.turns import LOOK_COST
 from magnetar.errors import AckSizeError, BrokerError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import CommandAckResponse, encode
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 LARGE = record_bytes(BATCH_SIZE_MAX)
@@ -307,6 +311,34 @@ def test_few_acks_of_large_batches_are_pieces_too(world: World) -> None:
     consumer.acked(*partly(ids))
     assert used(world) == count * LARGE
     assert world.subscription("t", "sub").cursor.partial_entries() == count
+
+
+def input_of(consumer: WireConsumer) -> int:
+    return consumer.client.session._input
+
+
+def test_little_of_one_peers_acks_is_on_its_way_to_the_disk_at_once() -> None:
+    """A few kilobytes of acks stand for as many bitsets of 128 KiB, and others wait behind them."""
+    world = World(max_ack_state_bytes_per_subscription=0, max_ack_state_bytes=0)
+    count = 3 * ACK_BYTES_MAX // LARGE
+    ids = store(world, count, BATCH_SIZE_MAX)
+    consumer = consumer_of(world)
+    session = consumer.client.session
+    world.hold_disk()
+    said = b""
+    for number, one in enumerate(partly(ids)):
+        said += encode(consumer.ack_command((one,), request_id=number))
+    session.receive(said)
+    world.settle()
+    assert input_of(consumer) == session_states.FULL
+    assert session.ack_bytes < ACK_BYTES_MAX + LOOK_COST * LARGE
+    world.release_disk()
+    answers = consumer.client.take(CommandAckResponse)
+    assert [answer.request_id for answer in answers] == list(range(count))
+    assert {answer.error for answer in answers} == {None}
+    assert session.ack_bytes == 0
+    assert input_of(consumer) == session_states.OPEN
+    world.close()
 
 
 def test_a_long_ack_on_a_reader_is_carried_out_in_memory(world: World) -> None:

@@ -95,7 +95,8 @@ def test_one_ack_of_parts_of_enormous_batches_costs_what_the_limits_say(tmp_path
             assert 100 < len(kept) < ENTRIES
             others = {answer.error for answer in answers if answer.error is not None}
             assert others == {ServerError.TooManyRequests}
-            assert disk_bytes(tmp_path) - before < 256 << 20
+            # Files are made in segments of 64 MiB, and one may be there to spare.
+            assert disk_bytes(tmp_path) - before < 320 << 20
             whole = [MessageIdData(part.ledger_id, part.entry_id) for part in parts]
             peer.say(CommandAck(2, 0, whole, 9))
             assert peer.expect(CommandAckResponse).error is None

@@ -20,8 +20,9 @@ What a session has heard and not handled yet is its *input*:
 | queued | commands, a long answer   | no             | it is its turn again (`turns.py`)        |
 | full   | commands, a long answer   | no             | its peer has read some of what waits for |
 |        |                           |                | it (its own limit), or all of it (while  |
-|        |                           |                | the budget of all peers is spent); then  |
-|        |                           |                | it is queued                             |
+|        |                           |                | the budget of all peers is spent), or    |
+|        |                           |                | acks of it are written, of which too     |
+|        |                           |                | much is on its way; then it is queued    |
 
 A turn begins in any of these and leads to any: open if everything is handled, queued if the
 turn has cost enough, full if too much waits for the peer. Commands are handled in the order
@@ -89,6 +90,10 @@ STRANGER_MESSAGE_MAX: Final = STRANGER_FRAME.bytes_max - FRAME_OVERHEAD_MAX
 
 # About so many fields of a long command are decoded in the time of one unit of a turn.
 UNIT_FIELDS: Final = 8
+
+# So much may be on its way to the disk of one peer's acks. Thirty bytes of an ACK can stand for a
+# bitset of 128 KiB, and whoever publishes waits behind all that is written before.
+ACK_BYTES_MAX: Final = 4 * 1024 * 1024
 
 # States of the input.
 OPEN: Final = 0
@@ -248,7 +253,12 @@ class Session(Peer):
         return True
 
     def _is_full(self) -> bool:
-        """Whether too much waits for the peer already; `_go_on` is called when it changes."""
+        """Whether too much waits for the peer already, or of it for the disk.
+
+        `_go_on` is called when that changes.
+        """
+        if self.ack_bytes >= ACK_BYTES_MAX:
+            return True
         waiting = self.outbox_bytes + self.unwritten
         if waiting == 0:
             return False
@@ -384,6 +394,10 @@ class Session(Peer):
     def have_written(self, unwritten: i64) -> None:
         """The socket has taken all but so many bytes of what it was given."""
         super().have_written(unwritten)
+        self._go_on()
+
+    def acks_ended(self, size: i64) -> None:
+        super().acks_ended(size)
         self._go_on()
 
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:

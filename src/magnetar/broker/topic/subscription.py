@@ -80,6 +80,7 @@ class _Ack(Waiting):
         return self._subscription.topic
 
     def apply(self, error: Exception | None) -> None:
+        self._consumer.peer.acks_ended(self._delta.record_bytes)
         self._subscription.share.arrived(self._delta.growth)
         self._applied = error is None and self._subscription.apply_acks(self._delta)
 
@@ -420,6 +421,7 @@ class Subscription:
             return
         self._ack_ticket = ticket
         self.share.reserve(delta.growth)
+        consumer.peer.ack_bytes += delta.record_bytes
         self.topic.commits.add(
             _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
         )
