@@ -5,7 +5,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-COMPILED := .build/compiled
+# Absolute: tests start programs in other folders.
+COMPILED := $(CURDIR)/.build/compiled
 LOG := .build/interpreted.log
 TIMED := $(BIN)/python tools/timed.py
 WORKERS ?= 2
