@@ -1,9 +1,10 @@
 """Long commands in steps: the same commands and errors as in one go, a few fields at a time."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.plain import describe
-from support.strategies import frame, frames, mutations
+from support.strategies import frame, frames, mutations, varint
 
 from magnetar.errors import RemoteProtocolError
 from magnetar.model import ConsumerType, KeySharedMode
@@ -12,6 +13,7 @@ from magnetar.protocol import CommandAck, Connection, encode
 from magnetar.protocol import pulsar_pb2 as pb
 
 REDELIVER = 20
+SEEK = 28
 
 
 def commands(connection: Connection, pieces: list[bytes]) -> list[str]:
@@ -92,3 +94,39 @@ def test_an_error_in_a_late_step_names_its_place() -> None:
     whole = commands(Connection(), [frame(REDELIVER, body)])
     assert "MessageIdData.entryId" in whole[-1]
     assert commands(Connection(step_bytes=10, step_fields=7), [frame(REDELIVER, body)]) == whole
+
+
+def nested_id(depth: int) -> bytes:
+    """A message id whose first chunk is an id, and so on."""
+    data = b"\x08\x01\x10\x01"
+    for _ in range(depth):
+        data = b"\x08\x01\x10\x01\x3a" + bytes([len(data)]) + data
+    return data
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        (frame(SEEK, b"\x08\x01\x10\x01\x1a\x10" + nested_id(2)), "CommandSeek 08"),
+        (frame(SEEK, b"\x08\x01\x10\x01\x1a\x1c" + nested_id(4)), "nested deeper"),
+        # Lists that are packed, of which the second ends too early.
+        (frame(REDELIVER, b"\x08\x01\x12\x08\x08\x01\x10\x01\x2a\x02\x05\x06"), "Messages 08"),
+        (frame(REDELIVER, b"\x08\x01\x12\x07\x08\x01\x10\x01\x2a\x01\x80"), "ack_set at byte"),
+    ],
+)
+def test_whatever_is_long_is_judged_as_in_one_go(stream: bytes, said: str) -> None:
+    whole = commands(Connection(), [stream])
+    assert said in "".join(whole)
+    for fields in (1, 3):
+        assert commands(Connection(step_bytes=5, step_fields=fields), [stream]) == whole
+
+
+def test_a_long_command_that_cannot_be_begun_is_refused_as_in_one_go() -> None:
+    body = b"\x08\x01" + b"\x12\x04\x08\x01\x10\x01" * 9
+    tag = varint(REDELIVER << 3 | 2)
+    one = tag + varint(len(body)) + body
+    command = b"\x08" + varint(REDELIVER) + one + one
+    stream = (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+    (whole,) = commands(Connection(), [stream])
+    assert "a second sub-message" in whole
+    assert commands(Connection(step_bytes=5, step_fields=3), [stream]) == [whole]

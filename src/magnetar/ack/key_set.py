@@ -82,19 +82,6 @@ class KeySet:
             _put_keys(keys, self._ledger_ids[index], islice(found, n - len(keys)))
         return keys
 
-    def through(self, key: int) -> list[int]:
-        """All keys up to one, and it too."""
-        keys: list[int] = []
-        for ledger_id in self._ledger_ids:
-            if ledger_id > key >> NARROW_ENTRY_BITS:
-                break
-            entries = self._entries[ledger_id]
-            count = len(entries)
-            if ledger_id == key >> NARROW_ENTRY_BITS:
-                count = entries.rank(key & NARROW_ENTRY_MASK)
-            _put_keys(keys, ledger_id, islice(entries, count))
-        return keys
-
     def take(self, n: int) -> list[int]:
         """Removes and returns the first `n` keys."""
         keys = self.first(n)
