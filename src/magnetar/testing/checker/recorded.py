@@ -26,6 +26,7 @@ from magnetar.client.schema.schema import Schema
 from magnetar.errors import MagnetarError
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.model.position_key import wide_key
+from magnetar.testing.checker.asked_acks import AskedAcks
 from magnetar.testing.checker.history import (
     AckAsked,
     AckFailed,
@@ -151,9 +152,8 @@ class RecordedConsumer(Consumer):
         self._history = history
         self.name: str = name
         self._count = itertools.count()
-        # Since when acks were asked for, in seconds.
-        self._since: dict[Place, float] = {}
         options = plain._consumer.options
+        self._asks = AskedAcks(receipts=options.ack_receipt_enabled)
         history.add(
             Opened(
                 name,
@@ -189,36 +189,37 @@ class RecordedConsumer(Consumer):
         places = tuple(place_of(id) for id in ids)
         topic = (ids[0].topic_name() or "") if ids else ""
         number = self._asked(places, topic, cumulative=False)
-        await self._told(number, super().acknowledge(messages))
+        await self._told(number, places, super().acknowledge(messages))
 
     async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
         id = _id_of(message)
-        number = self._asked((place_of(id),), id.topic_name() or "", cumulative=True)
-        await self._told(number, super().acknowledge_cumulative(message))
+        places = (place_of(id),)
+        number = self._asked(places, id.topic_name() or "", cumulative=True)
+        await self._told(number, places, super().acknowledge_cumulative(message))
 
     def _asked(self, places: tuple[Place, ...], topic: str, *, cumulative: bool) -> int:
         number = next(self._count)
-        for place in places:
-            self._since.setdefault(place, asyncio.get_running_loop().time())
+        self._asks.asked(number, places, asyncio.get_running_loop().time())
         fact = AckAsked(self.name, self.subscription_name(), number, places, cumulative, topic)
         self._history.add(fact)
         return number
 
-    async def _told(self, number: int, ack: Any) -> None:
+    async def _told(self, number: int, places: tuple[Place, ...], ack: Any) -> None:
         try:
             await ack
         except MagnetarError as error:
+            self._asks.failed(number)
             self._history.add(AckFailed(self.name, number, type(error).__name__))
             raise
         if self._consumer.options.ack_receipt_enabled:
+            self._asks.kept(number, places)
             self._history.add(AckKept(self.name, number))
 
     def note_given_up(self, ids: list[MessageId], error: Exception) -> None:
         """The program is told that these acks are not tried again."""
         places = tuple(place_of(id) for id in ids)
-        now = asyncio.get_running_loop().time()
-        times = [now - self._since.pop(place) for place in places if place in self._since]
-        tried_ms = round(max(times) * 1000) if times else -1
+        tried_s = self._asks.given_up(places, asyncio.get_running_loop().time())
+        tried_ms = -1 if tried_s is None else round(tried_s * 1000)
         retries = self._consumer.options.max_acknowledgement_retries
         least_ms = sum(int(default_backoff().next_ms(n) * (1 - JITTER)) for n in range(retries))
         kind = type(error).__name__
