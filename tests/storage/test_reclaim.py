@@ -5,8 +5,29 @@ from storage.by_hand import BEHIND_ALL, every, publish, read_now, texts
 from storage.conftest import House
 from storage.workload import small_options
 
-from magnetar.storage import Retention, Store, StoredEntry, UnknownObjectError
+from magnetar.storage import (
+    DiskShortageError,
+    MemoryDisk,
+    Retention,
+    Store,
+    StoredEntry,
+    UnknownObjectError,
+)
 from magnetar.storage.log.job import ReadBodies
+from magnetar.storage.log.segment import heads_path, segment_path
+
+
+class KeepingDisk(MemoryDisk):
+    """A disk that cannot remove some files for now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: set[str] = set()
+
+    def remove(self, path: str) -> None:
+        if path in self.kept:
+            raise DiskShortageError("remove", path, "Too many open files")
+        super().remove(path)
 
 
 def segments(house: House) -> list[str]:
@@ -412,3 +433,32 @@ def test_one_damaged_record_keeps_its_segment_and_no_other_one(house: House) -> 
     assert len(segments(house)) <= 4 < len(before)
     assert "the record is damaged" in store.setbacks.present["moving entries"]
     house.disk.write(path, at, bytes([byte]), sync=True)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_deleted_topic_stays_away_when_its_segment_could_not_be_removed(clean: bool) -> None:
+    disk = KeepingDisk()
+    house = House(lambda: disk, small_options())
+    store = house.store
+    gone, busy = store.create_topic("gone"), store.create_topic("busy")
+    publish(store, gone, 60, 400)
+    store.flush()
+    disk.kept = {segment_path(1), heads_path(1)}
+    store.delete_topic(gone)
+    store.flush()
+    told_in = max(store.log.lengths) + 1
+    for _ in range(5):
+        publish(store, busy, 60, 400)
+        store.seal_topic(busy)
+        store.flush()
+        store.trim(busy, BEHIND_ALL, Retention())
+        store.flush()
+        house.work_off()
+    assert min(store.log.state.listed) > told_in  # What says that the topic is gone, is gone.
+    assert segment_path(1).split("/")[-1] in segments(house)
+    house.leave(clean=clean)
+    disk.kept = set()
+    store = house.reopen(clean=clean)
+    assert store.topics() == {busy: "busy"}
+    assert segment_path(1).split("/")[-1] not in segments(house)
+    house.leave()

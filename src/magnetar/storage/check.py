@@ -9,6 +9,7 @@ checked as the last run left it. What it costs is a read of the whole directory 
 from typing import Final, final
 
 from magnetar.errors import CorruptionError, DataDirectoryError
+from magnetar.model import Position
 from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import read_ids
@@ -63,7 +64,7 @@ class _Checker:
         self.full: Final = full
         self.out: Final[list[Violation]] = []
         # What each entry says, as a checksum, and what stands at each address.
-        self.entries: Final[dict[tuple[int, int], int]] = {}
+        self.entries: Final[dict[Position, int]] = {}
         self.places: Final[dict[int, tuple[int, int, int]]] = {}
 
     def run(self) -> list[Violation]:
@@ -91,10 +92,10 @@ class _Checker:
             assert scan.end == length  # or recovery would not have come this far
 
     def _note_entry(self, path: str, record: Record) -> None:
-        key = (int(record.id), int(record.sub_id))
+        position = Position(record.id, record.sub_id)
         says = crc32c(f"{record.batch_size} {record.time_ms} ".encode() + record.body)
-        if self.entries.setdefault(key, says) != says:
-            self._say(path, f"{record.id}:{record.sub_id} names two messages")
+        if self.entries.setdefault(position, says) != says:
+            self._say(path, f"{position} names two messages")
         self.places[record.address] = (record.id, record.sub_id, record.length)
 
     def _compare_objects(self) -> None:

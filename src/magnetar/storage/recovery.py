@@ -9,8 +9,10 @@
    a higher last-fsynced address, or heads and index files, which are written after a sync),
    it is corruption: the store refuses to open. If nothing does, the log is cut there, and
    the report says how many bytes and records went.
-5. Segments and entries that must exist are looked for; what nobody claims is dropped.
-6. Where the log ends like one that lost its end, that is a doubt: it may be what a crash left,
+5. A segment that the log no longer lists was about to be removed. Where one was read, all
+   of this is done once more without it.
+6. Segments and entries that must exist are looked for; what nobody claims is dropped.
+7. Where the log ends like one that lost its end, that is a doubt: it may be what a crash left,
    and it may be a loss. The report says so.
 
 Nothing is written before all of that went well. `Recovered.repair` then cuts and removes.
@@ -109,15 +111,28 @@ class Recovered:
 
 
 def recover(disk: Disk, salt: int, *, use_heads: bool = True) -> Recovered:
-    """Reads the whole directory; raises `CorruptionError`, and changes nothing."""
-    return _Recovery(disk, salt, use_heads=use_heads).run()
+    """Reads the whole directory; raises `CorruptionError`, and changes nothing.
+
+    A segment that the log no longer lists was about to be removed. It must not be read: it can
+    tell of objects that were deleted since, and what told of that may be gone before it. Which
+    ones are listed is known at the end of the log, so the log is read once more without them.
+    """
+    recovery = _Recovery(disk, salt, set(), use_heads=use_heads)
+    recovery.read()
+    forgotten = recovery.forgotten()
+    if forgotten:
+        recovery = _Recovery(disk, salt, forgotten, use_heads=use_heads)
+        recovery.read()
+    return recovery.judged()
 
 
 @final
 class _Recovery:
-    def __init__(self, disk: Disk, salt: int, *, use_heads: bool) -> None:
+    def __init__(self, disk: Disk, salt: int, leave_out: set[int], *, use_heads: bool) -> None:
         self.disk: Final = disk
         self.salt: Final = salt
+        # Segments that are to be removed unread.
+        self._leave_out: Final = leave_out
         self.use_heads: Final = use_heads
         self.out: Final = Recovered(IndexFiles(disk, salt))
         self.headers: Final[dict[int, SegmentHeader]] = {}
@@ -129,11 +144,21 @@ class _Recovery:
         self._read: bytes = b""
         self._read_from: i64 = 0
 
-    def run(self) -> Recovered:
+    def read(self) -> None:
+        """Reads indexes and log into the state."""
         self._order_segments()
         self.out.state.recovering = True
         self._adopt_indexes()
         self._fold()
+
+    def forgotten(self) -> set[int]:
+        """The segments that were read and are no longer part of the log."""
+        listed = self.out.state.listed
+        highest = max(listed, default=0)
+        return {id for id in self.chain if id <= highest and id not in listed}
+
+    def judged(self) -> Recovered:
+        """What was read, if nothing is missing; else raises `CorruptionError`."""
         self._require_indexed()
         self._require_segments()
         self.out.state.settle()
@@ -153,6 +178,9 @@ class _Recovery:
                 raise self._corrupt(segment_id, 0, "the segment is missing")
         if found:
             self.out.segment_id_next = found[-1] + 1
+        for segment_id in sorted(self._leave_out):
+            found.remove(segment_id)
+            self._remove_segment(segment_id)
         for segment_id in found:
             head = self.disk.read(segment_path(segment_id), 0, SEGMENT_HEADER_BYTES)
             header = decode_segment_header(head, self.salt)
@@ -413,17 +441,8 @@ class _Recovery:
 
     def _find_litter(self) -> None:
         """Files that a crash left behind and that nothing refers to any more."""
-        state = self.out.state
-        listed = state.listed
-        highest = max(listed, default=0)
-        for segment_id in self.chain:
-            if segment_id <= highest and segment_id not in listed:
-                self._remove_segment(segment_id)
-                del self.out.lengths[segment_id]
-                self.out._heads.pop(segment_id, None)
-                state.segments.pop(segment_id, None)
         for name in self.disk.names("index"):
-            if ledger_id_of(name) not in state.ledgers:
+            if ledger_id_of(name) not in self.out.state.ledgers:
                 self.out._remove.append(f"index/{name}")
         for name in self.disk.names("journal"):
             if name.endswith(".tmp"):
