@@ -34,7 +34,6 @@ from magnetar.admin.http.shape import (
     object_of,
 )
 from magnetar.broker.auth.access import LOOK
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.model import Position
 
@@ -80,12 +79,12 @@ async def get_ack_state(call: Call) -> Response:
 
 def _redelivered(subscription: Subscription, limit: int) -> list[dict[str, object]]:
     dispatcher = subscription.dispatcher
-    if not isinstance(dispatcher, SharedDispatcher):
+    if dispatcher is None:
         return []
     ledgers = subscription.topic.ledgers
     return [
         {"position": str(ledgers.position(key)), "count": count}
-        for key, count in dispatcher.redeliveries.most(limit)
+        for key, count in dispatcher.most_redelivered(limit)
     ]
 
 

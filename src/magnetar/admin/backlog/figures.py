@@ -12,10 +12,6 @@ from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.http.call import ledgers_of
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
-from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.topic.dispatch.selector import StickySelector
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
-from magnetar.broker.topic.dispatch.single import SingleDispatcher
 from magnetar.broker.topic.non_persistent import NonPersistentSubscription
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.subscription import Subscription
@@ -224,20 +220,18 @@ def _damage_figures(subscription: Subscription) -> Figures:
 
 def _dispatcher_figures(dispatcher: Dispatcher | None) -> Figures:
     """What waits and what is held; there is a dispatcher once there was a consumer."""
-    shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
     found: Figures = {
         "unackedMessages": 0 if dispatcher is None else dispatcher.unacked_count(),
         "msgInReplay": 0 if dispatcher is None else dispatcher.replay_count(),
-        "blockedSubscriptionOnUnackedMsgs": shared is not None and shared.full,
-        "delayedMessageIndexSizeInBytes": 0 if shared is None else shared.delayed.memory_bytes(),
+        "blockedSubscriptionOnUnackedMsgs": dispatcher is not None and dispatcher.full,
+        "delayedMessageIndexSizeInBytes": 0 if dispatcher is None else dispatcher.delayed_bytes(),
     }
-    if isinstance(dispatcher, SingleDispatcher) and dispatcher.active is not None:
+    if dispatcher is not None and dispatcher.active is not None:
         found["activeConsumerName"] = dispatcher.active.name
-    if isinstance(dispatcher, KeySharedDispatcher):
-        draining = dispatcher.held.draining(dispatcher.selector.owner)
-        sticky = isinstance(dispatcher.selector, StickySelector)
-        found["keySharedMode"] = "STICKY" if sticky else "AUTO_SPLIT"
-        found["allowOutOfOrderDelivery"] = dispatcher.out_of_order
+    if dispatcher is not None and dispatcher.type.goes_by_key:
+        draining = dispatcher.draining()
+        found["keySharedMode"] = "STICKY" if dispatcher.is_sticky else "AUTO_SPLIT"
+        found["allowOutOfOrderDelivery"] = dispatcher.allows_disorder
         found["drainingHashesCount"] = len(draining)
         found["drainingHashesUnackedMessages"] = sum([count for _, _, count in draining])
     return found
@@ -284,11 +278,11 @@ def _consumer_figures(consumer: Consumer, subscription: Subscription) -> Figures
         "metadata": consumer.metadata,
     }
     dispatcher = subscription.dispatcher
-    if isinstance(dispatcher, KeySharedDispatcher):
-        found["keyHashRangeArrays"] = [list(r) for r in dispatcher.selector.ranges(consumer.key)]
+    if dispatcher is not None and dispatcher.type.goes_by_key:
+        found["keyHashRangeArrays"] = [list(r) for r in dispatcher.ranges(consumer)]
         draining = [
             {"hash": slot, "unackMsgs": count, "blockedAttempts": 0}
-            for slot, holder, count in dispatcher.held.draining(dispatcher.selector.owner)
+            for slot, holder, count in dispatcher.draining()
             if holder == consumer.key
         ]
         found["drainingHashes"] = draining

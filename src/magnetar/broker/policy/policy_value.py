@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from magnetar.broker.setting.setting import COUNT_MAX, INT_MAX, MEBIBYTES_MAX, MS_MAX
-from magnetar.broker.setting.settings import BACKLOG_POLICIES, INACTIVE_MODES, SUBSCRIPTION_TYPES
+from magnetar.broker.setting.settings import BACKLOG_POLICIES, INACTIVE_MODES
+from magnetar.broker.topic.dispatch.subscription_type import TYPE_NAMES
 from magnetar.errors import SettingsError
 
 __all__ = [
@@ -254,7 +255,7 @@ def read_subscription_types(name: str, body: object) -> tuple[str, ...]:
     if not isinstance(body, list) or not body:
         raise SettingsError(
             name,
-            f"{_shown(body)} is no list of types: give some of {', '.join(SUBSCRIPTION_TYPES)}",
+            f"{_shown(body)} is no list of types: give some of {', '.join(TYPE_NAMES)}",
         )
-    given = [read_choice(name, "a type", one, SUBSCRIPTION_TYPES) for one in body]
-    return tuple(one for one in SUBSCRIPTION_TYPES if one in given)
+    given = [read_choice(name, "a type", one, TYPE_NAMES) for one in body]
+    return tuple(one for one in TYPE_NAMES if one in given)

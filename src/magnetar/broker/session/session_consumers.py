@@ -28,12 +28,12 @@ from magnetar.broker.topic.chunk.spanning import find_spanning
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.entry_search import run_search
 from magnetar.broker.topic.last_message import LastMessage
-from magnetar.broker.topic.subscribe_request import KeySharedOptions, SubscribeRequest
+from magnetar.broker.topic.subscribe_request import KeySharedOptions, SubscribeRequest, require_type
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.broker.turn.slices import Step
 from magnetar.errors import BrokerError, MagnetarError
-from magnetar.model import AckType, ConsumerType, Position, ServerError, TopicName
+from magnetar.model import AckType, Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
     CommandAck,
@@ -47,7 +47,6 @@ from magnetar.protocol import pulsar_pb2 as pb
 
 __all__ = ["SessionConsumers"]
 
-VALID_TYPES: Final = (0, 1, 2, 3)
 # So many consumers are looked at in one event, when a peer can be served again.
 ROUND_STEP: Final = 50
 
@@ -139,10 +138,7 @@ class SessionConsumers:
             access = self._broker.access
             access.require_topic(self._peer.principal, CONSUME, name, command.subscription)
             check_subscribe(self._broker, command)
-            if command.subType not in VALID_TYPES:
-                raise BrokerError(
-                    ServerError.NotAllowedError, f"no subscription is of type {command.subType}"
-                )
+            require_type(command.subType)
             topic = self._broker.topic(name, may_create=command.force_topic_creation)
             schema = read_schema(command.schema) if command.HasField("schema") else None
         except (MagnetarError, ValueError) as error:
@@ -218,7 +214,7 @@ class SessionConsumers:
     def _exclusive_holder(self, command: pb.CommandSubscribe, topic: Topic) -> Consumer | None:
         """Another connection's consumer that stands in the way, if it is alive."""
         subscription = topic.subscriptions.get(command.subscription)
-        if subscription is None or command.subType != ConsumerType.Exclusive:
+        if subscription is None or not require_type(command.subType).takes_one:
             return None
         for consumer in subscription.consumers:
             if consumer.peer is not self._peer:

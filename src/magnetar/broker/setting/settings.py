@@ -26,6 +26,7 @@ from magnetar.broker.setting.setting import (
     Setting,
     Value,
 )
+from magnetar.broker.topic.dispatch.subscription_type import TYPE_NAMES
 from magnetar.errors import SettingsError
 from magnetar.storage.options import ALWAYS, INTERVAL, NEVER, StoreOptions
 
@@ -40,7 +41,6 @@ __all__ = [
     "SCHEMA_COMPATIBILITIES",
     "SECTIONS",
     "SETTINGS",
-    "SUBSCRIPTION_TYPES",
     "BrokerSettings",
 ]
 
@@ -48,8 +48,6 @@ MIB: Final = 1 << 20
 SECOND_MS: Final = 1000
 MINUTE_MS: Final = 60_000
 
-# By the numbers of ConsumerType.
-SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
 HOLD_PRODUCERS: Final = "producer_request_hold"
 EVICT_BACKLOG: Final = "consumer_backlog_eviction"
 BACKLOG_POLICIES: Final = (HOLD_PRODUCERS, "producer_exception", EVICT_BACKLOG)
@@ -475,11 +473,11 @@ class BrokerSettings:
     # ---- Subscriptions and dispatch ----------------------------------------------------------
 
     subscription_types: tuple[str, ...] = field(
-        default=SUBSCRIPTION_TYPES,
+        default=TYPE_NAMES,
         metadata=says(
             NAMES,
             "the types that may be used",
-            choices=SUBSCRIPTION_TYPES,
+            choices=TYPE_NAMES,
             conf={"subscriptionTypesEnabled": 1},
         ),
     )

@@ -12,9 +12,6 @@ from magnetar.ack import Cursor, Ledgers
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.topic.consumer import Consumer
-from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
-from magnetar.broker.topic.dispatch.single import SingleDispatcher
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.topic.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
@@ -77,24 +74,13 @@ class NonPersistentSubscription(Subscription):
         )
 
     def hand_out(self, entry: StoredEntry, facts: EntryFacts, now_ms: int) -> None:
-        consumer = self._taker(facts)
+        consumer = None if self.dispatcher is None else self.dispatcher.taker(facts)
         if consumer is None:
             self.dropped += entry.batch_size
             return
         consumer.deliver(
             entry, self.topic.partition, remaining=None, redelivery_count=0, now_ms=now_ms
         )
-
-    def _taker(self, facts: EntryFacts) -> Consumer | None:
-        dispatcher = self.dispatcher
-        if isinstance(dispatcher, SingleDispatcher):
-            active = dispatcher.active
-            return active if active is not None and active.available else None
-        if isinstance(dispatcher, KeySharedDispatcher):
-            return dispatcher.owner_of(facts)
-        if isinstance(dispatcher, SharedDispatcher):
-            return dispatcher.next_consumer()
-        return None
 
 
 @final

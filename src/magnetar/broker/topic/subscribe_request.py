@@ -2,10 +2,12 @@
 
 from typing import Final, final
 
-from magnetar.model import InitialPosition, KeySharedMode
+from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType, type_numbered
+from magnetar.errors import BrokerError
+from magnetar.model import InitialPosition, KeySharedMode, ServerError
 from magnetar.model.message_id_data import MessageIdData
 
-__all__ = ["KeySharedOptions", "SubscribeRequest"]
+__all__ = ["KeySharedOptions", "SubscribeRequest", "require_type"]
 
 
 @final
@@ -22,6 +24,14 @@ class KeySharedOptions:
         self.mode: Final = mode
         self.ranges: Final[list[tuple[int, int]]] = ranges or []
         self.out_of_order: Final = out_of_order
+
+
+def require_type(number: int) -> SubscriptionType:
+    """The type that a SUBSCRIBE names. Raises BrokerError for a number that is no type's."""
+    type = type_numbered(number)
+    if type is None:
+        raise BrokerError(ServerError.NotAllowedError, f"no subscription is of type {number}")
+    return type
 
 
 @final
@@ -42,7 +52,7 @@ class SubscribeRequest:
         may_create: bool = True,
     ) -> None:
         self.subscription: Final = subscription
-        self.type: Final = type
+        self.type: Final[SubscriptionType] = require_type(type)
         self.durable: Final = durable
         self.initial_position: Final = initial_position
         self.start: Final = start

@@ -27,14 +27,13 @@ from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES, Lo
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.counters import Traffic
 from magnetar.broker.topic.damage import Damage
-from magnetar.broker.topic.dispatch.choice import make_dispatcher, suits
+from magnetar.broker.topic.dispatch.choice import make_dispatcher
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
-from magnetar.broker.topic.dispatch.key_shared import KeySharedDispatcher
-from magnetar.broker.topic.dispatch.single import SingleDispatcher
+from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType, type_named
 from magnetar.broker.topic.properties import pack_properties
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.errors import AckSizeError, BrokerError, StorageError, UsageError
-from magnetar.model import AckType, KeySharedMode, Position, ServerError
+from magnetar.model import AckType, Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
@@ -145,7 +144,7 @@ class Subscription:
         self.last_moved_ms: int = 0
         self._told_end: bool = False
         # That of its consumers, or of the last ones.
-        self.type_name: str = last_type or "None"
+        self.type: SubscriptionType | None = type_named(last_type)
         self.damage: Final = Damage(self)
         self.share: Final = AckShare(topic.broker.ack_budget)
         self.share.count(cursor.record_bytes())
@@ -155,6 +154,11 @@ class Subscription:
     @property
     def durable(self) -> bool:
         return self.cursor_id != NO_CURSOR
+
+    @property
+    def type_name(self) -> str:
+        """Its type as people and REST write it; "None" if nobody has used it yet."""
+        return "None" if self.type is None else self.type.name
 
     @property
     def life(self) -> str:
@@ -230,7 +234,9 @@ class Subscription:
         """Whether somebody is connected, or about to be."""
         return bool(self.consumers) or self.joining > 0
 
-    def join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> Promise[None]:
+    def join(
+        self, consumer: Consumer, type: SubscriptionType, options: KeySharedOptions
+    ) -> Promise[None]:
         """Adds a consumer once nothing stands in its way; BrokerError if something does."""
         promise: Promise[None] = Promise()
         self.joining += 1
@@ -247,7 +253,7 @@ class Subscription:
         self._when_quiet(go_on)
         return promise
 
-    def _join(self, consumer: Consumer, type: int, options: KeySharedOptions) -> None:
+    def _join(self, consumer: Consumer, type: SubscriptionType, options: KeySharedOptions) -> None:
         if self.closed or consumer.closed:
             raise BrokerError(ServerError.ServiceNotReady, f"{self.title} is closed: try again")
         self.topic.require_room()
@@ -257,34 +263,30 @@ class Subscription:
                 ServerError.ConsumerBusy,
                 f"{self.title} has {limit} consumers, the most that it may have",
             )
-        dispatcher = self._dispatcher_for(type, options)
-        if isinstance(dispatcher, KeySharedDispatcher) and options.mode == KeySharedMode.Sticky:
-            dispatcher.add_with_ranges(consumer, options.ranges)
-        else:
-            dispatcher.add(consumer)
+        self._dispatcher_for(type, options).join(consumer, options)
         self.last_active_ms = self.topic.host.now_ms()
         self._told_end = False
 
-    def _dispatcher_for(self, type: int, options: KeySharedOptions) -> Dispatcher:
+    def _dispatcher_for(self, type: SubscriptionType, options: KeySharedOptions) -> Dispatcher:
         """The present dispatcher if it suits, or a new one if nobody needs the present one."""
         present = self.dispatcher
-        if present is not None and suits(present, type, options):
+        if present is not None and present.suits(type, options):
             return present
         if present is not None and present.consumers:
             raise BrokerError(
                 ServerError.ConsumerBusy,
-                f"{self.title} has consumers of type {present.type_name}: close them first, or "
+                f"{self.title} has consumers of type {present.type.name}: close them first, or "
                 "subscribe in the same way",
             )
         if present is not None:
             present.close()
         self.dispatcher = make_dispatcher(self, type, options)
-        self.type_name = self.dispatcher.type_name
-        self._keep_type(self.dispatcher)
+        self.type = type
+        self._keep_type(type)
         return self.dispatcher
 
-    def _keep_type(self, dispatcher: Dispatcher) -> None:
-        last_type = dispatcher.type_name if isinstance(dispatcher, SingleDispatcher) else ""
+    def _keep_type(self, type: SubscriptionType) -> None:
+        last_type = type.name if type.is_kept else ""
         if not self.durable or last_type == self.last_type:
             return
         self.last_type = last_type
@@ -506,7 +508,7 @@ class Subscription:
                     ServerError.NotAllowedError,
                     f"a cumulative ack names one message, not {len(ack.message_ids)}",
                 )
-            if not isinstance(self.dispatcher, SingleDispatcher):
+            if self.dispatcher is None or not self.dispatcher.type.accepts_cumulative_acks:
                 return BrokerError(
                     ServerError.NotAllowedError,
                     "cumulative acks are for Exclusive and Failover: acknowledge each message",

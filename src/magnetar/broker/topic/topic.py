@@ -20,7 +20,7 @@ from magnetar.broker.commits import Commits, Waiting
 from magnetar.broker.host import Host
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken
-from magnetar.broker.setting.settings import SUBSCRIPTION_TYPES, BrokerSettings
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.setting.text_limits import UUID_BEYOND_NAME
 from magnetar.broker.topic.admission import Admission
 from magnetar.broker.topic.chunk.chunk_map import Chunk, ChunkMap, chunk_of
@@ -34,16 +34,14 @@ from magnetar.broker.topic.deduplication import (
     Deduplication,
 )
 from magnetar.broker.topic.dismissal import dismiss
-from magnetar.broker.topic.dispatch.selector import StickySelector
+from magnetar.broker.topic.dispatch.choice import check_options
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.properties import pack_properties, unpack_properties
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.topic.subscription import NO_CURSOR, Subscription
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import (
-    ConsumerType,
     InitialPosition,
-    KeySharedMode,
     Position,
     ServerError,
     TopicName,
@@ -402,18 +400,13 @@ class Topic:
 
     def _check_subscribe(self, request: SubscribeRequest) -> None:
         self.require_open()
-        type_name = SUBSCRIPTION_TYPES[request.type]
-        if type_name not in self.policies.subscription_types:
+        if request.type.name not in self.policies.subscription_types:
             raise BrokerError(
                 ServerError.NotAllowedError,
-                f"{self.name} does not allow {type_name} subscriptions",
+                f"{self.name} does not allow {request.type.name} subscriptions",
             )
-        if (
-            request.type == ConsumerType.KeyShared
-            and request.key_shared.mode == KeySharedMode.Sticky
-        ):
-            # Before anything is created for a consumer that will be refused.
-            StickySelector().add_ranges(0, request.key_shared.ranges)
+        # Before anything is created for a consumer that will be refused.
+        check_options(request.type, request.key_shared)
         self.require_room()
         known = request.subscription in self.subscriptions
         if not known:

@@ -27,8 +27,11 @@ from magnetar.broker.host import Host
 from magnetar.broker.peer import Peer
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
+from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
+from magnetar.protocol import EntryFacts
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.store import Store
 
@@ -56,8 +59,11 @@ def _rank(consumer: Consumer) -> tuple[int, int]:
 class Dispatcher:
     """Base of the dispatchers; see the module."""
 
-    def __init__(self, subscription: "Subscription") -> None:
+    def __init__(self, subscription: "Subscription", type: SubscriptionType) -> None:
         self.subscription: Final = subscription
+        self.type: Final = type
+        # The one that gets everything, if the type has one and it is there.
+        self.active: Consumer | None = None
         self.host: Final[Host] = subscription.topic.host
         self.store: Final[Store] = subscription.topic.store
         self.topic_id: Final[int] = subscription.topic.id
@@ -93,11 +99,19 @@ class Dispatcher:
 
     # ---- What each type does -------------------------------------------------
 
-    @property
-    def type_name(self) -> str:
-        raise NotImplementedError
+    def suits(self, type: SubscriptionType, options: KeySharedOptions) -> bool:
+        """Whether a consumer that asks for this may join those that are here."""
+        return type is self.type
+
+    def join(self, consumer: Consumer, options: KeySharedOptions) -> None:
+        """Adds a consumer with what it asks for. Raises BrokerError if that cannot be."""
+        self.add(consumer)
 
     def add(self, consumer: Consumer) -> None:
+        raise NotImplementedError
+
+    def taker(self, facts: EntryFacts) -> Consumer | None:
+        """Who gets an entry that is not stored, if somebody has room for it now."""
         raise NotImplementedError
 
     def remove(self, consumer: Consumer) -> Promise[None]:
@@ -128,6 +142,19 @@ class Dispatcher:
     def acked_again(self, keys: list[int], by: Consumer) -> None:
         """A consumer acked what was acked before."""
 
+    def holder(self, key: int) -> Consumer | None:
+        """Who has an entry and may hand it out, acked or not, where that is kept."""
+        return None
+
+    def take_overtaken(self, key: int) -> Consumer | None:
+        """Who has an entry that another consumer acked; it is asked for it now."""
+        return None
+
+    @property
+    def has_overtaken(self) -> bool:
+        """Whether there is such an entry."""
+        return False
+
     def changed(self) -> None:
         """What could not be delivered before may be possible now.
 
@@ -156,6 +183,41 @@ class Dispatcher:
     def unacked_count(self) -> int:
         """Messages that consumers have and have not acked, where that is kept."""
         return 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit on unacked messages holds everything up."""
+        return False
+
+    def delayed_bytes(self) -> int:
+        """The memory that delayed messages take."""
+        return 0
+
+    def most_redelivered(self, limit: int) -> list[tuple[int, int]]:
+        """The keys of entries that were redelivered most, with how often."""
+        return []
+
+    # ---- What types that go by key know -----------------------------------------
+
+    @property
+    def is_sticky(self) -> bool:
+        """Whether consumers named their slots."""
+        return False
+
+    @property
+    def allows_disorder(self) -> bool:
+        """Whether the messages of a key may be delivered out of order."""
+        return False
+
+    def ranges(self, consumer: Consumer) -> list[tuple[int, int]]:
+        """The slots that a consumer has, as ranges with both ends in them."""
+        return []
+
+    def draining(self) -> list[tuple[int, int, int]]:
+        """Slots that wait for their holder before: slot, holder's key and unacked entries."""
+        return []
+
+    # ---- The end -------------------------------------------------------------
 
     def close(self) -> None:
         """No more: the subscription goes."""

@@ -49,6 +49,9 @@ from magnetar.broker.topic.dispatch.draining import HeldSlots
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
 from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
+from magnetar.broker.topic.dispatch.subscription_type import KEY_SHARED, SubscriptionType
+from magnetar.broker.topic.subscribe_request import KeySharedOptions
+from magnetar.model import KeySharedMode
 from magnetar.protocol import EntryFacts
 from magnetar.protocol.key_hash import SLOTS
 from magnetar.storage.ledger.read_plan import StoredEntry
@@ -85,13 +88,36 @@ class KeySharedDispatcher(SharedDispatcher):
         self._next: int = 0
         self._begun_at: int = 0
         self._moved: bool = False
-        super().__init__(subscription)
-
-    @property
-    def type_name(self) -> str:
-        return "Key_Shared"
+        super().__init__(subscription, KEY_SHARED)
 
     # ---- Consumers -----------------------------------------------------------
+
+    def suits(self, type: SubscriptionType, options: KeySharedOptions) -> bool:
+        return (
+            type is self.type
+            and self.is_sticky == (options.mode == KeySharedMode.Sticky)
+            and self.out_of_order == options.out_of_order
+        )
+
+    @property
+    def is_sticky(self) -> bool:
+        return isinstance(self.selector, StickySelector)
+
+    @property
+    def allows_disorder(self) -> bool:
+        return self.out_of_order
+
+    def ranges(self, consumer: Consumer) -> list[tuple[int, int]]:
+        return self.selector.ranges(consumer.key)
+
+    def draining(self) -> list[tuple[int, int, int]]:
+        return self.held.draining(self.selector.owner)
+
+    def join(self, consumer: Consumer, options: KeySharedOptions) -> None:
+        if options.mode == KeySharedMode.Sticky:
+            self.add_with_ranges(consumer, options.ranges)
+        else:
+            self.add(consumer)
 
     def add_with_ranges(self, consumer: Consumer, ranges: list[tuple[int, int]]) -> None:
         """Adds a consumer that names its slots. Raises BrokerError if they are taken."""
@@ -320,7 +346,7 @@ class KeySharedDispatcher(SharedDispatcher):
         if freed >= 0:
             self._look_at(freed)
 
-    def owner_of(self, facts: EntryFacts) -> Consumer | None:
+    def taker(self, facts: EntryFacts) -> Consumer | None:
         """Whose key it is, if that consumer has room."""
         owner = self.selector.owner(self.selector.slot(facts.sticky_key()))
         if owner == NOBODY or not self.by_key[owner].available:

@@ -54,6 +54,3 @@ class Overtaken:
         """The consumer is gone, and its queue with it."""
         for key in [key for key, holder in self._holders.items() if holder is consumer]:
             del self._holders[key]
-
-    def clear(self) -> None:
-        self._holders.clear()

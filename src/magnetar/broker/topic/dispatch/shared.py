@@ -43,6 +43,7 @@ from magnetar.broker.topic.dispatch.handover import (
 )
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Redeliveries, Replay
+from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.model import Position
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
@@ -65,8 +66,8 @@ ALARM_MS_MAX: Final = 60_000
 class SharedDispatcher(Dispatcher):
     """See the module; Key_Shared builds on it."""
 
-    def __init__(self, subscription: "Subscription") -> None:
-        super().__init__(subscription)
+    def __init__(self, subscription: "Subscription", type: SubscriptionType) -> None:
+        super().__init__(subscription, type)
         self._ledgers: Final = subscription.topic.ledgers
         self.owners: Final[dict[int, Consumer]] = {}
         self.overtaken: Final = Overtaken()
@@ -93,10 +94,6 @@ class SharedDispatcher(Dispatcher):
         # Whether there was a change since the last plan was made.
         self._changed: bool = False
         self.rewind()
-
-    @property
-    def type_name(self) -> str:
-        return "Shared"
 
     # ---- Consumers -----------------------------------------------------------
 
@@ -253,6 +250,13 @@ class SharedDispatcher(Dispatcher):
         owner = self.owners.get(key)
         return self.overtaken.take(key) if owner is None else owner
 
+    def take_overtaken(self, key: int) -> Consumer | None:
+        return self.overtaken.take(key)
+
+    @property
+    def has_overtaken(self) -> bool:
+        return len(self.overtaken) > 0
+
     def _forget(self, key: int) -> Consumer | None:
         """An entry is acked or gone: nobody has it, and nothing of it waits anywhere.
 
@@ -331,6 +335,12 @@ class SharedDispatcher(Dispatcher):
 
     def delayed_count(self) -> int:
         return len(self.delayed)
+
+    def delayed_bytes(self) -> int:
+        return self.delayed.memory_bytes()
+
+    def most_redelivered(self, limit: int) -> list[tuple[int, int]]:
+        return self.redeliveries.most(limit)
 
     def replay_count(self) -> int:
         return len(self._replay)
@@ -571,6 +581,9 @@ class SharedDispatcher(Dispatcher):
             if owner >= 0 and owner in self.by_key:
                 consumer = self.by_key[owner]
                 return consumer if consumer.available else None
+        return self.next_consumer()
+
+    def taker(self, facts: EntryFacts) -> Consumer | None:
         return self.next_consumer()
 
     def next_consumer(self) -> Consumer | None:

@@ -16,9 +16,10 @@ from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
 from magnetar.broker.topic.dispatch.failover import Candidates
+from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
-from magnetar.protocol import entry_facts, split_entry
+from magnetar.protocol import EntryFacts, entry_facts, split_entry
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 if TYPE_CHECKING:
@@ -31,17 +32,12 @@ __all__ = ["SingleDispatcher"]
 class SingleDispatcher(Dispatcher):
     """See the module."""
 
-    def __init__(self, subscription: "Subscription", *, failover: bool) -> None:
-        super().__init__(subscription)
-        self.failover: Final = failover
-        self.active: Consumer | None = None
+    def __init__(self, subscription: "Subscription", type: SubscriptionType) -> None:
+        super().__init__(subscription, type)
+        self.failover: Final = not type.takes_one
         self._candidates: Final = Candidates(int(self.partition), str(subscription.topic.name))
         self._switch: Timer | None = None
         self.rewind()
-
-    @property
-    def type_name(self) -> str:
-        return "Failover" if self.failover else "Exclusive"
 
     def add(self, consumer: Consumer) -> None:
         if self.consumers and not self.failover:
@@ -115,6 +111,10 @@ class SingleDispatcher(Dispatcher):
             return
         self.rewind()
         self.pump()
+
+    def taker(self, facts: EntryFacts) -> Consumer | None:
+        active = self.active
+        return active if active is not None and active.available else None
 
     def close(self) -> None:
         super().close()

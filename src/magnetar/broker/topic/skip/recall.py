@@ -37,7 +37,6 @@ from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import NARROW_ENTRY_MASK
 from magnetar.protocol import pulsar_pb2 as pb
@@ -243,7 +242,7 @@ class Recall:
         `single` says that none of its entries is a batch.
         """
         dispatcher = subscription.dispatcher
-        if not isinstance(dispatcher, SharedDispatcher):
+        if dispatcher is None:
             return
         ledgers = subscription.topic.ledgers
         for ledger_id, entries, records in delta.ledgers:
@@ -261,11 +260,11 @@ class Recall:
     def take_overtaken(self, subscription: "Subscription", ids: list[MessageIdData]) -> None:
         """Asks for what was acked before it was skipped, but not by the consumer that has it."""
         dispatcher = subscription.dispatcher
-        if not isinstance(dispatcher, SharedDispatcher) or len(dispatcher.overtaken) == 0:
+        if dispatcher is None or not dispatcher.has_overtaken:
             return
         for id in ids:
             key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
-            holder = dispatcher.overtaken.take(key)
+            holder = dispatcher.take_overtaken(key)
             if holder is not None:
                 size = subscription.size_at(id.ledger_id, id.entry_id)
                 index = int(id.batch_index)

@@ -356,10 +356,11 @@ class Skip:
 
 
 def _require_possible(subscription: Subscription) -> None:
-    if subscription.type_name in ("Exclusive", "Failover"):
+    type = subscription.type
+    if type is not None and not type.skips_single_messages:
         raise BrokerError(
             ServerError.NotAllowedError,
-            f"{subscription.title} is {subscription.type_name}: single messages are skipped "
+            f"{subscription.title} is {type.name}: single messages are skipped "
             "on Shared and Key_Shared ones",
         )
     if subscription.closed or subscription.fenced:

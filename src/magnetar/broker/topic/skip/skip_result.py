@@ -19,6 +19,7 @@
 from typing import Final, final
 
 from magnetar.broker.topic.skip.recall import ANSWERED, EMPTIED, Recall, Withdrawal
+from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["IdResult", "Takers"]
@@ -49,8 +50,8 @@ class Takers:
 
     def __init__(self, recall: Recall) -> None:
         self._recall: Final = recall
-        # By ledger and entry: who was asked for it, under which key.
-        self._asked: Final[dict[tuple[int, int], list[tuple[Withdrawal, int]]]] = {}
+        # By position: who was asked for it, under which key.
+        self._asked: Final[dict[Position, list[tuple[Withdrawal, int]]]] = {}
 
         self._looked: int = 0
 
@@ -62,9 +63,7 @@ class Takers:
         self._looked += 1
         ledgers = withdrawal.subscription.topic.ledgers
         for key in withdrawal.asked:
-            place = ledgers.position(key)
-            where = (int(place.ledger_id), int(place.entry_id))
-            self._asked.setdefault(where, []).append((withdrawal, key))
+            self._asked.setdefault(ledgers.position(key), []).append((withdrawal, key))
         return True
 
     def of(self, result: IdResult) -> dict[str, list[str]]:
@@ -74,7 +73,7 @@ class Takers:
         found: dict[str, list[str]] = {}
         id = result.id
         index = int(id.batch_index)
-        for withdrawal, key in self._asked.get((int(id.ledger_id), int(id.entry_id)), ()):
+        for withdrawal, key in self._asked.get(Position(id.ledger_id, id.entry_id), ()):
             self._put(found, withdrawal, key, index)
         if not result.acked and not result.trimmed:
             for consumer in self._recall.strays.get(result.topic_id, ()):
