@@ -9,8 +9,11 @@ from support.broker_process import BrokerProcess
 
 import magnetar
 from magnetar.client.consumer.start.entry_range import RawEntry
-from magnetar.client.door.bulk import BulkClient
+from magnetar.client.door.bulk import BulkClient, mark_delete
 from magnetar.client.engine.entries import EngineEntries
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import AlreadyClosed, Timeout, TopicNotFound
 from magnetar.testing.embedded import EmbeddedBroker
 
@@ -82,3 +85,35 @@ async def test_a_reader_that_is_not_answered_leaves_nobody_at_the_broker(
         with pytest.raises(Timeout, match="no answer to CommandSubscribe"):
             await EngineEntries(client._engine, topic, (-1, -1), None).start()
         await nobody_is_left(engine, topic)
+
+
+def test_a_bulk_producer_publishes_and_a_subscription_says_where_it_stands(
+    broker: BrokerProcess,
+) -> None:
+    client = BulkClient(broker.url)
+    told: list[Exception | None] = []
+
+    async def story() -> magnetar.MessageId | None:
+        assert await client.count_partitions(TOPIC) == 0
+        options = ProducerOptions(producer_name="bulk")
+        producer = await client.open_producer(TOPIC, options, BytesSchema())
+        assert (producer.topic, producer.last_sequence_id, producer.failure) == (TOPIC, -1, None)
+        assert producer.message_size_max > 1 << 20
+        answers: list[int] = []
+        producer.call_on_answers(lambda: answers.append(len(told)))
+        producer.send(Outgoing(b"one", lambda error, id: told.append(error)))
+        producer.core.send(Outgoing(b"two", lambda error, id: told.append(error)))
+        producer.rearm()
+        await producer.flush()
+        assert answers
+        await producer.close()
+        async with await client.aio.subscribe(
+            TOPIC, "s", initial_position=magnetar.InitialPosition.Earliest
+        ) as consumer:
+            return await mark_delete(consumer)
+
+    position = client.call(story())
+    assert told == [None, None]
+    assert position is not None
+    assert position.entry_id() == -1
+    client.close()

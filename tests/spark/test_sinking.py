@@ -109,7 +109,7 @@ def test_nothing_overtakes_rows_that_a_broker_did_not_answer(
                 with contextlib.suppress(Timeout):
                     await self.flush()
                 proxy.refuse(False)
-                await self._part.when_connected()
+                await self._producer._part.when_connected()
             else:
                 await send(self, rows)
 

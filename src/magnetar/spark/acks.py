@@ -14,6 +14,7 @@ acked when it has been read.
 import asyncio
 
 from magnetar.client.door import aio
+from magnetar.client.door.bulk import mark_delete
 from magnetar.errors import ConsumerBusy
 from magnetar.model import ConsumerType, InitialPosition, MessageId, TopicName
 from magnetar.spark.plan.offsets import Offsets
@@ -100,6 +101,6 @@ async def pin(
             return start
         if time_ms >= 0:
             await consumer.seek(time_ms)
-        ((_, mark),) = await consumer._consumer.last_message_ids()
+        mark = await mark_delete(consumer)
         assert mark is not None, "the broker does not say where the subscription stands"
         return behind_entry(mark.ledger_id(), mark.entry_id())

@@ -8,12 +8,12 @@ not used.
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import Any
 
-from magnetar.client.door.bulk import BulkClient
-from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.door.bulk import BulkClient, BulkProducer
 from magnetar.client.option.authentication import AuthenticationToken
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.schema.schema import Schema
 from magnetar.errors import ProducerBusy
 from magnetar.spark.plan.options import ConnectionOptions
 
@@ -65,14 +65,14 @@ def client_options(connection: ConnectionOptions) -> dict[str, Any]:
     return options
 
 
-async def open_when_free(client: BulkClient, make: Callable[[], EngineProducer]) -> EngineProducer:
+async def open_when_free(
+    client: BulkClient, topic: str, options: ProducerOptions, schema: Schema
+) -> BulkProducer:
     """Opens a producer; waits while another run has one of its name. Raises ProducerBusy."""
     give_up = asyncio.get_running_loop().time() + BUSY_S
     while True:
-        producer = make()
         try:
-            await client.aio._engine.open(producer)
-            return producer
+            return await client.open_producer(topic, options, schema)
         except ProducerBusy:
             if asyncio.get_running_loop().time() > give_up:
                 raise

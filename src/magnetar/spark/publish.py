@@ -22,17 +22,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from magnetar.client.door.bulk import BulkClient
-from magnetar.client.engine.producer import (
-    EngineProducer,
-    PartitionProducer,
-    partition_names,
-)
+from magnetar.client.door.bulk import BulkClient, BulkProducer
+from magnetar.client.engine.producer import partition_names
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import MagnetarError, SettingsError, Timeout
 from magnetar.model import CompressionType, MessageId, TopicName
-from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.connect import client_of, open_when_free
 from magnetar.spark.digests import Digests
 from magnetar.spark.plan.options import WriteOptions
@@ -95,7 +90,7 @@ def publish(options: WriteOptions, task: TaskId, batches: Iterator["pa.RecordBat
 class _Sending:
     """A producer of one topic partition, and what became of what it sent."""
 
-    def __init__(self, producer: EngineProducer, timeout_s: float) -> None:
+    def __init__(self, producer: BulkProducer, timeout_s: float) -> None:
         self._producer = producer
         self._timeout_s = timeout_s
         self._sent = 0
@@ -103,22 +98,16 @@ class _Sending:
         # Whether the topic refused messages, and may have taken others behind them.
         self.refused = False
         self._room = asyncio.Event()
-        producer.on_room = self._on_room
-
-    @property
-    def _part(self) -> PartitionProducer:
-        (part,) = self._producer._parts
-        return part
+        producer.call_on_answers(self._on_room)
 
     @property
     def message_size_max(self) -> int:
         """What the broker takes, whatever the topic."""
-        connection = self._part.connection
-        return MESSAGE_SIZE_MAX if connection is None else int(connection.max_message_size)
+        return self._producer.message_size_max
 
     def _on_room(self) -> None:
         """Called after each answer of the broker."""
-        core = self._part.core
+        core = self._producer.core
         # One that is closed gives up messages too, but all of them.
         self.refused = self.refused or (core.messages_failed > 0 and core.state != "closed")
         self._room.set()
@@ -130,14 +119,14 @@ class _Sending:
 
     async def send(self, rows: "Values | list[Row]") -> None:
         """Sends some, and waits while too many are under way."""
-        part, core = self._part, self._part.core
+        core = self._producer.core
         self._check()
         if isinstance(rows, Values):
             rows.send(core, self._told)
         else:
             send_rows(core, rows, self._told)
         self._sent += len(rows)
-        part.rearm()
+        self._producer.rearm()
         # What was written goes out, and receipts come in, while somebody waits.
         await asyncio.sleep(0)
         while core.pending_messages > WINDOW and not core.messages_failed:
@@ -152,9 +141,9 @@ class _Sending:
 
     def _check(self) -> None:
         """Raises what went wrong, if anything did."""
-        part, core = self._part, self._part.core
-        if part.failure is not None:
-            raise part.failure
+        core, failure = self._producer.core, self._producer.failure
+        if failure is not None:
+            raise failure
         if not core.messages_failed:
             return
         error = self._error or MagnetarError(
@@ -165,7 +154,7 @@ class _Sending:
 
     async def _answered(self, wait: Coroutine[Any, Any, object]) -> None:
         """Waits; gives up everything that is under way if the broker keeps nothing for long."""
-        core = self._part.core
+        core = self._producer.core
         waiting = asyncio.ensure_future(wait)
         stored = -1
         while not waiting.done() and core.messages_stored > stored:
@@ -189,7 +178,7 @@ async def _open(
     *,
     large: bool = False,
     last_number: int | None = None,
-) -> tuple[_Sending, EngineProducer]:
+) -> tuple[_Sending, BulkProducer]:
     """A producer; `last_number` is that of the row before its first."""
     given = ProducerOptions(
         producer_name=name,
@@ -204,17 +193,13 @@ async def _open(
         # Who gives up some messages lets others overtake them: `_Sending` gives up all.
         send_timeout_millis=0,
     )
-    engine = client.aio._engine
-    producer = await open_when_free(
-        client, lambda: EngineProducer(engine, topic, given, BytesSchema())
-    )
+    producer = await open_when_free(client, topic, given, BytesSchema())
     return _Sending(producer, options.connection.operation_timeout_s), producer
 
 
 async def _counts(client: BulkClient, topics: list[str]) -> dict[str, int]:
     """How many partitions each topic has, 0 for none; it is made if brokers make topics."""
-    engine = client.aio._engine
-    return {topic: await engine.partitions(str(TopicName.parse(topic))) for topic in topics}
+    return {topic: await client.count_partitions(topic) for topic in topics}
 
 
 def _names(topic: str, count: int) -> list[str]:
@@ -398,7 +383,7 @@ async def _await_deduplication(options: WriteOptions, target: str) -> None:
 async def _publish_as_they_come(
     client: BulkClient, options: WriteOptions, batches: Iterator["pa.RecordBatch"]
 ) -> int:
-    open_ones: dict[tuple[str, bool], tuple[_Sending, EngineProducer]] = {}
+    open_ones: dict[tuple[str, bool], tuple[_Sending, BulkProducer]] = {}
     targets: dict[str, list[str]] = {}
     count = 0
     try:

@@ -19,13 +19,18 @@ from magnetar.client.consumer.start.entry_range import At, Gap, RawEntry
 from magnetar.client.door import aio
 from magnetar.client.door.threads.loop_thread import new_event_loop
 from magnetar.client.engine.entries import EngineEntries
-from magnetar.client.engine.producer import partition_names
+from magnetar.client.engine.producer import EngineProducer, PartitionProducer, partition_names
 from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
+from magnetar.client.option.options import ProducerOptions
+from magnetar.client.producer.core import ProducerCore
+from magnetar.client.producer.outgoing import Outgoing
+from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import AlreadyClosed, TopicNotFound
-from magnetar.model import TopicName
+from magnetar.model import MessageId, TopicName
+from magnetar.protocol import MESSAGE_SIZE_MAX
 
-__all__ = ["BulkClient", "Entries"]
+__all__ = ["BulkClient", "BulkProducer", "Entries", "mark_delete"]
 
 T = TypeVar("T")
 
@@ -56,6 +61,74 @@ class Entries:
 
     def __exit__(self, *why: object) -> None:
         self.close()
+
+
+class BulkProducer:
+    """A producer whose program fills the core itself, many messages at a time.
+
+    What goes by the core is for a topic that is not partitioned, or for one partition.
+    """
+
+    def __init__(self, producer: EngineProducer) -> None:
+        self._producer = producer
+
+    @property
+    def _part(self) -> PartitionProducer:
+        (part,) = self._producer._parts
+        return part
+
+    @property
+    def topic(self) -> str:
+        return self._producer.topic
+
+    @property
+    def last_sequence_id(self) -> int:
+        """The sequence id of the last message that the broker has of this producer's name."""
+        return self._producer.last_sequence_id
+
+    @property
+    def core(self) -> ProducerCore:
+        """What decides; call `rearm` when something was put into it."""
+        return self._part.core
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the producer is of no use any more; None if it is."""
+        return self._part.failure
+
+    @property
+    def message_size_max(self) -> int:
+        """What the broker takes, whatever the topic."""
+        connection = self._part.connection
+        return MESSAGE_SIZE_MAX if connection is None else int(connection.max_message_size)
+
+    def call_on_answers(self, on_room: Callable[[], None]) -> None:
+        """Has this called after each answer of the broker."""
+        self._producer.on_room = on_room
+
+    def rearm(self) -> None:
+        """Sets the timers by what the core wants next."""
+        self._part.rearm()
+
+    def send(self, message: Outgoing) -> None:
+        """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
+        self._producer.send(message)
+
+    async def flush(self) -> None:
+        """Returns when everything sent so far is stored, or has failed. Raises AlreadyClosed."""
+        await self._producer.flush()
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+async def mark_delete(consumer: aio.Consumer) -> MessageId | None:
+    """The position up to which the subscription of a topic that is not partitioned is acked.
+
+    Returns None from a broker that does not tell.
+    """
+    ((_, position),) = await consumer._consumer.last_message_ids()
+    return position
 
 
 class BulkClient:
@@ -104,7 +177,25 @@ class BulkClient:
 
     def schema_info(self, topic: str, version: bytes) -> SchemaInfo:
         """A topic's schema of a version, or its latest."""
-        return self.call(self._engine.schema_info(topic, version))
+        return self.call(self.find_schema_info(topic, version))
+
+    async def find_schema_info(self, topic: str, version: bytes) -> SchemaInfo:
+        """The same, for who is in a coroutine already."""
+        return await self._engine.schema_info(topic, version)
+
+    async def count_partitions(self, topic: str) -> int:
+        """How many partitions a topic has, 0 for none; it is made if the broker makes topics."""
+        return await self._engine.partitions(str(TopicName.parse(topic)))
+
+    # ---- Producers -----------------------------------------------------------
+
+    async def open_producer(
+        self, topic: str, options: ProducerOptions, schema: Schema
+    ) -> BulkProducer:
+        """Returns a producer that is ready. Raises what the broker refuses it with."""
+        producer = EngineProducer(self._engine, topic, options, schema)
+        await self._engine.open(producer)
+        return BulkProducer(producer)
 
     # ---- Entries -------------------------------------------------------------
 

@@ -19,8 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from magnetar.client.door.bulk import BulkClient
-from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.door.bulk import BulkClient, BulkProducer
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import BytesSchema, Schema
@@ -76,7 +75,7 @@ class _Registered(Schema):
 class _Open:
     """A producer, what the broker had of it when it was opened, and its next entry."""
 
-    def __init__(self, producer: EngineProducer) -> None:
+    def __init__(self, producer: BulkProducer) -> None:
         self._producer = producer
         self.last: int = producer.last_sequence_id
         self._letters: list[Outgoing] = []
@@ -199,14 +198,11 @@ class _Sender:
         found = self._schemas.get((topic, version))
         if found is None:
             raw = version.to_bytes(8, "big", signed=True)
-            found = _Registered(await self._client.aio._engine.schema_info(topic, raw))
+            found = _Registered(await self._client.find_schema_info(topic, raw))
             self._schemas[topic, version] = found
         return found
 
-    async def _opened(
-        self, target: str, name: str, schema: Schema, *, large: bool
-    ) -> EngineProducer:
-        engine = self._client.aio._engine
+    async def _opened(self, target: str, name: str, schema: Schema, *, large: bool) -> BulkProducer:
         options = ProducerOptions(
             producer_name=name,
             batching_enabled=not large,
@@ -214,6 +210,4 @@ class _Sender:
             batching_max_allowed_size_in_bytes=ENTRY_BYTES,
             chunking_enabled=large,
         )
-        return await open_when_free(
-            self._client, lambda: EngineProducer(engine, target, options, schema)
-        )
+        return await open_when_free(self._client, target, options, schema)
