@@ -373,7 +373,7 @@ def test_other_schemas_read_a_message_by_its_data() -> None:
 
 def test_schemas_of_what_is_none_are_refused() -> None:
     with pytest.raises(UsageError, match="<class 'int'> is no record"):
-        JsonSchema(int)  # type: ignore[arg-type]
+        JsonSchema(int)
     with pytest.raises(UsageError, match="is no record"):
         AvroSchema(5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="a record class, or None and a schema definition"):

@@ -15,6 +15,7 @@ import json
 from types import ModuleType
 from typing import Any
 
+from magnetar.client.schema.model.model import Model, model_errors, model_of
 from magnetar.client.schema.record import Record, plain_fields
 from magnetar.client.schema.schema import Schema, SchemaMessage, schema_of
 from magnetar.client.schema.schema_info import SchemaInfo
@@ -33,6 +34,8 @@ __all__ = ["AvroSchema"]
 class AvroSchema(Schema):
     """Records in Avro's binary form; or dicts, with an Avro schema and None for the record.
 
+    A record may also be a dataclass, a msgspec struct or a Pydantic model.
+
     >>> schema = AvroSchema(None, {"type": "record", "name": "P", "fields": [
     ...     {"name": "x", "type": "int"}]})
     >>> schema.decode(schema.encode({"x": 5}))
@@ -40,11 +43,15 @@ class AvroSchema(Schema):
     """
 
     def __init__(
-        self, record_cls: type[Record] | None, schema_definition: dict[str, Any] | None = None
+        self, record_cls: type[Any] | None, schema_definition: dict[str, Any] | None = None
     ) -> None:
         if record_cls is None and schema_definition is None:
             raise UsageError("AvroSchema takes a record class, or None and a schema definition")
-        definition = schema_definition if record_cls is None else schema_of(record_cls)
+        self._model = model_of(record_cls, json=False)
+        if self._model is not None:
+            definition = self._model.definition
+        else:
+            definition = schema_definition if record_cls is None else schema_of(record_cls)
         super().__init__(record_cls, SchemaType.Avro, definition, "AVRO")
         self._fastavro = _fastavro()
         self._schema: Any = self._parsed(definition)
@@ -103,20 +110,36 @@ class AvroSchema(Schema):
             self.add_writer_schema(topic, version, self._client.get_schema_info(topic, version))
         return self._writer_schemas[topic, version]
 
-    def _fields(self, obj: Any) -> dict[str, Any]:
+    def _fields(self, obj: Any) -> Any:
         if self._record_cls is not None:
             self._validate_object_type(obj)
+            if self._model is not None:
+                return self._model_fields(self._model, obj)
             return {name: _avro_value(value) for name, value in plain_fields(obj).items()}
         if not isinstance(obj, dict):
             raise SchemaTypeError(str(self), f"cannot encode a {type(obj).__name__}, only a dict")
         return obj
+
+    def _model_fields(self, model: Model, obj: Any) -> Any:
+        try:
+            return model.to_fields(obj)
+        except model_errors() as error:
+            raise SchemaTypeError(str(self), f"cannot be encoded: {error}") from error
+
+    def _from_fields(self, fields: Any) -> Any:
+        if self._model is None:
+            return fields if self._record_cls is None else self._record_cls(**fields)
+        try:
+            return self._model.from_fields(fields)
+        except model_errors() as error:
+            raise SchemaDecodeError(str(self), str(error)) from error
 
     def _decode(self, data: bytes, writer_schema: Any) -> Any:
         try:
             fields = self._fastavro.schemaless_reader(io.BytesIO(data), writer_schema, self._schema)
         except Exception as error:  # fastavro's readers fail with whatever the bytes lead to
             raise SchemaDecodeError(str(self), f"{type(error).__name__} {error}") from error
-        return fields if self._record_cls is None else self._record_cls(**fields)
+        return self._from_fields(fields)
 
     def _parsed(self, definition: Any) -> Any:
         try:

@@ -166,9 +166,11 @@ class Record(metaclass=RecordMeta):
         return f"{type(self).__name__}({values})"
 
     def type(self) -> str:
+        """Returns the name of the record."""
         return type(self).__name__
 
     def python_type(self) -> PythonType:
+        """Returns the record's class."""
         return type(self)
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -180,9 +182,11 @@ class Record(metaclass=RecordMeta):
         return val
 
     def default(self) -> Any:
+        """Returns what a field of this record holds if nothing is given."""
         return self._default
 
     def required_default(self) -> bool:
+        """Whether the schema has the default even if the field is required."""
         return self._required_default
 
 
@@ -252,9 +256,11 @@ class Field:
         def __set__(self, instance: object, value: Any) -> None: ...
 
     def type(self) -> str:
+        """Returns Avro's name of the type."""
         raise NotImplementedError(f"{type(self).__name__} must say its Avro type")
 
     def python_type(self) -> PythonType:
+        """Returns the type, or types, that the field may hold."""
         raise NotImplementedError(f"{type(self).__name__} must say its Python type")
 
     def validate_type(self, name: str, val: Any) -> Any:
@@ -266,15 +272,19 @@ class Field:
         return val
 
     def schema(self) -> AvroType:
+        """Returns the Avro schema of the field."""
         return self.schema_info(set())
 
     def schema_info(self, defined_names: set[str]) -> AvroType:
+        """Returns the Avro schema of the field, which names records that were defined before."""
         return self.type()
 
     def default(self) -> Any:
+        """Returns what the field holds if nothing is given."""
         return self._default
 
     def required_default(self) -> bool:
+        """Whether the schema has the default even if the field is required."""
         return self._required_default
 
 

@@ -13,6 +13,7 @@ import enum
 import json
 from typing import Any, Protocol
 
+from magnetar.client.schema.model.model import Model, model_errors, model_of
 from magnetar.client.schema.record import Record, RecordMeta, plain_fields
 from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import SchemaDecodeError, SchemaTypeError, UsageError
@@ -61,15 +62,19 @@ class Schema:
         )
 
     def encode(self, obj: Any) -> bytes:
+        """Returns the bytes of a value."""
         raise NotImplementedError(f"{type(self).__name__} must say how it encodes")
 
     def decode(self, data: bytes) -> Any:
+        """Returns the value that these bytes are."""
         raise NotImplementedError(f"{type(self).__name__} must say how it decodes")
 
     def decode_message(self, msg: SchemaMessage) -> Any:
+        """Returns the value of a message, by the schema that it was written with."""
         return self.decode(msg.data())
 
     def schema_info(self) -> SchemaInfo:
+        """Returns what the broker is told about the schema."""
         return self._schema_info
 
     def attach_client(self, client: SchemaSource) -> None:
@@ -142,7 +147,7 @@ class StringSchema(Schema):
 
 
 class JsonSchema(Schema):
-    """Records as JSON objects.
+    """Records as JSON objects; dataclasses, msgspec structs and Pydantic models, too.
 
     >>> from magnetar.client.schema.record import Integer
     >>> class Point(Record):
@@ -151,17 +156,35 @@ class JsonSchema(Schema):
     b'{"x":1}'
     """
 
-    def __init__(self, record_cls: type[Record]) -> None:
-        super().__init__(record_cls, SchemaType.Json, schema_of(record_cls), "JSON")
+    def __init__(self, record_cls: type[Any]) -> None:
+        self._model = model_of(record_cls, json=True)
+        definition = schema_of(record_cls) if self._model is None else self._model.definition
+        super().__init__(record_cls, SchemaType.Json, definition, "JSON")
 
     def encode(self, obj: Any) -> bytes:
         self._validate_object_type(obj)
+        if self._model is not None:
+            return self._encode_model(self._model, obj)
         try:
             return _JSON.encode(plain_fields(obj)).encode()
         except (TypeError, ValueError) as error:
             raise SchemaTypeError(str(self), f"no JSON: {error}") from error
 
+    def _encode_model(self, model: Model, obj: Any) -> bytes:
+        try:
+            return model.to_json(obj)
+        except model_errors() as error:
+            raise SchemaTypeError(str(self), f"no JSON: {error}") from error
+
+    def _decode_model(self, model: Model, data: bytes) -> Any:
+        try:
+            return model.from_json(data)
+        except model_errors() as error:
+            raise SchemaDecodeError(str(self), str(error)) from error
+
     def decode(self, data: bytes) -> Any:
+        if self._model is not None:
+            return self._decode_model(self._model, data)
         try:
             fields = json.loads(data)
         except ValueError as error:
@@ -177,7 +200,10 @@ class JsonSchema(Schema):
 def schema_of(record_cls: Any) -> Any:
     """The Avro schema of a record, or a clear error if it is none."""
     if not isinstance(record_cls, RecordMeta):
-        raise UsageError(f"{record_cls!r} is no record: derive a class from Record")
+        raise UsageError(
+            f"{record_cls!r} is no record: derive a class from Record, or give a dataclass, a "
+            "msgspec struct or a Pydantic model"
+        )
     assert issubclass(record_cls, Record)
     return record_cls.schema()
 

@@ -29,18 +29,23 @@ class SchemaInfo:
         self._properties: Final[dict[str, str]] = dict(properties or {})
 
     def schema_type(self) -> SchemaType:
+        """Returns the kind of schema."""
         return self._schema_type
 
     def name(self) -> str:
+        """Returns the name of the schema."""
         return self._name
 
     def schema(self) -> str:
+        """Returns the definition as text."""
         return self._data.decode()
 
     def data(self) -> bytes:
+        """Returns the definition as bytes."""
         return self._data
 
     def properties(self) -> dict[str, str]:
+        """Returns the properties of the schema."""
         return dict(self._properties)
 
     def is_registered(self) -> bool:

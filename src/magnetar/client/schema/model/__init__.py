@@ -1,0 +1,1 @@
+"""Classes that people have as schemas: dataclasses, msgspec structs and Pydantic models."""
