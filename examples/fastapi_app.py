@@ -5,12 +5,13 @@
     curl localhost:8000/orders -H 'content-type: application/json' \\
         -d '{"customer": "alice", "amount": 3}'
     curl localhost:8000/customers/alice
+    curl localhost:8000/health
 
 An order is answered when the broker has stored it. The worker acks it when it is handled, and
-an ack that fails is sent again.
+an ack that fails is sent again. An order that it cannot handle is tried three times more and then
+put aside, on the topic of dead letters; the worker goes on with the next one.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from magnetar import ConsumerType, aio
+import magnetar
+from magnetar import ConsumerDeadLetterPolicy, ConsumerType, aio
 
 TOPIC = "web-orders"
 
@@ -31,25 +33,22 @@ class Order(BaseModel):
 def make_app(url: str = "pulsar://127.0.0.1:6650") -> FastAPI:
     totals: Counter[str] = Counter()
 
-    async def work(consumer: aio.Consumer) -> None:
-        async for message in consumer:
-            order = Order.model_validate_json(message.data())
-            totals[order.customer] += order.amount
-            await consumer.acknowledge(message)
+    @magnetar.worker(
+        TOPIC,
+        subscription="totals",
+        concurrency=32,
+        consumer_type=ConsumerType.KeyShared,
+        negative_ack_redelivery_delay_ms=1000,
+        dead_letter_policy=ConsumerDeadLetterPolicy(3, initial_subscription_name="people"),
+    )
+    async def add(order: Order) -> None:
+        totals[order.customer] += order.amount
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with aio.Client(url) as client:
-            consumer = await client.subscribe(
-                TOPIC,
-                "totals",
-                consumer_type=ConsumerType.KeyShared,
-                auto_retry_acknowledgement=True,
-            )
+        async with aio.Client(url) as client, add.running(client):
             app.state.producer = await client.create_producer(TOPIC, batching_enabled=True)
-            worker = asyncio.create_task(work(consumer))
             yield
-            worker.cancel()
 
     app = FastAPI(lifespan=lifespan)
 
@@ -63,6 +62,10 @@ def make_app(url: str = "pulsar://127.0.0.1:6650") -> FastAPI:
     @app.get("/customers/{customer}")
     async def total(customer: str) -> dict[str, int]:
         return {"total": totals[customer]}
+
+    @app.get("/health")
+    async def health() -> dict[str, object]:
+        return add.health().as_dict()
 
     return app
 

@@ -14,6 +14,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.waiting import wait_until
 
+import magnetar
 from magnetar.client.door import aio
 from magnetar.client.door.blocking import Client
 from magnetar.client.option.options import ConsumerDeadLetterPolicy
@@ -166,6 +167,23 @@ async def test_times_are_taken_of_entries_and_lookups(
         assert meters.read("lookup.duration", **{"lookup.type": "metadata", **found}) == 1
 
 
+async def test_times_are_taken_of_messages_that_are_handled(
+    engine: Engine, topic: str, meters: Meters
+) -> None:
+    @magnetar.worker(topic, subscription="s")
+    async def work(data: bytes) -> None:
+        if data == payloads(1)[0]:
+            raise ValueError("not this one")
+
+    async with aio.Client(engine.url, telemetry=meters.telemetry) as client, work.running(client):
+        await send_all(await client.create_producer(topic), payloads(3))
+        await until(lambda: work.health().handled == 2, lambda: repr(work.health()))
+    name = "consumer.message.process.duration"
+    status = "response.status"
+    assert meters.read(name, topic=topic, subscription="s", **{status: "success"}) == 2
+    assert meters.read(name, topic=topic, subscription="s", **{status: "failed"}) == 1
+
+
 async def test_connections_that_fail_are_counted_by_how(meters: Meters) -> None:
     silent = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
@@ -245,6 +263,7 @@ async def test_the_documentation_lists_every_instrument(
     async with aio.Client(engine.url, telemetry=meters.telemetry) as client:
         await client.subscribe(topic, "s")
         await (await client.create_producer(topic)).send(b"x")
+        meters.telemetry.processed(topic, "s", 0.1, good=True)
         told = meters.names()
     listed = set(re.findall(rf"^\| `({PREFIX}[^`]+)`", DOCUMENT.read_text(), re.MULTILINE))
     assert told == listed

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from client.conftest import Engine, receive
+from client.conftest import Engine, receive, until
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -11,6 +11,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from support.waiting import wait_until
 
+import magnetar
+from magnetar import Message
 from magnetar.client.door import aio
 from magnetar.client.door.blocking import Client
 from magnetar.client.errors import Result
@@ -190,3 +192,19 @@ def test_without_traces_a_message_carries_none(engine: Engine, topic: str) -> No
         assert message.properties() == {}
         with telemetry.process(message):
             assert not list(telemetry.context_of(message))
+
+
+async def test_a_block_of_processing_has_a_span_that_says_how_it_ended(
+    engine: Engine, topic: str, spans: Spans
+) -> None:
+    @magnetar.worker(topic, subscription="s", negative_ack_redelivery_delay_ms=1)
+    async def work(message: Message) -> None:
+        if not message.redelivery_count():
+            raise ValueError("not yet")
+
+    async with aio.Client(engine.url, telemetry=spans.telemetry) as client, work.running(client):
+        producer = await client.create_producer(topic)
+        await producer.send(b"job")
+        await until(lambda: work.health().handled == 1, lambda: repr(work.health()))
+    processed = spans.named(f"process {topic}")
+    assert [(span.attributes or {}).get("error.type") for span in processed] == ["ValueError", None]

@@ -52,9 +52,11 @@ class MessageId:
         self._topic: Final = topic
 
     def ledger_id(self) -> int:
+        """Returns the number of the ledger."""
         return self._ledger_id
 
     def entry_id(self) -> int:
+        """Returns the number of the entry in its ledger."""
         return self._entry_id
 
     def partition(self) -> int:
@@ -177,9 +179,11 @@ class ChunkMessageId(MessageId):
         self._first: Final = first
 
     def first_chunk_message_id(self) -> MessageId:
+        """Returns the id of the first chunk."""
         return self._first
 
     def last_chunk_message_id(self) -> MessageId:
+        """Returns the id of the last chunk."""
         return _rebuilt(*self._key(), self._batch_size, self._topic)
 
     def _encode(self, out: BytesWriter) -> None:

@@ -66,10 +66,12 @@ class TopicName:
 
     @property
     def persistent(self) -> bool:
+        """Whether the topic's messages are stored."""
         return self.domain == PERSISTENT
 
     @property
     def tenant(self) -> str:
+        """The tenant that the namespace belongs to."""
         return self.namespace.partition("/")[0]
 
     @property

@@ -148,6 +148,7 @@ class Message:
         return "" if key is None else key.decode("utf-8", "surrogateescape")
 
     def ordering_key_bytes(self) -> bytes | None:
+        """Returns the ordering key as bytes, empty if it has none."""
         if self.index >= 0:
             return self.single().ordering_key
         return self.delivery.metadata.ordering_key
@@ -203,6 +204,7 @@ class Message:
         return int.from_bytes(version, "big") if version else -1
 
     def producer_name(self) -> str:
+        """Returns the name of the producer."""
         return self.delivery.metadata.producer_name
 
     def sequence_id(self) -> int:

@@ -22,6 +22,7 @@ from magnetar.client.door.arguments import (
     split_topics,
     version_bytes,
 )
+from magnetar.client.door.processing import Processing
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.partition_consumer import PartitionConsumer
@@ -92,6 +93,7 @@ class Client(_Closing):
     async def create_producer(
         self, topic: str, *, schema: Schema | None = None, **options: Any
     ) -> "Producer":
+        """Returns a producer of a topic, which the broker knows already."""
         schema = schema or BytesSchema()
         producer = EngineProducer(self._engine, topic, ProducerOptions(**options), schema)
         producer.settle = _settle_futures
@@ -106,6 +108,7 @@ class Client(_Closing):
         schema: Schema | None = None,
         **options: Any,
     ) -> "Consumer":
+        """Returns a consumer of a topic, of several, or of all that match a pattern."""
         schema = schema or BytesSchema()
         topics, pattern = split_topics(topic)
         consumer = EngineConsumer(
@@ -126,6 +129,7 @@ class Client(_Closing):
         schema: Schema | None = None,
         **options: Any,
     ) -> "Reader":
+        """Returns a reader of a topic, from a message on."""
         schema = schema or BytesSchema()
         reader = ReaderOptions(start_message_id, **options)
         consumer = reader_of(self._engine, topic, reader, schema)
@@ -137,6 +141,7 @@ class Client(_Closing):
         return await self._engine.schema_info(topic, version_bytes(version))
 
     async def get_topic_partitions(self, topic: str) -> list[str]:
+        """Returns the names of a topic's partitions, or its own if it has none."""
         count = await self._engine.partitions(topic)
         return partition_names(str(TopicName.parse(topic)), count)
 
@@ -149,6 +154,7 @@ class Client(_Closing):
         return self._engine.totals.stats()
 
     async def close(self) -> None:
+        """Closes producers and consumers, and waits until that is done."""
         await self._engine.close()
 
 
@@ -214,12 +220,15 @@ class Producer(_Closing):
         await self._producer.flush()
 
     async def close(self) -> None:
+        """Sends what is still waiting, and closes the producer."""
         await self._producer.close()
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._producer.topic
 
     def producer_name(self) -> str:
+        """Returns the producer's name, which the broker made if none was given."""
         return self._producer.name
 
     def stats(self) -> ProducerStats:
@@ -227,9 +236,11 @@ class Producer(_Closing):
         return self._producer.stats()
 
     def last_sequence_id(self) -> int:
+        """Returns the highest sequence id that the broker has stored, -1 for none."""
         return self._producer.last_sequence_id
 
     def is_connected(self) -> bool:
+        """Whether the producer has a connection to its broker now."""
         return self._producer.connected
 
 
@@ -383,6 +394,7 @@ class Consumer(_Closing):
         await self._ack(lambda done: self._consumer.acknowledge(messages, done))
 
     async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+        """Acknowledges a message and all before it."""
         one = message_of(message)
         await self._ack(lambda done: self._consumer.acknowledge_cumulative(one, done))
 
@@ -398,6 +410,15 @@ class Consumer(_Closing):
         """Asks for it again, after a while."""
         self._consumer.negative_acknowledge(message)
 
+    def processing(self, message: Message, *, retry_after: timedelta | None = None) -> Processing:
+        """`async with` it: the message is acked when the block ends, and nacked when it raises.
+
+        A cancelled block nacks too; whatever was raised goes on. With `retry_after` and
+        `retry_enabled=True` a message whose block raised an error is not nacked but sent to the
+        retry topic, to come again after that time (`reconsume_later`).
+        """
+        return Processing(self, self._consumer, message, retry_after)
+
     async def reconsume_later(
         self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
     ) -> None:
@@ -409,6 +430,7 @@ class Consumer(_Closing):
         await reconsume(self._consumer, message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
+        """Asks for all messages again that are not acknowledged."""
         self._consumer.redeliver()
 
     async def seek(self, to: "MessageId | int") -> None:
@@ -419,9 +441,11 @@ class Consumer(_Closing):
             await self._consumer.seek(None, to)
 
     async def get_last_message_id(self) -> MessageId:
+        """Returns the id of the last message in the topic."""
         return max(last for last, _ in await self._consumer.last_message_ids())
 
     async def unsubscribe(self) -> None:
+        """Deletes the subscription, and closes the consumer."""
         await self._consumer.unsubscribe()
 
     # A time of its own: `asyncio.timeout` would end the wait for it, and not the closing.
@@ -434,9 +458,11 @@ class Consumer(_Closing):
         await self._consumer.close(timeout)
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._consumer.topic
 
     def subscription_name(self) -> str:
+        """Returns the name of the subscription."""
         return self._consumer.options.subscription_name
 
     def stats(self) -> ConsumerStats:
@@ -444,6 +470,7 @@ class Consumer(_Closing):
         return self._consumer.stats()
 
     def is_connected(self) -> bool:
+        """Whether the consumer has a connection to its broker now."""
         return self._consumer.connected
 
 
@@ -455,23 +482,29 @@ class Reader(_Closing):
         self._engine = consumer
 
     async def read_next(self, timeout_millis: int | None = None) -> Message:
+        """Returns the next message. Raises Timeout."""
         message = await self._consumer.receive(timeout_millis)
         self._engine.acknowledge_cumulative(message, None)
         return message
 
     async def has_message_available(self) -> bool:
+        """Whether there is a message behind the last one that was read."""
         return await has_message(self._engine)
 
     async def seek(self, to: "MessageId | int") -> None:
+        """Moves the reader to a message, or to a time in ms."""
         await self._consumer.seek(to)
 
     async def close(self) -> None:
+        """Closes the reader."""
         await self._consumer.close()
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._consumer.topic()
 
     def is_connected(self) -> bool:
+        """Whether the reader has a connection to its broker now."""
         return self._consumer.is_connected()
 
 

@@ -301,6 +301,7 @@ class Client(Closing):
         return self._call(self._engine.schema_info(topic, version_bytes(version)))
 
     def get_topic_partitions(self, topic: str) -> list[str]:
+        """Returns the names of a topic's partitions, or its own if it has none."""
         count = self._call(self._engine.partitions(topic))
         return partition_names(str(TopicName.parse(topic)), count)
 

@@ -73,12 +73,14 @@ class TableView(Closing):
             return _decoded(self._data.get(key))
 
     def for_each(self, callback: Callable[[str, Any], None]) -> None:
+        """Calls a function with each key and its value."""
         with self._lock:
             items = list(self._data.items())
         for key, value in items:
             callback(key, _decoded(value))
 
     def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
+        """Calls a function with each key and its value, now and when one changes."""
         with self._lock:
             self.for_each(callback)
             self._listeners.append(callback)
@@ -95,6 +97,7 @@ class TableView(Closing):
         return f"<TableView of {self._reader.topic()}, {len(self)} keys>"
 
     def close(self) -> None:
+        """Closes the view; what it has stays as it is."""
         self._reader.close()
 
 

@@ -28,7 +28,7 @@ from magnetar.client.option.options import ConsumerOptions
 from magnetar.client.option.policy import ConsumerBatchReceivePolicy
 from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.schema_info import SchemaInfo
-from magnetar.client.telemetry.observer import Tracing
+from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import (
@@ -72,6 +72,7 @@ class EngineConsumer:
         self.name: str = options.consumer_name or f"{int(engine.random() * (1 << 40)):010x}"
         self.schema = schema
         self._letters = Letters(engine, schema, options.crypto_key_reader)
+        self.observer: Observer | None = engine.observer
         self.tracing: Tracing | None = engine.tracing
         if options.retry_enabled:
             self._enable_retries()

@@ -39,18 +39,22 @@ class ServiceInfo:
 
     @property
     def service_url(self) -> str:
+        """The service URL."""
         return self._service_url
 
     @property
     def use_tls(self) -> bool:
+        """Whether the service URL asks for TLS."""
         return self._use_tls
 
     @property
     def authentication(self) -> Authentication | None:
+        """Proves who the client is at this service."""
         return self._authentication
 
     @property
     def tls_trust_certs_file_path(self) -> str | None:
+        """CA certificates, a PEM file."""
         return self._tls_trust_certs_file_path
 
     def __repr__(self) -> str:

@@ -77,5 +77,9 @@ class Observer(ABC):
         """An entry is stored, so long after its first message was taken."""
 
     @abstractmethod
+    def processed(self, topic: str, subscription: str, seconds: float, *, good: bool) -> None:
+        """A block of `consumer.processing` took so long; it is good if it raised nothing."""
+
+    @abstractmethod
     def looked_up(self, kind: str, transport: str, seconds: float, *, found: bool) -> None:
         """A lookup was answered: `topic`, `metadata`, `list-topics` or `schema`."""

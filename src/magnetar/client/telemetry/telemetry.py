@@ -4,8 +4,9 @@
     client = magnetar.Client("pulsar://broker:6650", telemetry=telemetry)
 
 Make one, and give it to all clients: it adds up what they count. Counters and gauges are read
-from the clients' statistics when a reader asks for them, so they cost a message nothing. Two
-histograms are recorded: of entries, not messages, and of lookups. Names are those of Pulsar's
+from the clients' statistics when a reader asks for them, so they cost a message nothing. Three
+histograms are recorded: of entries that are sent, of lookups, and of messages that a worker, or
+a block of `consumer.processing`, has in hand. Names are those of Pulsar's
 Java client where it has them (docs/reference/metrics.md lists all).
 """
 
@@ -141,6 +142,12 @@ class Telemetry(Observer):
             attributes["pulsar.response.status"] = _status(True)
             self._send_duration.record(seconds, attributes)
 
+    def processed(self, topic: str, subscription: str, seconds: float, *, good: bool) -> None:
+        if self._metrics:
+            attributes = topic_attributes(topic, subscription)
+            attributes["pulsar.response.status"] = _status(good)
+            self._process_duration.record(seconds, attributes)
+
     def looked_up(self, kind: str, transport: str, seconds: float, *, found: bool) -> None:
         if self._metrics:
             attributes = {
@@ -157,6 +164,12 @@ class Telemetry(Observer):
             "pulsar.client.producer.message.send.duration",
             unit="s",
             description="From the first message of an entry to its receipt",
+            explicit_bucket_boundaries_advisory=list(BOUNDS_S),
+        )
+        self._process_duration = meter.create_histogram(
+            "pulsar.client.consumer.message.process.duration",
+            unit="s",
+            description="What blocks of consumer.processing take, workers' functions included",
             explicit_bucket_boundaries_advisory=list(BOUNDS_S),
         )
         self._lookup_duration = meter.create_histogram(

@@ -13,6 +13,7 @@ from magnetar.client.consumer.message import Message
 from magnetar.client.door import aio
 from magnetar.client.door.arguments import message_of, messages_of
 from magnetar.client.door.closing import Closing
+from magnetar.client.door.processing import ThreadProcessing
 from magnetar.client.door.threads.listener import Listener
 from magnetar.client.door.threads.outcome import Outcome
 from magnetar.client.engine.consumer import EngineConsumer
@@ -157,6 +158,17 @@ class Consumer(Closing):
             self._consumer.check_open()
             self._consumer.negative_acknowledge(message)
 
+    def processing(
+        self, message: Message, *, retry_after: timedelta | None = None
+    ) -> ThreadProcessing:
+        """`with` it: the message is acked when the block ends, and nacked when it raises.
+
+        Whatever was raised goes on. With `retry_after` and `retry_enabled=True` a message whose
+        block raised an error is not nacked but sent to the retry topic, to come again after
+        that time (`reconsume_later`).
+        """
+        return ThreadProcessing(self, self._consumer, message, retry_after)
+
     def reconsume_later(
         self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
     ) -> None:
@@ -168,15 +180,18 @@ class Consumer(Closing):
         self._client._call(aio.reconsume(self._consumer, message, delay, properties))
 
     def redeliver_unacknowledged_messages(self) -> None:
+        """Asks for all messages again that are not acknowledged."""
         with self._lock:
             self._consumer.check_open()
             self._consumer.redeliver()
 
     def pause_message_listener(self) -> None:
+        """Stops calls of the message listener until it is resumed."""
         if self._listener is not None:
             self._listener.pause()
 
     def resume_message_listener(self) -> None:
+        """Goes on calling the message listener."""
         if self._listener is not None:
             self._listener.resume()
 
@@ -188,9 +203,11 @@ class Consumer(Closing):
             self._client._call(self._consumer.seek(None, messageid))
 
     def get_last_message_id(self) -> MessageId:
+        """Returns the id of the last message in the topic."""
         return max(last for last, _ in self._client._call(self._consumer.last_message_ids()))
 
     def unsubscribe(self) -> None:
+        """Deletes the subscription, and closes the consumer."""
         self._stop_listening()
         try:
             self._client._call(self._consumer.unsubscribe())
@@ -209,15 +226,19 @@ class Consumer(Closing):
         self._client._call(self._consumer.close(timeout))
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._consumer.topic
 
     def subscription_name(self) -> str:
+        """Returns the name of the subscription."""
         return self._consumer.options.subscription_name
 
     def consumer_name(self) -> str:
+        """Returns the consumer's name."""
         return self._consumer.name
 
     def is_connected(self) -> bool:
+        """Whether the consumer has a connection to its broker now."""
         return self._consumer.connected
 
     def stats(self) -> ConsumerStats:
@@ -238,6 +259,7 @@ class Consumer(Closing):
             return message
 
     def give_back(self, message: Message) -> None:
+        """Returns the permit of a message that `take_held` handed out."""
         with self._lock:
             self._consumer.give_back(message)
 
@@ -269,24 +291,30 @@ class Reader(Closing):
         self._consumer = Consumer(client, consumer)
 
     def read_next(self, timeout_millis: int | None = None) -> Message:
+        """Returns the next message. Raises Timeout."""
         message = self._consumer.receive(timeout_millis)
         with self._client._lock:
             self._engine.acknowledge_cumulative(message, None)
         return message
 
     def has_message_available(self) -> bool:
+        """Whether there is a message behind the last one that was read."""
         return self._client._call(aio.has_message(self._engine))
 
     def seek(self, messageid: "MessageId | int") -> None:
+        """Moves the reader to a message, or to a time in ms."""
         self._consumer.seek(messageid)
 
     def close(self) -> None:
+        """Closes the reader."""
         self._consumer.close()
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._consumer.topic()
 
     def is_connected(self) -> bool:
+        """Whether the reader has a connection to its broker now."""
         return self._consumer.is_connected()
 
     def _listen(self, call: Callable[["Reader", Message], object], *, alone: bool = False) -> None:

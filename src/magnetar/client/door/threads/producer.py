@@ -223,12 +223,15 @@ class Producer(Closing):
         self._client._call(self._producer.flush())
 
     def close(self) -> None:
+        """Sends what is still waiting, and closes the producer."""
         self._client._call(self._producer.close())
 
     def topic(self) -> str:
+        """Returns the whole name of the topic."""
         return self._producer.topic
 
     def producer_name(self) -> str:
+        """Returns the producer's name, which the broker made if none was given."""
         return self._producer.name
 
     def stats(self) -> ProducerStats:
@@ -236,7 +239,9 @@ class Producer(Closing):
         return self._producer.stats()
 
     def last_sequence_id(self) -> int:
+        """Returns the highest sequence id that the broker has stored, -1 for none."""
         return self._producer.last_sequence_id
 
     def is_connected(self) -> bool:
+        """Whether the producer has a connection to its broker now."""
         return self._producer.connected

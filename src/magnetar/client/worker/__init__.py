@@ -1,0 +1,1 @@
+"""Workers: functions that are called with each message, and how they start, stop and fail."""

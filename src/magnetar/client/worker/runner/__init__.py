@@ -1,0 +1,1 @@
+"""The shell of workers: tasks, threads, signals and consumers."""

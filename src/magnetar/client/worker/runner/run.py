@@ -1,0 +1,103 @@
+"""`run`: workers as a program, until SIGTERM or Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+
+from magnetar.client.door import aio
+from magnetar.client.door.blocking import Client
+from magnetar.client.door.threads.loop_thread import new_event_loop
+from magnetar.client.worker.runner.aio import AsyncWorker
+from magnetar.client.worker.runner.threads import ThreadWorker
+from magnetar.errors import UsageError
+
+__all__ = ["run"]
+
+SERVICE_URL = "pulsar://localhost:6650"
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(*workers: AsyncWorker | ThreadWorker, url: str | None = None, **options: Any) -> None:
+    """Runs workers until SIGTERM or SIGINT (Ctrl-C), and returns when they have stopped.
+
+    A signal lets each finish what it has in hand, for as long as its `grace_s` says; a second
+    one gives that up. If a worker fails, the others are stopped and its error is raised. The
+    broker is that of `url`, else of the environment's MAGNETAR_URL, else the one on this
+    machine; `options` are those of a client.
+    """
+    if not workers:
+        raise UsageError("run needs a worker: decorate a function with @magnetar.worker")
+    for one in workers:
+        if not isinstance(one, (AsyncWorker, ThreadWorker)):
+            raise UsageError(f"{one!r} is no worker: decorate the function with @magnetar.worker")
+    where = url or os.environ.get("MAGNETAR_URL") or SERVICE_URL
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run_all(workers, where, options))
+
+
+async def _run_all(
+    workers: tuple[AsyncWorker | ThreadWorker, ...], url: str, options: dict[str, Any]
+) -> None:
+    async with AsyncExitStack() as clients:
+        tasks = [_start(one, clients, url, options) for one in workers]
+        with _stopped_by_signals(workers):
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for one in workers:
+                one.stop()
+            await asyncio.wait(tasks)
+    for task in tasks:
+        task.result()
+
+
+def _start(
+    worker: AsyncWorker | ThreadWorker,
+    clients: AsyncExitStack,
+    url: str,
+    options: dict[str, Any],
+) -> "asyncio.Task[None]":
+    """Begins a worker on a client of its own, which is closed when all are done."""
+    if isinstance(worker, AsyncWorker):
+        client = aio.Client(url, **options)
+        clients.push_async_callback(client.close)
+        return asyncio.create_task(worker.run(client))
+    blocking = Client(url, **options)
+    clients.push_async_callback(asyncio.to_thread, blocking.close)
+    return asyncio.create_task(asyncio.to_thread(worker.begin(blocking).work))
+
+
+@contextmanager
+def _stopped_by_signals(workers: tuple[AsyncWorker | ThreadWorker, ...]) -> Iterator[None]:
+    """The first signal stops the workers, the second one gives up what they have in hand."""
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        for one in workers:
+            one.stop(0 if told else None)
+        told = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where signals do not come
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: _listen(loop, number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _listen(loop: asyncio.AbstractEventLoop, number: int, call: Callable[[], None]) -> Any:
+    """Has a function called on the loop for a signal, and returns what was called before."""
+    before = signal.getsignal(number)
+    try:
+        loop.add_signal_handler(number, call)
+    except NotImplementedError:  # Windows
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(call))
+    return before
