@@ -12,8 +12,8 @@ from cli.broker_cli import BrokerCli
 
 import magnetar
 from magnetar.broker.setting.settings_load import COMMANDS
-from magnetar.cli.message.message_ids import id_text, parse_base64
 from magnetar.model import MessageId
+from magnetar.rest.id_text import id_text, parse_base64
 
 numbers = count()
 

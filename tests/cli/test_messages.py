@@ -11,12 +11,12 @@ from cli.broker_cli import BrokerCli
 
 import magnetar
 from magnetar.cli.message import lines
-from magnetar.cli.message.message_ids import parse_base64
 from magnetar.cli.message.messages import Entry, Shown, print_message, time_ms
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.answer import Answer
+from magnetar.rest.id_text import parse_base64
 
 numbers = count()
 

@@ -15,20 +15,21 @@ from support.web import Asked, lacking
 
 import magnetar
 from magnetar.broker.setting.settings import BrokerSettings
-from magnetar.cli.message.message_ids import (
+from magnetar.cli.skip.skip_request import send_skips
+from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, SettingsError
+from magnetar.model import MessageId, TopicName
+from magnetar.model.message_id import ChunkMessageId
+from magnetar.rest.admin_client import AdminClient
+from magnetar.rest.admin_error import AdminError
+from magnetar.rest.id_text import (
     id_text,
     parse_base64,
     parse_id,
     parse_triplet,
     place_json,
 )
-from magnetar.cli.skip.skip_request import request_body, send_skips
-from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, SettingsError
-from magnetar.model import MessageId, TopicName
-from magnetar.model.message_id import ChunkMessageId
-from magnetar.rest.admin_client import AdminClient
-from magnetar.rest.admin_error import AdminError
 from magnetar.rest.path import subscription_path
+from magnetar.rest.skip.skip_request import request_body
 from magnetar.testing.embedded import EmbeddedBroker
 
 numbers = count()
@@ -479,7 +480,7 @@ def test_a_list_that_is_too_long_goes_in_several_requests(
     with AdminClient(bench.cli.admin_url) as admin:
         skipped = send_skips(admin, topic, "sub", ids[:-1], recall=None, bytes_max=300)
         assert skipped.requests >= 3
-        assert (skipped.messages, len(skipped.rows)) == (29, 29)
+        assert (skipped.skipped, len(skipped.message_ids)) == (29, 29)
         assert "are too many for one request" in capsys.readouterr().err
     assert len(bench.left()) == 1
 

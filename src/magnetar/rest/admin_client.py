@@ -5,66 +5,41 @@
 
 A redirect (307), with which Pulsar's brokers send a request to the owner of a topic, is
 followed. The standard library's client is used, since it is there in a twentieth of a second
-and a command makes one request.
+and a command makes one request. `magnetar.rest.async_admin_client` is the same for asyncio.
 """
 
 import http.client
-import json
 import socket
 import threading
 from collections.abc import Mapping
-from typing import Final
-from urllib.parse import urlencode, urljoin, urlsplit
+from typing import TypeVar, Unpack
 
-from magnetar.errors import ConnectError, InvalidUrl, Timeout
-from magnetar.rest.admin_error import AdminError
+from magnetar.errors import MagnetarError
 from magnetar.rest.answer import Answer
-from magnetar.rest.trouble import trouble
-from magnetar.rest.trust import Trust
+from magnetar.rest.request import Plan, Request
+from magnetar.rest.site import BODY_BYTES_MAX, REDIRECTS_MAX, Site, SiteOptions, target_of
 
 __all__ = ["AdminClient"]
 
-TIMEOUT_S: Final = 60.0
-REDIRECTS_MAX: Final = 5
-# No answer that is asked for here is larger; a peer may send anything.
-BODY_BYTES_MAX: Final = 1 << 30
+T = TypeVar("T")
 
 
 class AdminClient:
     """Speaks to the admin REST at a URL; close it, or use it in a `with`.
 
     Threads may share one: their requests go one after the other. It may be used again after
-    `close`, which only gives up the connection.
+    `close`, which only gives up the connection. The options are those of `Site`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        token: str = "",
-        trust_certs: str | None = None,
-        certificate: str | None = None,
-        key: str | None = None,
-        allow_insecure: bool = False,
-        validate_hostname: bool = True,
-        timeout_s: float = TIMEOUT_S,
-        url_option: str = "the URL",
-    ) -> None:
-        """`url_option` is what the caller's users know the URL by; errors name it."""
-        self.url: str = url.rstrip("/")
-        self._token = token
-        self._trust = Trust(
-            trust_certs,
-            certificate,
-            key,
-            allow_insecure=allow_insecure,
-            validate_hostname=validate_hostname,
-        )
-        self._timeout_s = timeout_s
-        self._url_option = url_option
+    def __init__(self, url: str, **options: Unpack[SiteOptions]) -> None:
+        self._site = Site(url, **options)
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
         self._origin = ""
+
+    @property
+    def url(self) -> str:
+        return self._site.url
 
     def __enter__(self) -> "AdminClient":
         return self
@@ -103,30 +78,42 @@ class AdminClient:
         query: Mapping[str, object] | None = None,
     ) -> Answer:
         """The answer to any request; a body is sent as JSON. Raises as `get`."""
-        given = {k: _text(v) for k, v in (query or {}).items() if v is not None}
-        url = self.url + path + (f"?{urlencode(given)}" if given else "")
-        data = None if body is None else json.dumps(body).encode()
+        return self.send(Request(method, path, body, query))
+
+    def send(self, request: Request) -> Answer:
+        """Returns the answer to a request. Raises as `get`."""
+        url = self._site.url + request.target
         with self._lock:
             for _ in range(REDIRECTS_MAX):
-                answer = self._exchange(method, url, data)
-                if answer.status not in (307, 308):
+                answer = self._exchange(request.method, url, request.data)
+                following = self._site.redirect(url, answer)
+                if following is None:
                     break
-                url = urljoin(url, answer.headers.get("location", ""))
-        if answer.status >= 300:
-            raise AdminError(answer.status, answer.reason())
-        return answer
+                url = following
+        return self._site.checked(answer)
+
+    def do(self, plan: Plan[T]) -> T:
+        """Carries out a plan, and returns what it returns. Raises as `get`, and what it raises."""
+        try:
+            request = next(plan)
+            while True:
+                try:
+                    answer = self.send(request)
+                except MagnetarError as error:
+                    request = plan.throw(error)
+                else:
+                    request = plan.send(answer)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+        finally:
+            plan.close()
 
     # ---- The connection ------------------------------------------------------
 
     def _exchange(self, method: str, url: str, data: bytes | None) -> Answer:
-        parts = urlsplit(url)
-        headers = {"Accept": "application/json, text/plain, */*"}
-        # Java's server wants the type of a body that is not there, too.
-        if data is not None or method in ("POST", "PUT"):
-            headers["Content-Type"] = "application/json"
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        headers = self._site.headers(method, has_body=data is not None)
+        target = target_of(url)
         try:
             # One that was idle may be closed at this moment. To ask again is harmless, to do
             # something twice need not be.
@@ -143,11 +130,10 @@ class AdminClient:
                 return self._send(method, target, data, headers)
         except TimeoutError:
             self._drop()
-            raise Timeout(f"{self._origin} did not answer in {self._timeout_s:.0f} s") from None
+            raise self._site.silent(self._origin) from None
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            why = trouble(error, self._origin, self._url_option)
-            raise ConnectError(f"cannot reach admin REST at {self._origin}: {why}") from None
+            raise self._site.unreachable(error, self._origin) from None
         except BaseException:
             # Ctrl-C in the middle of an answer: the next request must not read the rest of it.
             self._drop()
@@ -166,28 +152,19 @@ class AdminClient:
 
     def _open(self, url: str) -> bool:
         """Connects to where a URL leads; True if that connection has been used before."""
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise InvalidUrl(
-                f"{url!r} is not an address of admin REST: write it as http://HOST:PORT or "
-                "https://HOST:PORT"
-            )
-        origin = f"{parts.scheme}://{parts.netloc}"
-        if self._connection is not None and origin == self._origin:
+        origin = self._site.origin(url)
+        if self._connection is not None and origin.text == self._origin:
             return True
         self._drop()
-        self._origin = origin
-        if parts.scheme == "https":
+        self._origin = origin.text
+        timeout_s = self._site.timeout_s
+        if origin.secure:
             self._connection = http.client.HTTPSConnection(
-                parts.hostname, port, timeout=self._timeout_s, context=self._trust.context()
+                origin.host, origin.port, timeout=timeout_s, context=self._site.context()
             )
         else:
             self._connection = http.client.HTTPConnection(
-                parts.hostname, port, timeout=self._timeout_s
+                origin.host, origin.port, timeout=timeout_s
             )
         self._connection.connect()
         # A request is two small writes, and the second must not wait for an answer to the first.
@@ -198,9 +175,3 @@ class AdminClient:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

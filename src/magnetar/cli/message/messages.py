@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from magnetar.cli.console import printable
-from magnetar.cli.message.message_ids import id_text
 from magnetar.errors import RemoteProtocolError, SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.protocol.batch import decode_batch
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.answer import Answer
-from magnetar.rest.path import topic_path
+from magnetar.rest.id_text import id_text
+from magnetar.rest.skip.entry_head import HEADER, EntryHead, entry_request
 
 if TYPE_CHECKING:
     from magnetar.client.consumer.message import Message
@@ -30,7 +30,6 @@ __all__ = ["Entry", "Shown", "message_of", "print_message", "read_entry", "time_
 
 # A line of hex has this many bytes.
 HEX_BYTES: Final = 16
-HEADER: Final = "x-pulsar-"
 
 
 class Shown:
@@ -80,47 +79,17 @@ class Shown:
         return out
 
 
-class Entry:
+class Entry(EntryHead):
     """An entry that REST answered, and the messages in it."""
 
     def __init__(self, answer: Answer, topic: str, partition: int) -> None:
-        headers = answer.headers
-        text = headers.get(f"{HEADER}message-id", "")
-        ledger, _, entry = text.partition(":")
-        if not ledger.isdecimal() or not entry.isdecimal():
-            raise AdminError(answer.status, f"the answer is not an entry: its id is {text!r}")
-        self.ledger_id = int(ledger)
-        self.entry_id = int(entry)
-        self.topic = topic
-        self.partition = partition
-        self._headers = headers
+        super().__init__(answer, topic, partition)
+        self._headers = answer.headers
         self._body = answer.body
-        # 0 for an entry that is no batch.
-        self.batch_size = self._number("num-batch-message")
-        self.chunk_count = self._number("num-chunks-from-msg")
-        self.chunk_id = self._number("chunk-id")
-        self.uuid = headers.get(f"{HEADER}uuid", "")
-
-    def _number(self, name: str) -> int:
-        text = self._headers.get(HEADER + name, "")
-        return int(text) if text.isdecimal() else 0
-
-    def _text(self, name: str) -> str:
-        return self._headers.get(HEADER + name, "")
 
     @property
     def encrypted(self) -> bool:
-        return self._text("is-encrypted") == "true"
-
-    def id(self, index: int = -1) -> MessageId:
-        return MessageId(
-            self.partition,
-            self.ledger_id,
-            self.entry_id,
-            index,
-            batch_size=self.batch_size if index >= 0 else 0,
-            topic=self.topic,
-        )
+        return self.text("is-encrypted") == "true"
 
     def messages(self) -> list[Shown]:
         """All messages of the entry, acked or not. Raises AdminError."""
@@ -143,9 +112,9 @@ class Entry:
             topic=self.topic,
             key=key,
             properties=properties,
-            publish_time=self._text("publish-time"),
-            event_time=self._text("event-time"),
-            producer=self._text("producer-name"),
+            publish_time=self.text("publish-time"),
+            event_time=self.text("event-time"),
+            producer=self.text("producer-name"),
         )
 
     def _key(self) -> str | None:
@@ -153,7 +122,7 @@ class Entry:
 
     def _properties(self) -> dict[str, str]:
         try:
-            found = json.loads(self._text("property") or "{}")
+            found = json.loads(self.text("property") or "{}")
         except ValueError:
             return {}
         return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
@@ -161,8 +130,8 @@ class Entry:
 
 def read_entry(admin: AdminClient, topic: TopicName, ledger_id: int, entry_id: int) -> Entry:
     """An entry of a topic or partition, wherever its cursors are. Raises AdminError."""
-    path = topic_path(topic, "ledger", str(ledger_id), "entry", str(entry_id))
-    return Entry(admin.request("GET", path), str(topic), topic.partition)
+    answer = admin.send(entry_request(topic, ledger_id, entry_id))
+    return Entry(answer, str(topic), topic.partition)
 
 
 def message_of(message: "Message") -> Shown:

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 import typer
 
 from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
-from magnetar.cli.skip.ledger_map import partition_topics
 from magnetar.cli.target import current
 from magnetar.model import Position, TopicName
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.path import subscription_path, topic_path
+from magnetar.rest.skip.ledger_map import partition_topics
+from magnetar.rest.skip.skip_plan import require_subscription
 
-__all__ = ["require_subscription", "run_examine", "run_get", "run_peek"]
+__all__ = ["run_examine", "run_get", "run_peek"]
 
 
 def run_peek(
@@ -26,9 +27,9 @@ def run_peek(
     name = TopicName.parse(topic)
     shown = 0
     with current().admin() as admin:
-        for part in partition_topics(admin, name):
+        for part in admin.do(partition_topics(name)):
             # Asked for one that is not there, Pulsar would make it.
-            require_subscription(admin, part, subscription)
+            admin.do(require_subscription(part, subscription))
             for number, message in enumerate(_unacked(admin, part, subscription)):
                 if number == count:
                     break
@@ -36,13 +37,6 @@ def run_peek(
                 shown += 1
     if not shown and not as_json:
         typer.echo(f"{subscription} of {name} has no unacked messages", err=True)
-
-
-def require_subscription(admin: AdminClient, topic: TopicName, subscription: str) -> None:
-    """Raises AdminError if the topic or the subscription is not there."""
-    names = admin.get(topic_path(topic, "subscriptions"))
-    if not isinstance(names, list) or subscription not in names:
-        raise AdminError(404, f"{topic} has no subscription {subscription!r}")
 
 
 def _unacked(admin: AdminClient, topic: TopicName, subscription: str) -> Iterator[Shown]:

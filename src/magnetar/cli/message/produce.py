@@ -14,11 +14,11 @@ from magnetar import errors
 from magnetar.cli.console import counted, status, track, warn
 from magnetar.cli.interrupt import Check, uninterrupted
 from magnetar.cli.message.lines import lines_of
-from magnetar.cli.message.message_ids import id_text
 from magnetar.cli.message.pace import paced
 from magnetar.cli.option import Json, TopicArgument, pairs
 from magnetar.cli.target import current
 from magnetar.errors import PulsarException, SettingsError
+from magnetar.rest.id_text import id_text
 
 if TYPE_CHECKING:
     from magnetar.client.errors import Result

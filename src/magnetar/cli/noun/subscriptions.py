@@ -50,7 +50,7 @@ def create(
     ] = None,
 ) -> None:
     """Create a subscription."""
-    from magnetar.cli.message.message_ids import place_json
+    from magnetar.rest.id_text import place_json
 
     body: dict[str, Any] = dict(place_json("-m", message_id))
     if properties:
@@ -153,7 +153,7 @@ def expire_messages(
     ] = False,
 ) -> None:
     """Acknowledge messages older than a time, or up to a message."""
-    from magnetar.cli.message.message_ids import place_json
+    from magnetar.rest.id_text import place_json
 
     if (expire_time is None) == (position is None):
         raise SettingsError("-t", "give either --expireTime or --position")
@@ -201,7 +201,7 @@ def reset_cursor(
     ] = False,
 ) -> None:
     """Reset a subscription to a time or a message."""
-    from magnetar.cli.message.message_ids import place_json
+    from magnetar.rest.id_text import place_json
 
     if (ago is None) == (message_id is None):
         raise SettingsError("-t", "give either --time or --messageId")

@@ -259,7 +259,7 @@ def get_backlog_size(
     as_json: Json = False,
 ) -> None:
     """Show the size of a topic's backlog from a message on, in bytes."""
-    from magnetar.cli.message.message_ids import place_json
+    from magnetar.rest.id_text import place_json
 
     with current().admin() as admin:
         found = admin.put(topic_path(topic, "backlogSize"), place_json("-m", message_id))

@@ -12,18 +12,20 @@ import typer
 
 from magnetar.cli.console import counted, output, print_table, printable, warn
 from magnetar.cli.exit_code import FOUND_WRONG
-from magnetar.cli.message.message_ids import id_text, parse_base64, parse_triplet, read_ids
+from magnetar.cli.message.message_ids import read_ids
 from magnetar.cli.message.messages import Entry, Shown, print_message, read_entry
-from magnetar.cli.message.peek import require_subscription
 from magnetar.cli.show import grid, show_json
-from magnetar.cli.skip.ledger_map import LedgerMap
-from magnetar.cli.skip.skip_request import Skipped, send_skips
+from magnetar.cli.skip.skip_request import send_skips
 from magnetar.cli.target import current
 from magnetar.errors import SettingsError
 from magnetar.model import MessageId, TopicName
 from magnetar.model.message_id import ChunkMessageId
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
+from magnetar.rest.id_text import id_text, parse_base64, parse_triplet
+from magnetar.rest.skip.ledger_map import LedgerMap
+from magnetar.rest.skip.skip_plan import require_subscription
+from magnetar.rest.skip.skipped import Skipped, SkippedId
 
 __all__ = ["run_skip"]
 
@@ -63,7 +65,7 @@ def run_skip(
             if error.status != 404:
                 raise
             # If all that was named is there, it is the request that is not.
-            require_subscription(admin, name, subscription)
+            admin.do(require_subscription(name, subscription))
         if skipped is None:
             from magnetar.cli.skip.skip_fallback import skip_by_acks
 
@@ -86,45 +88,46 @@ def run_skip(
 # ---- What became of them ---------------------------------------------------------
 
 TAKERS: Final = {
-    "takenBackFrom": "taken back from",
-    "handedOutTo": "handed out before to",
+    "taken_back_from": "taken back from",
+    "handed_out_to": "handed out before to",
     "closed": "emptied the queue of",
     "unconfirmed": "perhaps still with",
 }
 
 
 def _as_json(skipped: Skipped | None) -> dict[str, object]:
-    if skipped is None or not skipped.rows:
+    if skipped is None or not skipped.message_ids:
         return {}
     return {
-        "skipped": skipped.messages,
+        "skipped": skipped.skipped,
         "unconfirmed": skipped.unconfirmed,
         "requests": skipped.requests,
-        "messageIds": skipped.rows,
+        "messageIds": [row.to_json() for row in skipped.message_ids],
     }
 
 
 def _show_rows(skipped: Skipped | None) -> None:
     console = output()
-    if skipped is None or not skipped.rows or not console.is_terminal:
+    if skipped is None or not skipped.message_ids or not console.is_terminal:
         return
     table = grid("id~", "result~", "consumers")
-    for row in skipped.rows[:ROWS_MAX]:
-        place = [row.get("ledgerId"), row.get("entryId"), row.get("batchIndex")]
+    for row in skipped.message_ids[:ROWS_MAX]:
+        place = [row.ledger_id, row.entry_id, row.batch_index]
         text = ":".join(str(number) for number in place if number is not None)
-        table.add_row(text, str(row.get("result")), printable(_takers(row)))
+        table.add_row(text, row.result, printable(_takers(row)))
     print_table(console, table)
-    if len(skipped.rows) > ROWS_MAX:
-        console.print(f"... and {len(skipped.rows) - ROWS_MAX:,} more: --json has all of them")
+    if len(skipped.message_ids) > ROWS_MAX:
+        left = len(skipped.message_ids) - ROWS_MAX
+        console.print(f"... and {left:,} more: --json has all of them")
 
 
-def _takers(row: dict[str, object]) -> str:
+def _takers(row: SkippedId) -> str:
     """Who had the message, in words."""
     said: list[str] = []
     for name, words in TAKERS.items():
-        names = row.get(name)
-        if isinstance(names, list):
-            said.append(f"{words} {', '.join(map(str, names))}")
+        names = getattr(row, name)
+        if names is not None:
+            said.append(f"{words} {', '.join(names)}")
     return "; ".join(said)
 
 
@@ -140,8 +143,8 @@ def _dry_run(
     as_json: bool,
 ) -> None:
     """Shows each message that would go; nothing is changed."""
-    require_subscription(admin, topic, subscription)
-    ledgers = LedgerMap.load(admin, topic)
+    admin.do(require_subscription(topic, subscription))
+    ledgers = admin.do(LedgerMap.load(topic))
     # All ids before the first message, as the broker does it.
     places = [(id, ledgers.find(id)) for id in ids]
     missing = 0

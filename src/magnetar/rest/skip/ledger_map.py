@@ -13,18 +13,18 @@ internal stats, which Apache Pulsar has too.
 
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError
 from magnetar.model import MessageId, TopicName
-from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.path import topic_path
+from magnetar.rest.request import Plan, Request
 
 __all__ = ["LedgerMap", "partition_topics"]
 
 
-def partition_topics(admin: AdminClient, topic: TopicName) -> list[TopicName]:
+def partition_topics(topic: TopicName) -> Plan[list[TopicName]]:
     """The partitions of a topic, or the topic itself. Raises AdminError."""
     if topic.partition >= 0:
         return [topic]
-    found = admin.get(topic_path(topic, "partitions"))
+    found = (yield Request("GET", topic_path(topic, "partitions"))).json()
     count = found.get("partitions", 0) if isinstance(found, dict) else 0
     if not isinstance(count, int) or count <= 0:
         return [topic]
@@ -40,11 +40,12 @@ class LedgerMap:
         self._parts: dict[TopicName, dict[int, int]] = {}
 
     @staticmethod
-    def load(admin: AdminClient, topic: TopicName) -> "LedgerMap":
+    def load(topic: TopicName) -> "Plan[LedgerMap]":
         """Raises AdminError."""
         found = LedgerMap(topic)
-        for part in partition_topics(admin, topic):
-            found.add(part, admin.get(topic_path(part, "internalStats")))
+        for part in (yield from partition_topics(topic)):
+            answer = yield Request("GET", topic_path(part, "internalStats"))
+            found.add(part, answer.json())
         return found
 
     def add(self, part: TopicName, stats: object) -> None:

@@ -1,0 +1,1 @@
+"""What admin REST answers, as values with fields: stats, policies, schemas."""
