@@ -4,6 +4,7 @@
 wants an id, an error or the broker does not load a network client.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from magnetar import exceptions, schema
@@ -35,6 +36,8 @@ from magnetar.client.option.service_info import (
     ServiceInfoProvider,
 )
 from magnetar.client.schema.schema import BytesSchema
+from magnetar.client.worker.health import WorkerHealth
+from magnetar.client.worker.state import WorkerState
 from magnetar.errors import (
     AckSizeError,
     AlreadyClosed,
@@ -129,13 +132,22 @@ from magnetar.model import (
 from magnetar.model.version import VERSION
 
 if TYPE_CHECKING:
-    from magnetar.client.door import aio
+    from magnetar import aio, cloudevents
     from magnetar.client.door.blocking import Client, Consumer, Producer, Reader, TableView
+    from magnetar.client.worker.runner.aio import AsyncWorker
+    from magnetar.client.worker.runner.decorator import worker
+    from magnetar.client.worker.runner.run import run
+    from magnetar.client.worker.runner.threads import ThreadWorker
+    from magnetar.rest.admin import Admin
+    from magnetar.rest.admin_error import AdminError
 
 __all__ = [
     "COMPILED",
     "AckSizeError",
+    "Admin",
+    "AdminError",
     "AlreadyClosed",
+    "AsyncWorker",
     "Authentication",
     "AuthenticationAthenz",
     "AuthenticationBasic",
@@ -237,6 +249,7 @@ __all__ = [
     "StoreClosedError",
     "SubscriptionNotFound",
     "TableView",
+    "ThreadWorker",
     "Timeout",
     "TooManyLookupRequestException",
     "TopicName",
@@ -250,9 +263,14 @@ __all__ = [
     "UnknownObjectError",
     "UnsupportedVersionError",
     "UsageError",
+    "WorkerHealth",
+    "WorkerState",
     "aio",
+    "cloudevents",
     "exceptions",
+    "run",
     "schema",
+    "worker",
 ]
 
 __version__ = VERSION
@@ -260,17 +278,26 @@ __version__ = VERSION
 COMPILED: bool = not position.__file__.endswith(".py")
 """Whether the pure rooms run compiled by mypyc; the same code runs interpreted."""
 
-_LATE = ("Client", "Consumer", "Producer", "Reader", "TableView")
+# Where those names are from that are loaded late.
+_LATE = {
+    "Admin": "magnetar.rest.admin",
+    "AdminError": "magnetar.rest.admin_error",
+    **dict.fromkeys(
+        ("Client", "Consumer", "Producer", "Reader", "TableView"), "magnetar.client.door.blocking"
+    ),
+    "AsyncWorker": "magnetar.client.worker.runner.aio",
+    "ThreadWorker": "magnetar.client.worker.runner.threads",
+    "run": "magnetar.client.worker.runner.run",
+    "worker": "magnetar.client.worker.runner.decorator",
+}
 
 
 def __getattr__(name: str) -> object:
     """The parts that are loaded late; see above."""
     if name == "aio":
-        from magnetar.client.door import aio
-
-        return aio
+        return import_module("magnetar.aio")
+    if name == "cloudevents":
+        return import_module("magnetar.cloudevents")
     if name in _LATE:
-        from magnetar.client.door import blocking
-
-        return getattr(blocking, name)
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'magnetar' has no attribute {name!r}")

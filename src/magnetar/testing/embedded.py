@@ -37,7 +37,7 @@ STOPPED = "stopped"
 
 
 class EmbeddedBroker:
-    """See the module. `settings` are those of a broker that serves; names are unique by `topic`."""
+    """A broker in this process, on a free port; `settings` are those of `magnetar serve`."""
 
     def __init__(
         self, settings: "BrokerSettings | None" = None, *, host: str = "127.0.0.1"

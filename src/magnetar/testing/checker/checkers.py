@@ -583,7 +583,6 @@ def bounded(history: History) -> Iterable[Violation]:
             yield Violation("I10", f"{fact.waiting} bytes wait for {fact.peer}")
 
 
-# For every history; `stored_once` only where the broker deduplicates.
 CHECKERS: Final[tuple[Checker, ...]] = (
     one_name,
     whole,
@@ -604,3 +603,4 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     counted,
     bounded,
 )
+"""The checkers for every history; `stored_once` is only for brokers that deduplicate."""

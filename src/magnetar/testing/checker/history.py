@@ -424,6 +424,7 @@ class History:
         self._views: Final[dict[object, tuple[int, object]]] = {}
 
     def add(self, fact: Fact) -> None:
+        """Adds a fact, at the present moment of the history."""
         self.facts.append(fact)
         self.times.append(0 if self._loop is None else self._loop.now_ns)
         if self._loop is not None and self._loop.trace.written:

@@ -49,7 +49,7 @@ __all__ = ["RecordedClient", "RecordedConsumer", "RecordedProducer"]
 
 
 class RecordedClient(Client):
-    """See the module."""
+    """An asyncio client whose producers and consumers record what happens to them."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ PORT: Final = 6650
 
 
 class SimBroker:
-    """See the module."""
+    """A broker in the simulation, which can be killed, cut off from power and started again."""
 
     def __init__(
         self,

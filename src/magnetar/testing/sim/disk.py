@@ -85,7 +85,7 @@ class _Write:
 
 
 class SimDisk(MemoryDisk):
-    """See the module.
+    """A disk in memory that loses what was not synced when power fails.
 
     >>> disk = SimDisk(Random(1))
     >>> disk.replace("kept", b"old")

@@ -88,7 +88,7 @@ class SpinError(SimulationError):
 
 
 class SimLoop(Loop):
-    """See the module.
+    """An event loop whose time is simulated and whose order of events follows from a seed.
 
     >>> import asyncio
     >>> with SimLoop(seed=1) as loop:

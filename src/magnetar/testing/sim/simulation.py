@@ -72,7 +72,7 @@ class Program:
 
 
 class Simulation:
-    """See the module."""
+    """Runs a coroutine and its programs under one seed, with simulated time and network."""
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ KINDS: Final = (
     "clock",
     "program",
 )
+"""The kinds of trouble that `Trouble` can make."""
 
 # How long a state of things lasts at most, in seconds.
 HOLD_S_MAX: Final = 30.0
@@ -68,7 +69,10 @@ class TroubleEvent:
 
 
 class Trouble:
-    """See the module. `topics` can be unloaded, `victims` are the programs that may die."""
+    """Makes trouble as a seed draws it.
+
+    `topics` can be unloaded, `victims` are the programs that may die.
+    """
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class Tapped(Protocol):
 
 
 class Wiretap:
-    """See the module; `SimNetwork.tap` is where it is put."""
+    """Hears what goes over the simulated network; set it as `SimNetwork.tap`."""
 
     def __init__(self, history: History) -> None:
         self._history: Final = history
