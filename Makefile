@@ -30,7 +30,7 @@ INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tes
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
 COVERED := */magnetar/wire/*,*/magnetar/model/*,*/magnetar/protocol/*,*/magnetar/ack/*
 
-.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference lock newcomer installed audit sbom jepsen
+.PHONY: help demo test apache steady test-compiled test-interpreted check check-parts bench build clean test-long sim compiled sweep format proto reference docs lock newcomer installed audit sbom jepsen
 
 help:
 	@echo 'make demo       all of it at work in two minutes; KEEP=1 leaves the broker running'
@@ -46,6 +46,7 @@ help:
 	@echo 'make format     let ruff rewrite what it can'
 	@echo 'make proto      regenerate pulsar_pb2 from pulsar.proto'
 	@echo 'make reference  write what docs/reference says of the code'
+	@echo 'make docs       a site of the documentation with search, in .build/site'
 	@echo 'make lock       resolve the pinned requirements anew'
 	@echo 'make installed  pip install, with a C compiler and without'
 	@echo 'make newcomer   fresh clones in an empty HOME: make installed, make demo, make test'
@@ -192,6 +193,12 @@ proto: $(READY)
 reference: $(READY)
 	@$(BIN)/python tools/reference.py
 
+# A site of what is written here; links that lead nowhere fail it.
+docs: .venv/.docs-ready
+	@$(BIN)/python tools/site_pages.py
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+	@echo 'wrote .build/site: see it with $(BIN)/python -m http.server -d .build/site'
+
 lock: $(READY)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  requirements/bootstrap.in -o requirements/bootstrap.lock
@@ -203,6 +210,8 @@ lock: $(READY)
 	  --all-extras -c requirements/dev.lock pyproject.toml -o requirements/runtime.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --group supply -o requirements/supply.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --group docs -o requirements/docs.lock
 
 # What somebody meets who has just cloned this: nothing installed, nothing configured.
 newcomer:
@@ -235,4 +244,9 @@ $(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml
 .venv/.fuzz-ready: $(READY) requirements/fuzz.lock
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/fuzz
 	@$(BIN)/uv pip sync --python .venv/fuzz/bin/python --require-hashes requirements/fuzz.lock
+	@touch $@
+
+.venv/.docs-ready: $(READY) requirements/docs.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/docs
+	@$(BIN)/uv pip sync --python .venv/docs/bin/python --require-hashes requirements/docs.lock
 	@touch $@

@@ -26,7 +26,8 @@ MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 
 
 # The front door, and errors, of which mypyc compiles only some.
-INTERPRETED = {"__init__.py", "__main__.py", "errors.py", "exceptions.py", "schema.py"}
+INTERPRETED = {"__init__.py", "__main__.py", "aio.py", "errors.py", "exceptions.py", "schema.py"}
+INTERPRETED |= {"cloudevents.py"}
 
 
 def name_of(path: Path) -> str:
@@ -94,6 +95,26 @@ def test_only_shells_touch_the_world(path: Path) -> None:
         return
     touched = {m.partition(".")[0] for m in imports_of(path)} & WORLD
     assert not touched, f"{name_of(path)} is not listed as a shell in pyproject.toml"
+
+
+SPARK = [path for path in MODULES if room_of(name_of(path)) == "spark"]
+# Spark's own: pyspark has no public name for the Java side of a session.
+SPARKS_PRIVATE = {"_jvm", "_jsc"}
+
+
+@pytest.mark.parametrize("path", SPARK, ids=name_of)
+def test_spark_touches_no_private_name_of_others(path: Path) -> None:
+    """What the connector needs of the client, the bulk door offers."""
+    touched: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+            continue
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "other")
+        if not own and not node.attr.startswith("__") and node.attr not in SPARKS_PRIVATE:
+            touched.append(f"{name_of(path)}:{node.lineno} {ast.unparse(node)}")
+    private = [m for m in imports_of(path) if any(part.startswith("_") for part in m.split("."))]
+    assert touched == []
+    assert [m for m in private if m.startswith("magnetar.client")] == []
 
 
 def test_every_shell_named_is_there() -> None:

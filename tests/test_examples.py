@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ from fastapi import FastAPI
 from support.broker_process import BrokerProcess
 from support.java import spark_environment
 from support.program import load
+
+import magnetar
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -59,7 +62,7 @@ PRINTS = {
 # Those that ask the broker's REST too.
 REST = {"lost_ack.py", "scheduled_jobs.py"}
 # Those that have a test of their own.
-OTHERS = {"fastapi_app.py", "spark_to_parquet.py", "wire_tour.py"}
+OTHERS = {"fastapi_app.py", "spark_to_parquet.py", "wire_tour.py", "worker.py"}
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +116,7 @@ def test_the_web_service_takes_orders_and_works_on_them(broker: BrokerProcess) -
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://web") as web,
         ):
+            await app.state.producer.send(b"no order")  # by a program that does not check
             for amount in (3, 4):
                 answer = await web.post("/orders", json={"customer": "alice", "amount": amount})
                 assert answer.status_code == 202
@@ -124,8 +128,29 @@ def test_the_web_service_takes_orders_and_works_on_them(broker: BrokerProcess) -
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.01)  # else the worker beside it would never have its turn
             assert (await web.get("/customers/bob")).json() == {"total": 0}
+            health = (await web.get("/health")).json()
+            assert (health["running"], health["handled"], health["failed"] > 0) == (True, 2, True)
 
     asyncio.run(use())
+
+
+def test_the_worker_handles_orders_until_it_is_told_to_end(broker: BrokerProcess) -> None:
+    command = [sys.executable, str(EXAMPLES / "worker.py"), broker.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as worker:
+        assert worker.stdout is not None
+        with magnetar.Client(broker.url) as client:
+            producer = client.create_producer("billing-orders")
+            for order in (
+                b'{"customer": "alice", "amount": 3}',
+                b'{"customer": "bob", "amount": 0}',
+            ):
+                producer.send(order)
+            # Both lines come, in whichever order the two tasks have them.
+            lines = sorted(worker.stdout.readline() for _ in range(2))
+        assert lines == ["alice pays 3\n", "bob pays nothing?\n"]
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+        assert worker.stdout.read() == "handled 1, failed 1\n"
 
 
 def test_a_stream_goes_to_parquet_and_is_acked(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cli_reference
+import python_reference
 from opentelemetry.metrics import NoOpMeterProvider
 
 from magnetar import errors
@@ -43,7 +44,10 @@ def main() -> int:
         else:
             page.write_text(completed(page))
             print(f"wrote docs/reference/{page.name}")
-    return int(check and bool(stale))
+    undocumented = list(python_reference.undocumented())
+    for name in undocumented:
+        print(f"{name} has no docstring, or its option no meaning in client/option/meaning.py")
+    return int(bool(undocumented) or (check and bool(stale)))
 
 
 def completed(page: Path) -> str:
@@ -215,6 +219,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "read options": spark(options.READ),
     "write options": spark(options.WRITE),
     "skip options": spark(options.SKIP),
+    **python_reference.PARTS,
 }
 
 
