@@ -77,11 +77,13 @@ def test_every_public_name_is_in_the_reference(path: str, name: str) -> None:
             for one in value.__all__
         )
         return
-    listed = f"`{name}`" if issubclass_of_error(value) else f"`{path}.{name}`"
-    assert f"| {listed} |" in REFERENCE, f"{path}.{name} is in no page: run make reference"
+    # Errors of the library are listed by their names alone, in a table of their own.
+    listed = [f"| `{path}.{name}` |", *([f"| `{name}` |"] if is_error(value) else [])]
+    found = [row for row in listed if row in REFERENCE]
+    assert found, f"{path}.{name} is in no page: run make reference"
 
 
-def issubclass_of_error(value: object) -> bool:
+def is_error(value: object) -> bool:
     return inspect.isclass(value) and issubclass(value, magnetar.MagnetarError)
 
 
