@@ -7,7 +7,8 @@
 OLD and NEW are clones in which `make compiled` ran, on a machine that does nothing else. Each
 round runs bench_client, bench_acks and bench_skip of either clone once, in turns, with the clone's
 own interpreter and compiled package, so that whatever else the machine does hits both alike. Which
-one begins changes from round to round. The figures are read from the tables that the benchmarks print.
+one begins changes from round to round. The figures are read from the tables that the benchmarks
+print.
 
 A row has the medians of both, the median of the ratios within a round, NEW by OLD, and between
 which ratios half of the rounds lie. "better" and "worse" know whether more or less of a figure
