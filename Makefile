@@ -149,6 +149,10 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: fuzzing'
 	@PYTHONPATH=src .venv/fuzz/bin/python tests/fuzz/run.py \
 	  --seconds $${MAGNETAR_FUZZ_SECONDS:-120}
+	@if [ -d $(COMPILED) ]; then \
+	  PYTHONPATH=$(COMPILED) $(BIN)/python tests/fuzz/run.py --blind --seed $$(date +%s) \
+	    --seconds $${MAGNETAR_FUZZ_SECONDS:-120}; \
+	fi
 
 # One seed runs interpreted, for breakpoints; a search runs compiled, on all cores or JOBS of
 # them. Traces are the same.

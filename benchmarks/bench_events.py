@@ -15,6 +15,7 @@ CPU time, and all events together.
     nack        the same, but it names them, in any order
     chunks      the same of messages in chunks, of which it names the last ones
     ack         a consumer that holds all messages acks most of them in one command, in any order
+    free        one command acks all of hundreds of enormous batches of which a part was acked
     clear       an operator clears the backlog that a consumer holds
     pass        the same, and all of it was given back: it waits, and was counted
     slots       a consumer joins while as many keys wait, and gets some of them
@@ -71,6 +72,8 @@ TARGET: Final = "10 ms"
 PARTITIONS: Final = 1000
 KEYS: Final = 5000
 CHUNKS: Final = 10
+# As many as one subscription may have partly acked by default, of a million messages each.
+ENORMOUS: Final = 440
 # The fields of an id, or of a pair, and itself: so many make the longest command (FIELDS_MAX).
 LONGEST: Final = 80_000
 LEDGER: Final = 392_940_748_801_933
@@ -229,6 +232,30 @@ def ack(case: Case, messages: int) -> None:
     world.hear(consumer.client, CommandAck(consumer.id, 0, named, 10**6))
     world.settle()
     assert world.subscription("t", "s").cursor.unacked_entries() == messages - len(named)
+
+
+def free(case: Case) -> None:
+    world = case.world
+    consumer = case.subscribe()
+    topic = world.topic("t")
+    ids: list[MessageIdData] = []
+    for _ in range(ENORMOUS):
+        at = world.store.append(topic.id, b"entry", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)
+        have_stored = partial(topic.have_stored, at, BATCH_SIZE_MAX, 5)
+        topic.when(world.store.ticket_last, lambda error, go_on=have_stored: go_on())  # type: ignore[misc]
+        ids.append(MessageIdData(at.ledger_id, at.entry_id))
+    world.host.kick()
+    world.settle()
+    for first in range(0, ENORMOUS, 50):
+        some = ids[first : first + 50]
+        parts = [MessageIdData(id.ledger_id, id.entry_id, -1, -1, 2) for id in some]
+        consumer.client.say(CommandAck(consumer.id, 0, parts, first))
+    cursor = world.subscription("t", "s").cursor
+    assert cursor.partial_entries() == ENORMOUS
+    world.begin()
+    world.hear(consumer.client, CommandAck(consumer.id, 0, ids, 10**6))
+    world.settle()
+    assert cursor.unacked_entries() == 0
 
 
 def slots(case: Case, messages: int) -> None:
@@ -390,6 +417,7 @@ def main() -> None:
             (f"nack {name}", type, lambda c: redeliver(c, n, named=True)),
             (f"chunks {name}", type, lambda c: redeliver_chunks(c, n)),
             (f"ack {name}", type, lambda c: ack(c, n)),
+            (f"free {name}", type, free),
             (f"clear {name}", type, lambda c: clear(c, n)),
             (f"pass {name}", type, lambda c: clear(c, n, given_back=True)),
             (f"skip {name}", type, lambda c: skip(c, options.skips)),

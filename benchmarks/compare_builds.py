@@ -1,13 +1,19 @@
 """Two builds of Magnetar in one run: is the newer one slower anywhere?
 
-    python benchmarks/compare_builds.py OLD NEW [--rounds 7]
+    git worktree add ../old COMMIT && make -C ../old compiled     the same for ../new
+    python benchmarks/compare_builds.py ../old ../new             seven rounds, half an hour
+    ... compare_builds.py ../old ../new --rounds 3 --only acks    a glance
 
-OLD and NEW are clones in which `make compiled` ran. Each round runs bench_client, bench_acks
-and bench_skip of either clone once, in turns, with the clone's own interpreter and compiled
-package, so that whatever else the machine does hits both alike. Which one begins changes from
-round to round. The figures are read from the tables that the benchmarks print. What is compared
-is the median of the ratios within a round, NEW by OLD; "better" and "worse" know whether more
-or less of a figure is good.
+OLD and NEW are clones in which `make compiled` ran, on a machine that does nothing else. Each
+round runs bench_client, bench_acks and bench_skip of either clone once, in turns, with the clone's
+own interpreter and compiled package, so that whatever else the machine does hits both alike. Which
+one begins changes from round to round. The figures are read from the tables that the benchmarks
+print.
+
+A row has the medians of both, the median of the ratios within a round, NEW by OLD, and between
+which ratios half of the rounds lie. "better" and "worse" know whether more or less of a figure
+is good. They are said where the median differs by 3 % or more; with a question mark, where half
+of the rounds lie on both sides of 1, so that more rounds are needed to tell.
 """
 
 import argparse
@@ -16,7 +22,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Final
 
 from timing import print_table
@@ -29,8 +35,8 @@ BENCHES: Final = (
 # Figures of our own: those of the official client, and ratios to them, say nothing here.
 LEFT_OUT: Final = ("official",)
 FIGURE: Final = re.compile(r"^([\d,.]+)(/s| us| ms| s)$")
-# What differs by less is noise on a shared machine.
-ALIKE: Final = 0.05
+# What differs by less is called alike.
+ALIKE: Final = 0.03
 
 # What is compared: title of the table, row and column. And the figure with its unit.
 Name = tuple[str, str, str]
@@ -65,12 +71,12 @@ def _figures(title: str, header: list[str], cells: list[str]) -> Reading:
     return found
 
 
-def measure(clone: Path) -> Reading:
-    """What one round of all benchmarks of a clone says."""
+def measure(clone: Path, only: str = "") -> Reading:
+    """What one round of the benchmarks of a clone says, of those with `only` in their names."""
     compiled = clone / ".build" / "compiled"
     assert compiled.is_dir(), f"{compiled} is not there: run `make compiled` in {clone}"
     found: Reading = {}
-    for program, *options in BENCHES:
+    for program, *options in [bench for bench in BENCHES if only in bench[0]]:
         ran = subprocess.run(
             [clone / ".venv/bin/python", clone / "benchmarks" / program, "--rounds=1", *options],
             env=os.environ | {"PYTHONPATH": str(compiled)},
@@ -84,11 +90,22 @@ def measure(clone: Path) -> Reading:
     return found
 
 
-def verdict(ratio: float, unit: str) -> str:
+def verdict(ratios: list[float], unit: str) -> str:
+    """What the ratios of all rounds come to; empty if the builds are alike."""
+    ratio = median(ratios)
     gain = ratio if unit == "/s" else 1 / ratio
     if abs(gain - 1) < ALIKE:
         return ""
-    return "better" if gain > 1 else "worse"
+    low, high = half_of(ratios)
+    return ("better" if gain > 1 else "worse") + ("?" if low <= 1 <= high else "")
+
+
+def half_of(ratios: list[float]) -> tuple[float, float]:
+    """Between which of them half of them lie."""
+    if len(ratios) < 2:
+        return ratios[0], ratios[0]
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    return low, high
 
 
 def compare(old: list[Reading], new: list[Reading]) -> None:
@@ -100,27 +117,34 @@ def compare(old: list[Reading], new: list[Reading]) -> None:
             if name in before and name in after and before[name][0]
         ]
         if pairs:
-            ratio = median(after / before for before, after in pairs)
+            ratios = [after / before for before, after in pairs]
+            low, high = half_of(ratios)
             was, is_now = (median(values) for values in zip(*pairs, strict=True))
             title, row, column = name
             told = (f"{row}, {column}", f"{was:,.2f}", f"{is_now:,.2f}", unit)
-            rows.setdefault(title, []).append((*told, f"{ratio:.2f}", verdict(ratio, unit)))
+            spread = (f"{median(ratios):.3f}", f"{low:.3f} to {high:.3f}")
+            rows.setdefault(title, []).append((*told, *spread, verdict(ratios, unit)))
     for title, table in rows.items():
-        print_table(title, ("", "old", "new", "unit", "ratio", ""), table)
+        print_table(title, ("", "old", "new", "unit", "ratio", "half of all", ""), table)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("old", type=Path, help="a clone in which `make compiled` ran")
     parser.add_argument("new", type=Path, help="another one")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7, help="how often each build is measured")
+    parser.add_argument("--only", default="", help="benchmarks with this in their names")
     chosen = parser.parse_args()
+    if not any(chosen.only in program for program, *_ in BENCHES):
+        parser.error(f"no benchmark has {chosen.only!r} in its name")
     builds = {chosen.old.resolve(): list[Reading](), chosen.new.resolve(): list[Reading]()}
     order = list(builds)
     for i in range(chosen.rounds):
         print(f"round {i + 1} of {chosen.rounds}", file=sys.stderr)
         for clone in order:
-            builds[clone].append(measure(clone))
+            builds[clone].append(measure(clone, chosen.only))
         order.reverse()
     old, new = builds.values()
     compare(old, new)

@@ -24,6 +24,7 @@ from magnetar.ack import (
     encode_snapshot,
     snapshot_slices,
 )
+from magnetar.ack.ledger_acks import LARGE_BATCH
 from magnetar.ack.record import make_record
 from magnetar.errors import BatchIndexError, NoSuchEntryError
 from magnetar.model.message_id_data import MessageIdData
@@ -538,3 +539,55 @@ def test_acks_by_name_of_what_is_trimmed_change_nothing() -> None:
     topic.trim(5)
     cursor.trim()
     assert cursor.apply_named(delta, single=True) == 0
+
+
+# ---- Large batches -------------------------------------------------------------
+
+
+def all_but(ledger_id: int, entry_id: int, index: int) -> MessageIdData:
+    """An ack of one message of a large batch: all others stay."""
+    left = (1 << LARGE_BATCH) - 1 - (1 << index)
+    return MessageIdData(ledger_id, entry_id, ack_set=left, batch_size=LARGE_BATCH)
+
+
+def test_what_is_left_of_large_batches_is_counted_through_all_that_happens_to_them() -> None:
+    topic = topic_of(LARGE_BATCH, LARGE_BATCH, 3, LARGE_BATCH, LARGE_BATCH)
+    total = 4 * LARGE_BATCH + 3
+    cursor = topic.cursor()
+    for entry_id in (0, 1, 3, 4):
+        ack(cursor, all_but(5, entry_id, 5))
+        ack(cursor, all_but(5, entry_id, 6))
+        cursor.check()
+    assert cursor.unacked_messages() == total - 8
+    frozen = cursor.freeze()
+    ack(cursor, all_but(5, 1, 9))
+    ack(cursor, entry(5, 3))
+    cursor.check()
+    assert cursor.unacked_messages() == 3 * LARGE_BATCH + 3 - 7
+    assert len(frozen[0][1].records) == 4, "a snapshot sees what was"
+    twin = decode_snapshot(encode_snapshot(cursor), topic.ledgers)
+    twin.check()
+    assert twin.unacked_messages() == cursor.unacked_messages()
+    ack_through(cursor, entry(5, 1))
+    cursor.check()
+    assert cursor.unacked_messages() == LARGE_BATCH + 3 - 2
+
+
+def test_records_that_end_are_handed_over_to_be_freed_at_leisure() -> None:
+    topic = topic_of(LARGE_BATCH, 3, LARGE_BATCH)
+    topic.open_ledger(9, LARGE_BATCH, LARGE_BATCH)
+    cursor = topic.cursor()
+    discarded: list[int] = []
+    cursor.discard_to(discarded)
+    for place in (entry(5, 0), entry(5, 2), entry(9, 0), entry(9, 1)):
+        ack(cursor, all_but(int(place.ledger_id), int(place.entry_id), 1))
+    assert discarded == []
+    ack(cursor, entry(5, 0))
+    assert discarded == [make_record(LARGE_BATCH, (1 << LARGE_BATCH) - 1 - 2)]
+    ack_through(cursor, entry(9, 0))
+    assert len(discarded) == 3, "of the ledger that was passed, too"
+    cursor.discard()
+    assert len(discarded) == 4
+    cursor.apply(cursor.plan_reset(Position(5, 0)))
+    assert len(discarded) == 5
+    cursor.check()

@@ -1,6 +1,6 @@
 """What acks may cost: memory of partly acked batches, and work in one go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -18,6 +18,7 @@ from support.world import FULL, World
 from magnetar.ack.record import record_bytes
 from magnetar.broker.session import session as session_states
 from magnetar.broker.session.session import ACK_BYTES_MAX
+from magnetar.broker.topic.ack.ack_budget import FREE_BYTES
 from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES
 from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.broker.turn.turns import LOOK_COST
@@ -376,3 +377,50 @@ def test_a_long_ack_is_told_when_its_topic_is_unloaded_before_it_is_planned(worl
     receipt = consumer.receipt(55)
     assert receipt is not None
     assert receipt.error == ServerError.ServiceNotReady
+
+
+# ---- What is given back ------------------------------------------------------------
+
+
+def test_large_records_that_end_together_are_freed_in_pieces(world: World) -> None:
+    ids = store(world, 100, BATCH_SIZE_MAX)
+    consumer = consumer_of(world)
+    consumer.acked(*partly(ids))
+    subscription = world.subscription("t", "sub")
+    budget = world.broker.ack_budget
+    delta = subscription.cursor.plan_acks(ids, 0)
+    before = len(world.host.soon)
+    assert subscription.apply_acks(delta)
+    assert used(world) == 0
+    assert len(budget.discarded) == 100, "nothing is freed in the event that ends them"
+    left: list[int] = []
+    while len(world.host.soon) > before:
+        world.host.soon.pop()()
+        left.append(len(budget.discarded))
+    piece = FREE_BYTES // LARGE + 1
+    assert left == [*range(100 - piece, 0, -piece), 0], "a few in each"
+
+
+@pytest.mark.parametrize("end", ["unsubscribe", "unload", "seek"])
+def test_records_of_a_cursor_that_ends_are_freed_in_pieces_too(world: World, end: str) -> None:
+    ids = store(world, 40, BATCH_SIZE_MAX)
+    consumer = consumer_of(world)
+    consumer.acked(*partly(ids))
+    budget = world.broker.ack_budget
+    most = 0
+    call_soon = world.host.call_soon
+
+    def watch(callback: Callable[[], None]) -> None:
+        nonlocal most
+        most = max(most, len(budget.discarded))
+        call_soon(callback)
+
+    world.host.call_soon = watch  # type: ignore[method-assign]
+    if end == "unsubscribe":
+        consumer.unsubscribe()
+    elif end == "unload":
+        world.unload("t")
+    else:
+        consumer.seek(ids[0])
+    assert most >= 40
+    assert budget.discarded == []

@@ -89,8 +89,8 @@ class Play:
 
     def __init__(self, data: bytes) -> None:
         self.draw: Final = Draw(data)
-        # One input in a few, for it takes as long as all else.
-        self.checked: Final = self.draw.rarely(4)
+        # One input in many, for it takes as long as all else.
+        self.checked: Final = self.draw.rarely(16)
         self.world: Final = FuzzWorld(salt=SALT)
         # Long work in the smallest steps there are: what comes next comes in between.
         self.world.broker.pieces.be_small()

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hostile.asker import LONG
+from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 import magnetar
 from magnetar.cli.data.check import verify
 
+# Each is written to the catalog, and the journal knows of it.
+CHANGES = 500 if LONG else 50
 GUEST = "admin/v2/namespaces/public/default/permissions/guest"
 
 
@@ -71,3 +76,14 @@ def test_a_lost_catalog_is_missed_until_an_operator_accepts_that(
     assert revoked.stop() == 0
     assert wrong_with(tmp_path) == []
     assert (tmp_path / "catalog.sqlite.good").stat().st_mode & 0o077 == 0
+
+
+def test_rights_that_come_and_go_all_the_while_hold_up_nobody(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
+        with Probe(broker) as probe:
+            for number in range(CHANGES):
+                ask(broker, "POST", f"{GUEST}-{number % 10}", ["produce", "consume"])
+                ask(broker, "DELETE", f"{GUEST}-{number % 10}")
+        probe.check()
+        broker.kill()
+        assert wrong_with(tmp_path) == []

@@ -4,21 +4,23 @@ The table of what comes of what is in docs/internals/storage.md, and is checked 
 """
 
 import json
-import os
 import shutil
 import urllib.request
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hostile.asker import LONG
 from hostile.damaged_directory import KINDS, WAYS, Contents, Damage, damages, judge, look
+from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 import magnetar
 from magnetar.schema import AvroSchema, BytesSchema, Record, String
 
-LONG = bool(os.environ.get("MAGNETAR_HOSTILE_LONG"))
 STATES = ["stopped", "killed"]
+READERS = 10 if LONG else 2
 TOPICS = ("orders", "quiet")
 DOCS = Path(__file__).parents[2] / "docs" / "internals" / "storage.md"
 # What a start may come to. In the short form only some of it is seen.
@@ -158,6 +160,19 @@ def test_a_broker_says_that_the_end_of_its_log_may_be_missing(
     last = sorted((data / "journal").glob("*.log"))[-1]
     content = last.read_bytes()
     last.write_bytes(content[: len(content.rstrip(b"\0")) + 100])
-    with BrokerProcess(data) as broker:
+    command = limited(memory_bytes=MEMORY_BYTES)
+    with BrokerProcess(data, command=command) as broker, Probe(broker) as probe:
         assert "the end of the log may be missing: journal/" in broker.stderr
         assert "its end is lost" in broker.stderr
+        # What is left is there, for everybody who asks, and others are served all the while.
+        with magnetar.Client(broker.url) as client:
+            for number in range(READERS):
+                reader = client.create_reader("orders", magnetar.MessageId.earliest)
+                count = 0
+                while reader.has_message_available():
+                    text = reader.read_next(30_000).data().split()
+                    assert text[0].isdigit(), f"reader {number} got {text!r}"
+                    count += 1
+                assert count > 0
+                reader.close()
+    probe.check()

@@ -1,10 +1,15 @@
 """The real store on a disk that rots: what was receipted is there, or somebody is told."""
 
+import os
+
 import pytest
 from sim.rot_life import run_seed
 
+# Each takes a second, and is a store of several lives with eight damaged copies of each.
+SEEDS = max(2, int(os.environ.get("MAGNETAR_SIM_SEEDS", "50")) // 12)
 
-@pytest.mark.parametrize("seed", range(4))
+
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_damage_is_never_silent_and_passing_trouble_leaves_nothing(seed: int) -> None:
     _, oracle = run_seed(seed)
     assert oracle.receipted

@@ -122,7 +122,9 @@ class Acks:
         self._tidy(ledger_id)
 
     def drop_ledger(self, ledger_id: int) -> None:
-        self._tally.bytes -= self._ledgers.pop(ledger_id).record_bytes
+        acks = self._ledgers.pop(ledger_id)
+        acks.discard()
+        self._tally.bytes -= acks.record_bytes
         self._last_id = -1
         self._last = None
 
@@ -133,10 +135,16 @@ class Acks:
             self._last = None
 
     def clear(self) -> None:
+        self.discard()
         self._ledgers.clear()
         self._last_id = -1
         self._last = None
         self._tally.bytes = 0
+
+    def discard(self) -> None:
+        """Hands all records over to whoever frees them at leisure (`Tally.discarded`)."""
+        for acks in self._ledgers.values():
+            acks.discard()
 
     def freeze(self) -> list[tuple[int, LedgerAcks]]:
         """The ledgers in order, as they are now and will stay."""

@@ -406,6 +406,14 @@ class Cursor:
         """About how much memory the records of partly acked batches take."""
         return self._acks.record_bytes()
 
+    def discard_to(self, discarded: list[int]) -> None:
+        """From now on records that are not needed any more go there, to be freed at leisure."""
+        self._acks.tally.discarded = discarded
+
+    def discard(self) -> None:
+        """The cursor itself is about to be dropped: hands over all records that it has."""
+        self._acks.discard()
+
     def freeze(self) -> list[tuple[int, LedgerAcks]]:
         """The acks above mark-delete as they are now, for a snapshot to write at leisure."""
         return self._acks.freeze()

@@ -6,6 +6,11 @@ the first change after a snapshot, so what a snapshot has seen never moves.
 Beside the sets stand `messages`, how many messages they ack, and `record_bytes`, about how
 much memory the records take. Every change carries the entry's size, so the numbers follow
 without a walk; `Cursor.check` does the walk. A `Tally` has the bytes of all ledgers together.
+
+A record of a million messages takes 50 us to count and as long to free, and one ack can end
+hundreds of them. So what is left of large batches is kept beside them, and whoever shares its
+time with others gives a list (`Tally.discarded`) that records go to instead of being freed, to
+free them at leisure.
 """
 
 from typing import Final, final
@@ -30,6 +35,10 @@ from magnetar.model.position import Position
 # of bytes.
 OPTIMIZE_EVERY: Final = 1024
 
+# From this size on it is kept how many messages of a batch are left: counting them takes half
+# a microsecond, which is more than looking it up.
+LARGE_BATCH: Final = 8192
+
 
 @final
 class Tally:
@@ -37,6 +46,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.bytes: i64 = 0
+        # Where records go that are not needed any more; None to free them then and there.
+        self.discarded: list[int] | None = None
 
 
 @final
@@ -51,6 +62,8 @@ class LedgerAcks:
         # thousands of them for a snapshot would take milliseconds.
         self.partial: BitMap = BitMap()
         self.records: dict[int, int] = {}
+        # How many messages are left of those that are large.
+        self._left: dict[int, int] = {}
         self.messages: i64 = 0
         self.record_bytes: i64 = 0
         self._changes: i64 = 0
@@ -60,6 +73,7 @@ class LedgerAcks:
         twin.entries = self.entries.copy()
         twin.partial = self.partial.copy()
         twin.records = self.records.copy()
+        twin._left = self._left.copy()
         twin.messages = self.messages
         twin.record_bytes = self.record_bytes
         return twin
@@ -108,13 +122,13 @@ class LedgerAcks:
         before = self.records.get(entry_id, 0)
         left = size
         if before != 0:
-            left = remaining_count(before)
+            left = self._left_of(entry_id, before)
             record = merge_records(before, record)
         if is_complete(record):
             self.ack_entry(entry_id, size)
         elif not is_untouched(record):
             self.put_record(entry_id, record, before)
-            self.messages += left - remaining_count(record)
+            self.messages += left - self._left_of(entry_id, record)
 
     def put_record(self, entry_id: int, record: int, before: int = 0) -> None:
         """Keeps the record of a partly acked batch, instead of the one `before`, if any."""
@@ -124,7 +138,14 @@ class LedgerAcks:
         else:
             size -= record_bytes(record_size(before))
         self.records[entry_id] = record
+        if record_size(record) >= LARGE_BATCH:
+            self._left[entry_id] = remaining_count(record)
         self._grow(size)
+
+    def _left_of(self, entry_id: int, record: int) -> i64:
+        """How many messages its record, which is this, leaves of an entry."""
+        left: i64 = self._left.get(entry_id, -1)
+        return left if left >= 0 else remaining_count(record)
 
     def _grow(self, size: i64) -> None:
         self.record_bytes += size
@@ -143,8 +164,8 @@ class LedgerAcks:
     def drop_from(self, first: i64, ledger_id: i64, sizes: BatchSizes) -> None:
         """Forgets entries from `first` on: the ledger turned out not to have them."""
         self.entries.remove_range(first, 1 << 32)
-        for entry_id in self.partial.iter_equal_or_larger(first):
-            self._grow(-record_bytes(record_size(self.records.pop(entry_id))))
+        for entry_id in list(self.partial.iter_equal_or_larger(first)):
+            self._forget(entry_id, 0)
         self.partial.remove_range(first, 1 << 32)
         self.messages = self.count_messages(ledger_id, sizes)
 
@@ -173,6 +194,9 @@ class LedgerAcks:
             assert size in (0, record_size(record)), "a record of another size"
             assert not is_complete(record), "a record of an acked entry"
             assert not is_untouched(record), "a record of an untouched entry"
+            left = self._left_of(entry_id, record)
+            assert left == remaining_count(record), "what is left of a batch is miscounted"
+        assert not set(self._left) - set(self.records), "a count without a record"
         assert self.messages == self.count_messages(ledger_id, sizes), "messages miscounted"
         taken = sum([record_bytes(record_size(record)) for record in self.records.values()])
         assert self.record_bytes == taken, "bytes of records miscounted"
@@ -184,4 +208,12 @@ class LedgerAcks:
             return size
         self.partial.discard(entry_id)
         self._grow(-record_bytes(record_size(record)))
-        return remaining_count(record)
+        if self._tally.discarded is not None:
+            self._tally.discarded.append(record)
+        left: i64 = self._left.pop(entry_id, -1)
+        return left if left >= 0 else remaining_count(record)
+
+    def discard(self) -> None:
+        """Hands the records over, before all of this is dropped."""
+        if self._tally.discarded is not None:
+            self._tally.discarded.extend(self.records.values())

@@ -68,7 +68,7 @@ class Broker:
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
         self.publish_limit: Final = PublishLimit(settings)
-        self.ack_budget: Final = AckBudget(settings, host.warn)
+        self.ack_budget: Final = AckBudget(settings, host)
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
         self.turns: Final = Turns(host)
         self.pieces: Final = Pieces()
@@ -545,6 +545,11 @@ class Broker:
         """Has the journal know what the catalog is now, so that no older one is taken for it."""
         if self.store.note_catalog(self._catalog.mark):
             self.host.kick()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody waits for a turn or for the disk."""
+        return len(self.turns) == 0 and len(self.commits) == 0
 
     # ---- Outcomes ------------------------------------------------------------
 

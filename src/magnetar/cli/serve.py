@@ -270,8 +270,8 @@ def _raise_file_limit() -> None:
 
 
 def _run(serving: Coroutine[Any, Any, int]) -> int:
-    # Modules and their functions stay. Looking through them for cyclic garbage again and again
-    # took up to 8 ms of the loop's time.
+    # Modules and their functions stay: recovery would have them looked through again and again.
+    # What comes after it is the matter of `garbage.py`.
     gc.freeze()
     try:
         import uvloop
@@ -290,6 +290,8 @@ async def _serve(plan: Plan) -> int:
     # Threads that write must not wait long for this one: see docs/internals/storage.md.
     sys.setswitchinterval(0.0005)
     _raise_file_limit()
+    from magnetar.broker.shell.garbage import GarbageRuns
+
     try:
         broker = await _start_broker(plan)
         https = await _start_http(plan, broker)
@@ -299,8 +301,11 @@ async def _serve(plan: Plan) -> int:
         log.warning("super_user_roles is empty: nobody can make tenants or grant the first right")
     urls = [broker.service_url(plan.host), broker.http_url, broker.url_tls, broker.http_url_tls]
     _log_banner(plan, [url for url in urls if url])
+    garbage = GarbageRuns(lambda: broker.broker.quiet)
+    garbage.start()
     print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
+    garbage.stop()
     await _stop(broker, https)
     return DONE
 

@@ -146,7 +146,7 @@ class Subscription:
         # That of its consumers, or of the last ones.
         self.type: SubscriptionType | None = type_named(last_type)
         self.damage: Final = Damage(self)
-        self.share: Final = AckShare(topic.broker.ack_budget)
+        self.share: Final = AckShare(topic.broker.ack_budget, cursor)
         self.share.count(cursor.record_bytes())
         # Where a reset that is on its way to the disk will put the cursor.
         self._reset_to: Position | None = None

@@ -13,18 +13,27 @@ above what honest consumers need (batches of 1000 take 270 bytes each):
 
 What is on its way to the disk counts as if it were there. Acks of whole entries, and of more
 of a batch that is partly acked already, are never refused: they take nothing, or give back.
+
+What they give back is freed in pieces (`free`): hundreds of large records take the system tens
+of milliseconds, and others have their turn in between (I10).
 """
 
-from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.ack.cursor import Cursor
+from magnetar.ack.record import record_bytes, record_size
+from magnetar.broker.host import Host
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
 
 __all__ = ["AckBudget", "AckShare"]
+
+# What is freed in one go: a millisecond, of few large records or of many small ones.
+FREE_BYTES: Final = 2 << 20
+FREE_RECORDS: Final = 2000
 
 ADVICE: Final = "acknowledge whole batches, then try again"
 
@@ -33,15 +42,18 @@ ADVICE: Final = "acknowledge whole batches, then try again"
 class AckBudget:
     """What all subscriptions take; see the module."""
 
-    def __init__(self, settings: BrokerSettings, warn: Callable[[str], None]) -> None:
+    def __init__(self, settings: BrokerSettings, host: Host) -> None:
         self._settings: Final = settings
-        self._warn: Final = warn
+        self._host: Final = host
         self._warned: bool = False
         # What cursors have, and what is on its way to them.
         self.used: i64 = 0
         self.coming: i64 = 0
         # Requests that were refused for it.
         self.refused: int = 0
+        # Records that nobody needs any more.
+        self.discarded: Final[list[int]] = []
+        self._freeing: bool = False
 
     def fault(self, title: str, share: "AckShare", growth: i64) -> BrokerError | None:
         """Why a subscription cannot have so many bytes more; None if it can."""
@@ -57,7 +69,7 @@ class AckBudget:
         self.refused += 1
         if not self._warned:
             self._warned = True
-            self._warn(f"acks are refused: {what}, which is the limit")
+            self._host.warn(f"acks are refused: {what}, which is the limit")
         return BrokerError(ServerError.TooManyRequests, f"{what}, the most that they may: {ADVICE}")
 
     def changed(self, growth: i64) -> None:
@@ -65,14 +77,30 @@ class AckBudget:
         self.used += growth
         if growth < 0:
             self._warned = False
+            self._free_later()
+
+    def _free_later(self) -> None:
+        if self.discarded and not self._freeing:
+            self._freeing = True
+            self._host.call_soon(self._free)
+
+    def _free(self) -> None:
+        self._freeing = False
+        size, count = 0, 0
+        while self.discarded and size < FREE_BYTES and count < FREE_RECORDS:
+            size += record_bytes(record_size(self.discarded.pop()))
+            count += 1
+        self._free_later()
 
 
 @final
 class AckShare:
     """What one subscription takes of the budget."""
 
-    def __init__(self, budget: AckBudget) -> None:
+    def __init__(self, budget: AckBudget, cursor: Cursor) -> None:
         self._budget: Final = budget
+        self._cursor: Final = cursor
+        cursor.discard_to(budget.discarded)
         self.used: i64 = 0
         self.coming: i64 = 0
         self._ended: bool = False
@@ -99,5 +127,6 @@ class AckShare:
 
     def end(self) -> None:
         """The subscription is closed or gone."""
+        self._cursor.discard()
         self.count(0)
         self._ended = True
