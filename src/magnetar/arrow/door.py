@@ -65,7 +65,7 @@ def read_arrow(
       a struct by the topic's JSON or Avro schema.
     - `bad_records`: `fail`, `null`, or `column` for a column `bad_record` with the reason: what
       becomes of values that cannot be decoded, and of entries that are damaged or encrypted.
-    - `on_data_loss`: `fail` or `warn`: what becomes of a read whose messages were deleted meanwhile.
+    - `on_data_loss`: `fail` or `warn`: what becomes of a read whose messages are gone.
     - `token`: for the broker and for REST.
 
     Raises OperationNotSupported if pyarrow is not installed or the broker cannot tell a backlog,

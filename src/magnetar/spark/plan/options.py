@@ -22,6 +22,7 @@ from magnetar.arrow.plan.settings import SPARK, ReadSettings
 from magnetar.errors import SettingsError
 from magnetar.model.topic_name import TopicName
 from magnetar.spark.plan.admission import Limits
+from magnetar.spark.plan.hint import hint_for
 
 __all__ = [
     "CONNECTION",
@@ -116,10 +117,8 @@ class _Given:
             names.setdefault(name.lower(), name)
         unknown = sorted([name for name in given if name.lower() not in names])
         if unknown:
-            raise SettingsError(
-                ", ".join(unknown),
-                f"no such option; there are {', '.join(sorted(known))}",
-            )
+            hints = [f"{name}: no such option; {hint_for(name, known)}" for name in unknown]
+            raise SettingsError(unknown[0], "; ".join(hints).removeprefix(f"{unknown[0]}: "))
 
     def text(self, name: str, default: str = "") -> str:
         return self._given.get(name.lower(), default)
