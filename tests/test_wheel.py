@@ -82,7 +82,7 @@ BROUGHT = {
     "avro": "import magnetar.schema as s; s.AvroSchema(None, {'type': 'string'})",
     "otel": "import magnetar.client.telemetry.telemetry",
     "arrow": "import magnetar.arrow.scan",
-    "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib, pyspark.pipelines.cli",
+    "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib, yaml",
 }
 
 
