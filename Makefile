@@ -24,7 +24,7 @@ APACHE := $(if $(filter apache,$(MAGNETAR_REQUIRE)),apache)
 # REST, Spark and peers are shells around them, which are never compiled and so are tested once;
 # but only a backup mends what it copies, which is storage's.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/sim tests/spark/plan tests/cli/test_backup.py tests/test_front_door.py src
+  tests/client tests/sim tests/arrow/plan tests/spark/plan tests/cli/test_backup.py tests/test_front_door.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)
@@ -137,7 +137,7 @@ test-long: test .venv/.fuzz-ready
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
 	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
 	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
-	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=avro,otel,spark \
+	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=arrow,avro,otel,spark \
 	  MAGNETAR_ARCHIVE_MESSAGES=200000 MAGNETAR_PIPELINE_KILLS=20 \
 	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 MAGNETAR_REPRODUCIBLE=1 MAGNETAR_INSTALLED=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \

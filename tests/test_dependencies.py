@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,13 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     modules = {MODULES.get(name, name) for name in declared}
     assert imported() - modules - CALLERS == set()
     assert modules - imported() - FOR_USERS == set()
+
+
+def test_the_extra_for_spark_brings_what_spark_pipelines_needs() -> None:
+    brought = PROJECT["project"]["optional-dependencies"]["spark"]
+    assert [text for text in brought if text.startswith("pyspark[pipelines]")]
+    needed = [text for text in requires("pyspark") or [] if 'extra == "pipelines"' in text]
+    assert "pyyaml" in names(needed)
 
 
 CLIENTS = ("import magnetar", "from magnetar import aio", "from magnetar import Client, schema")

@@ -81,7 +81,8 @@ EXTRAS = os.environ.get("MAGNETAR_WHEEL_EXTRAS", "avro,otel")
 BROUGHT = {
     "avro": "import magnetar.schema as s; s.AvroSchema(None, {'type': 'string'})",
     "otel": "import magnetar.client.telemetry.telemetry",
-    "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib",
+    "arrow": "import magnetar.arrow.scan",
+    "spark": "import magnetar.spark, pyspark_magnetar, deltalake, matplotlib, yaml",
 }
 
 

@@ -98,7 +98,7 @@ PAGE_NAMES: Final[dict[str, list[Name]]] = {
     "python client": _chosen(magnetar, "Client") + _chosen(aio, "Client"),
     "python producer": _chosen(magnetar, "Producer") + _chosen(aio, "Producer"),
     "python consumer": _chosen(magnetar, "Consumer") + _chosen(aio, "Consumer"),
-    "python reader": _chosen(magnetar, "Reader", "TableView")
+    "python reader": _chosen(magnetar, "Reader", "TableView", "read_arrow", "scan_arrow")
     + _chosen(aio, *(set(aio.__all__) - {"Client", "Producer", "Consumer"})),
     "python message": _chosen(
         magnetar, "Message", "MessageId", "ChunkMessageId", "Position", "TopicName"

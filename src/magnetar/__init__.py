@@ -133,6 +133,7 @@ from magnetar.model.version import VERSION
 
 if TYPE_CHECKING:
     from magnetar import aio, cloudevents
+    from magnetar.arrow.door import read_arrow, scan_arrow
     from magnetar.client.door.blocking import Client, Consumer, Producer, Reader, TableView
     from magnetar.client.worker.runner.aio import AsyncWorker
     from magnetar.client.worker.runner.decorator import worker
@@ -268,7 +269,9 @@ __all__ = [
     "aio",
     "cloudevents",
     "exceptions",
+    "read_arrow",
     "run",
+    "scan_arrow",
     "schema",
     "worker",
 ]
@@ -287,6 +290,8 @@ _LATE = {
     ),
     "AsyncWorker": "magnetar.client.worker.runner.aio",
     "ThreadWorker": "magnetar.client.worker.runner.threads",
+    "read_arrow": "magnetar.arrow.door",
+    "scan_arrow": "magnetar.arrow.door",
     "run": "magnetar.client.worker.runner.run",
     "worker": "magnetar.client.worker.runner.decorator",
 }

@@ -203,7 +203,7 @@ def test_every_route_says_what_it_needs() -> None:
     brokers = "GET /admin/v2/brokers"
     probes = {"GET /status.html", "GET /healthz", f"{brokers}/ready", f"{brokers}/live"}
     known = {f"{brokers}/health", f"{brokers}/version", "GET /admin/v2/clusters"}
-    assert by_kind.pop("public") == probes | {"GET /openapi.json"}
+    assert by_kind.pop("public") == probes | {"GET /openapi.json", "GET /docs"}
     assert by_kind.pop("metrics") == {"GET /metrics"}
     assert by_kind.pop("anyone") == known
     assert set(by_kind) == {"superuser", "admin", "namespace", "topic"}

@@ -13,6 +13,7 @@ import jsonschema_rs
 import pytest
 from support.served import Served
 
+import magnetar
 from magnetar.admin.http.routes import ROUTES
 from magnetar.admin.http.shape import Answer
 from magnetar.admin.route.namespaces import BUNDLE
@@ -59,6 +60,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", "/admin/v2/brokers/live"): ({}, NOTHING, 200),
     ("GET", "/metrics"): ({}, NOTHING, 200),
     ("GET", "/openapi.json"): ({}, NOTHING, 200),
+    ("GET", "/docs"): ({}, NOTHING, 200),
     ("GET", L): ({}, NOTHING, 200),
     ("GET", f"{L}/bundle"): ({}, NOTHING, 200),
     # Brokers and clusters: there is one of each, and its settings are in files.
@@ -226,6 +228,117 @@ def unlike(declared: Answer, answer: httpx.Response) -> Iterator[str]:
     elif media == "application/json":
         for error in jsonschema_rs.validator_for(declared.shape).iter_errors(answer.json()):
             yield f"{error.message} in {answer.text[:500]}"
+        yield from unnamed(declared.shape, answer.json(), "")
+
+
+def unnamed(shape: Any, value: object, at: str) -> Iterator[str]:
+    """The fields of an answer that its shape does not name."""
+    if "anyOf" in shape:
+        fit = [one for one in shape["anyOf"] if jsonschema_rs.validator_for(one).is_valid(value)]
+        found = [list(unnamed(one, value, at)) for one in fit]
+        yield from min(found, key=len)
+    elif isinstance(value, list) and "items" in shape:
+        for one in value:
+            yield from unnamed(shape["items"], one, f"{at}[]")
+    elif isinstance(value, dict) and "additionalProperties" in shape:
+        for name, one in value.items():
+            yield from unnamed(shape["additionalProperties"], one, f"{at}.{name}")
+    elif isinstance(value, dict) and "properties" in shape:
+        for name, one in value.items():
+            if name not in shape["properties"]:
+                yield f"{at}.{name} is not in the shape"
+            else:
+                yield from unnamed(shape["properties"][name], one, f"{at}.{name}")
+
+
+def vague(shape: Any, at: str) -> Iterator[str]:
+    """The parts of a shape that say nothing of what is there."""
+    if not shape or shape == {"type": "object"} or shape == {"type": "array"}:
+        yield at
+    for one in shape.get("anyOf", []):
+        yield from vague(one, at)
+    for name, one in shape.get("properties", {}).items():
+        yield from vague(one, f"{at}.{name}")
+    for name in ("items", "additionalProperties"):
+        if isinstance(shape.get(name), dict):
+            yield from vague(shape[name], f"{at}[]")
+
+
+def test_every_answer_has_a_shape_that_says_what_is_in_it() -> None:
+    found = [
+        one
+        for route in ROUTES
+        if 200 in route.answer.statuses
+        for one in vague(route.answer.shape, f"{route.method} {plain(route.path)}")
+    ]
+    # What an OpenAPI document is, others say.
+    document = [f"GET /openapi.json.{part}" for part in ("info", "paths", "components")]
+    assert sorted(found) == sorted(document)
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "KeyShared"])
+def test_stats_of_a_topic_in_use_are_as_their_shape_says(served: Served, kind: str) -> None:
+    namespace = served.namespace()
+    with magnetar.Client(served.url) as client:
+        topic = f"persistent://{namespace}/busy"
+        consumer = client.subscribe(topic, "s", getattr(magnetar.ConsumerType, kind))
+        producer = client.create_producer(topic)
+        for number in range(4):
+            producer.send(b"x", partition_key=str(number))
+        consumer.acknowledge(consumer.receive(30_000))
+        at = f"/admin/v2/persistent/{namespace}/busy"
+        declared = {(route.method, plain(route.path)): route.answer for route in ROUTES}
+        for name in ("stats", "internalStats", "internal-info", "backlog"):
+            answer = called(served, "GET", f"{at}/{name}", NOTHING)
+            assert list(unlike(declared["GET", f"{T}/{name}"], answer)) == []
+        everything = "/admin/v2/broker-stats/topics"
+        answer = called(served, "GET", everything, NOTHING)
+        assert list(unlike(declared["GET", everything], answer)) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "body"),
+    [
+        ("messageTTL", 5),
+        ("deduplication", True),
+        ("schemaCompatibilityStrategy", "FULL"),
+        ("subscriptionTypesEnabled", ["Shared"]),
+        (
+            "backlogQuotaMap",
+            {"destination_storage": {"limitSize": 5, "policy": "producer_exception"}},
+        ),
+        ("delayedDelivery", {"active": True, "tickTime": 1, "maxDeliveryDelayInMillis": 5}),
+        ("autoTopicCreation", {"allowAutoTopicCreation": True, "topicType": "non-partitioned"}),
+        ("autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False}),
+        (
+            "inactiveTopicPolicies",
+            {
+                "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+                "maxInactiveDurationSeconds": 5,
+                "deleteWhileInactive": True,
+            },
+        ),
+    ],
+)
+def test_each_policy_is_as_its_shape_says(served: Served, policy: str, body: object) -> None:
+    namespace = f"/admin/v2/namespaces/{served.namespace()}"
+    declared = {(route.method, plain(route.path)): route.answer for route in ROUTES}
+    told = called(served, "POST", f"{namespace}/{policy}", body)
+    assert told.status_code == 204, told.text
+    answer = called(served, "GET", f"{namespace}/{policy}", NOTHING)
+    assert list(unlike(declared["GET", f"{N}/{{policy}}"], answer)) == []
+    whole = called(served, "GET", namespace, NOTHING)
+    assert list(unlike(declared["GET", N], whole)) == []
+
+
+def test_the_page_for_people_tells_of_every_operation_and_asks_nobody(served: Served) -> None:
+    answer = called(served, "GET", "/docs", NOTHING)
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    for route in ROUTES:
+        assert f"<code>{plain(route.path)}</code>" in answer.text
+    assert answer.text.count("<details>") == len(ROUTES)
+    assert re.findall(r"(?:src|href)=\"(?!#|/openapi\.json)", answer.text) == []
+    assert "<script" not in answer.text
 
 
 def with_id(body: object, place: dict[str, int]) -> object:

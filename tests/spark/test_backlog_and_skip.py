@@ -10,8 +10,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 from support.tables import SMALL_LEDGER, Tables, path_of, texts
 
 import magnetar
+from magnetar.arrow import snapshot
 from magnetar.errors import ConnectError, OperationNotSupported, SettingsError
-from magnetar.spark import snapshot
 from magnetar.spark.skip import SkipWriter
 
 Publish = Callable[..., None]

@@ -20,6 +20,7 @@ from support.tables import SMALL_LEDGER, Tables, rows_of, trim
 from support.tokens import OTHER_SECRET, token
 
 import magnetar
+from magnetar.arrow.loss import DataLossError
 from magnetar.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -32,7 +33,6 @@ from magnetar.errors import (
 )
 from magnetar.schema import Integer, JsonSchema, Record
 from magnetar.spark.connect import drop_clients
-from magnetar.spark.loss import DataLossError
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
 from magnetar.spark.skip import SkipWriter

@@ -20,12 +20,12 @@ from support.waiting import wait_until
 
 from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.digests import DigestMismatchError, Digests
+from magnetar.spark.frame import arrow_schema
 from magnetar.spark.plan.options import ReadOptions, WriteOptions
 from magnetar.spark.publish import TaskId
 from magnetar.spark.publish import publish as publish_rows
 from magnetar.spark.sink import StreamWriter, Written
 from magnetar.spark.source import MagnetarDataSource
-from magnetar.spark.values import arrow_schema
 
 Publish = Callable[..., None]
 

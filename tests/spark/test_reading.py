@@ -23,11 +23,11 @@ from support.tables import (
 )
 
 import magnetar
+from magnetar.arrow import read
+from magnetar.arrow.loss import DataLossError
 from magnetar.errors import InvalidMessage, SettingsError
 from magnetar.schema import AvroSchema, Integer, JsonSchema, Record, String
-from magnetar.spark import read
 from magnetar.spark.connect import drop_clients
-from magnetar.spark.loss import DataLossError
 
 Publish = Callable[..., None]
 

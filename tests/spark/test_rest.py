@@ -8,6 +8,7 @@ from support.served import Served
 from support.tokens import SECRET_SETTING, Issuer
 from support.web import Asked, Said, answering
 
+from magnetar.arrow.plan.connection import Connection
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import (
     AuthenticationError,
@@ -17,13 +18,13 @@ from magnetar.errors import (
     Timeout,
     TopicNotFound,
 )
-from magnetar.spark.plan.options import ConnectionOptions, ReadOptions
+from magnetar.spark.plan.options import ReadOptions
 from magnetar.spark.rest import Rest
 
 TOPIC = "persistent://public/default/t"
 
 
-def connection(admin_url: str, **more: str) -> ConnectionOptions:
+def connection(admin_url: str, **more: str) -> Connection:
     given = {"serviceUrl": "pulsar://127.0.0.1:1", "adminUrl": admin_url, "topic": "t"}
     return ReadOptions({**given, **more}, streaming=True).connection
 

@@ -23,9 +23,9 @@ from support.tables import (
 )
 
 import magnetar
+from magnetar.arrow.loss import DataLossError
 from magnetar.errors import SettingsError
 from magnetar.spark import driver
-from magnetar.spark.loss import DataLossError
 from magnetar.spark.stream import StreamReader
 
 Publish = Callable[..., None]

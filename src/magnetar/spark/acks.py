@@ -13,12 +13,12 @@ acked when it has been read.
 
 import asyncio
 
+from magnetar.arrow.plan.place import Place, behind_entry
 from magnetar.client.door import aio
 from magnetar.client.door.bulk import mark_delete
 from magnetar.errors import ConsumerBusy
 from magnetar.model import ConsumerType, InitialPosition, MessageId, TopicName
 from magnetar.spark.plan.offsets import Offsets
-from magnetar.spark.plan.place import Place, behind_entry
 
 __all__ = ["ack_offsets", "ack_target", "pin"]
 

@@ -8,16 +8,15 @@ not used.
 
 import asyncio
 import os
-from typing import Any
 
+from magnetar.arrow.connect import client_options
+from magnetar.arrow.plan.connection import Connection
 from magnetar.client.door.bulk import BulkClient, BulkProducer
-from magnetar.client.option.authentication import AuthenticationToken
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.schema.schema import Schema
 from magnetar.errors import ProducerBusy
-from magnetar.spark.plan.options import ConnectionOptions
 
-__all__ = ["client_of", "client_options", "drop_clients", "open_when_free"]
+__all__ = ["client_of", "drop_clients", "open_when_free"]
 
 # The producer of a run that was killed is there until the broker has noticed.
 BUSY_S = 60.0
@@ -26,7 +25,7 @@ BUSY_POLL_S = 0.5
 _clients: dict[tuple[str, ...], tuple[int, BulkClient]] = {}
 
 
-def client_of(connection: ConnectionOptions) -> BulkClient:
+def client_of(connection: Connection) -> BulkClient:
     """The client of this process for these options."""
     key = connection.key()
     pid, client = _clients.get(key, (0, None))
@@ -42,27 +41,6 @@ def drop_clients() -> None:
         pid, client = _clients.pop(key)
         if pid == os.getpid():
             client.close()
-
-
-def client_options(connection: ConnectionOptions) -> dict[str, Any]:
-    """What a client is told."""
-    options: dict[str, Any] = {
-        "operation_timeout_seconds": connection.operation_timeout_s,
-        "tls_allow_insecure_connection": connection.tls_allow_insecure_connection,
-        "tls_validate_hostname": connection.tls_validate_hostname,
-        "stats_interval_in_seconds": 0,
-    }
-    if connection.auth_token:
-        options["authentication"] = AuthenticationToken(connection.auth_token)
-    for name in (
-        "tls_trust_certs_file_path",
-        "tls_certificate_file_path",
-        "tls_private_key_file_path",
-    ):
-        value = getattr(connection, name)
-        if value:
-            options[name] = value
-    return options
 
 
 async def open_when_free(

@@ -6,17 +6,17 @@ Everything here asks the broker. What follows from the answers is decided in `pl
 import logging
 import time
 
+from magnetar.arrow.bounds import Bounds
+from magnetar.arrow.chunks import is_chunk
+from magnetar.arrow.loss import DataLossError
+from magnetar.arrow.plan.place import BEGINNING, Place, Range, entry_end
 from magnetar.client.consumer.start.entry_range import At, RawEntry
 from magnetar.client.door.bulk import BulkClient
-from magnetar.errors import SettingsError, Timeout, TopicNotFound
-from magnetar.model import MessageId
-from magnetar.spark.chunks import is_chunk
+from magnetar.errors import SettingsError, TopicNotFound
 from magnetar.spark.connect import client_of
-from magnetar.spark.loss import DataLossError
 from magnetar.spark.plan.admission import Limits, Quota, Window, shares
-from magnetar.spark.plan.offsets import Offsets, Range
+from magnetar.spark.plan.offsets import Offsets
 from magnetar.spark.plan.options import Position, ReadOptions
-from magnetar.spark.plan.place import BEGINNING, Place, behind_entry, entry_end
 from magnetar.spark.plan.splits import Ledgers, Weights, pieces_of, plan_splits
 from magnetar.spark.rest import Rest
 
@@ -42,6 +42,7 @@ class Driver:
         self.options = options
         self.client: BulkClient = client_of(options.connection)
         self._timeout_s = options.poll_timeout_ms / 1000
+        self.bounds = Bounds(self.client, self._timeout_s)
         self._topics: list[str] = []
         self._discovered_at = float("-inf")
         self._ends: dict[str, Place] = {}
@@ -80,15 +81,8 @@ class Driver:
         topics = self.require_topics()
         now = time.monotonic()
         if now - self._ends_at > ENDS_FRESH_S or set(self._ends) != set(topics):
-            found = self.client.last_ids(topics)
-            gone = [topic for topic, last in found.items() if last is None]
-            if gone and not self.options.topics_pattern:
-                raise TopicNotFound(f"there is no topic {', '.join(gone)}: create it first")
-            self._ends = {
-                topic: BEGINNING if last[1] < 0 else behind_entry(last[0], last[1])
-                for topic, last in found.items()
-                if last is not None
-            }
+            some = bool(self.options.topics_pattern)
+            self._ends = self.bounds.ends(topics, may_be_gone=some)
             self._ends_at = now
         return self._ends
 
@@ -105,11 +99,11 @@ class Driver:
         places: dict[str, Place] = {}
         for topic in ends:
             if position.time_ms >= 0:
-                places[topic] = self._at_time(topic, position.time_ms, ends[topic])
+                places[topic] = self.bounds.at_time(topic, position.time_ms, ends[topic])
                 continue
             said = position.of(option, topic, default)
             if said == "earliest":
-                places[topic] = self.first_place(topic, ends[topic])
+                places[topic] = self.bounds.first(topic, ends[topic])
             elif said == "latest":
                 places[topic] = ends[topic]
             else:
@@ -120,33 +114,6 @@ class Driver:
                     )
                 places[topic] = said
         return places
-
-    def first_place(self, topic: str, end: Place) -> Place:
-        """The first entry that is there. An empty topic begins where it begins."""
-        if end == BEGINNING:
-            return BEGINNING
-        with self.client.entries(topic, (-1, -1), end[:2], timeout_s=self._timeout_s) as entries:
-            found = entries.next(1)
-        return (int(found[0].ledger_id), int(found[0].entry_id), 0) if found else end
-
-    def _at_time(self, topic: str, time_ms: int, end: Place) -> Place:
-        if end == BEGINNING:
-            return BEGINNING
-        return self.client.call(self._seek(topic, time_ms, end))
-
-    async def _seek(self, topic: str, time_ms: int, end: Place) -> Place:
-        """The first entry that was not published before, as the broker finds it."""
-        async with await self.client.aio.create_reader(
-            topic, MessageId.earliest, receiver_queue_size=1
-        ) as reader:
-            await reader.seek(time_ms)
-            if not await reader.has_message_available():
-                return end
-            try:
-                id = (await reader.read_next(self.options.poll_timeout_ms)).message_id()
-            except Timeout:
-                return end
-            return min((id.ledger_id(), id.entry_id(), 0), end)
 
     # ---- How it is divided ---------------------------------------------------
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from magnetar.arrow.connect import client_options
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import MagnetarError
 from magnetar.spark.acks import ack_offsets
-from magnetar.spark.connect import client_options
 from magnetar.spark.plan.offsets import Offsets, offsets_of
 from magnetar.spark.plan.options import ReadOptions
 

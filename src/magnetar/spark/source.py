@@ -16,46 +16,26 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import (
     BinaryType,
     DataType,
-    IntegerType,
-    LongType,
-    MapType,
     StringType,
     StructField,
     StructType,
-    TimestampType,
 )
 
+from magnetar.arrow.batch import COLUMNS
+from magnetar.arrow.plan.backlog import BacklogSplit, plan_backlog
+from magnetar.arrow.plan.place import Range
+from magnetar.arrow.plan.settings import SPARK
+from magnetar.arrow.read import Picks, read_split
+from magnetar.arrow.snapshot import backlog_of
+from magnetar.arrow.values import value_type_of
 from magnetar.errors import SettingsError, TopicNotFound
-from magnetar.spark.arrow import COLUMNS
+from magnetar.spark.connect import client_of
 from magnetar.spark.driver import Driver
-from magnetar.spark.plan.backlog import BacklogSplit, plan_backlog
-from magnetar.spark.plan.offsets import Range
+from magnetar.spark.frame import COLUMN_TYPES, arrow_schema, spark_type
 from magnetar.spark.plan.options import ReadOptions, is_skip
-from magnetar.spark.read import Picks, read_split
 from magnetar.spark.rest import Rest
-from magnetar.spark.snapshot import backlog_of
-from magnetar.spark.values import value_type_of
 
 __all__ = ["BatchReader", "MagnetarDataSource", "Split"]
-
-_TYPES: dict[str, DataType] = {
-    "key": BinaryType(),
-    "ordering_key": BinaryType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "message_id": BinaryType(),
-    "ledger_id": LongType(),
-    "entry_id": LongType(),
-    "batch_index": IntegerType(),
-    "publish_time": TimestampType(),
-    "event_time": TimestampType(),
-    "sequence_id": LongType(),
-    "producer": StringType(),
-    "properties": MapType(StringType(), StringType()),
-    "schema_version": LongType(),
-    "redelivery_count": IntegerType(),
-    "deliver_at": TimestampType(),
-}
 
 
 class Split(InputPartition):
@@ -85,7 +65,7 @@ class MagnetarDataSource(DataSource):
         # Streams and batches have the same columns, and the same options say so.
         options = ReadOptions(_shared(dict(self.options)), streaming=True)
         fields = [StructField("value", _value_type(options))]
-        fields += [StructField(name, kind) for name, kind in _TYPES.items()]
+        fields += [StructField(name, kind) for name, kind in COLUMN_TYPES.items()]
         if options.bad_records == "column":
             fields.append(StructField("bad_record", StringType()))
         return StructType(fields)
@@ -143,11 +123,17 @@ class BatchReader(DataSourceReader):
         if isinstance(partition, BacklogInput):
             topic, start, end, runs, bits = partition.split
             picked = {(ledger, entry): int(text, 16) for ledger, entry, text in bits}
-            return read_split(options, (topic, start, end), self._schema, Picks(runs, picked))
+            return self._read(options, (topic, start, end), Picks(runs, picked))
         # Spark makes a partition without a split of a plan that has none.
         if not isinstance(partition, Split):
             return iter(())
-        return read_split(options, partition.split, self._schema)
+        return self._read(options, partition.split, None)
+
+    def _read(
+        self, options: ReadOptions, split: Range, picks: Picks | None
+    ) -> Iterator["pa.RecordBatch"]:
+        client = client_of(options.connection)
+        return read_split(client, options.settings(), split, arrow_schema(self._schema), picks)
 
 
 def check_schema(schema: StructType) -> None:
@@ -162,10 +148,10 @@ def check_schema(schema: StructType) -> None:
             kind = field.dataType
             if not isinstance(kind, BinaryType | StringType | StructType):
                 raise SettingsError("schema", f"value cannot be {kind.simpleString()}")
-        elif field.name in _TYPES and field.dataType != _TYPES[field.name]:
+        elif field.name in COLUMN_TYPES and field.dataType != COLUMN_TYPES[field.name]:
             raise SettingsError(
                 "schema",
-                f"{field.name} is {_TYPES[field.name].simpleString()}, "
+                f"{field.name} is {COLUMN_TYPES[field.name].simpleString()}, "
                 f"not {field.dataType.simpleString()}",
             )
 
@@ -183,5 +169,5 @@ def _value_type(options: ReadOptions) -> DataType:
         return StringType()
     driver = Driver(options)
     for topic in options.topics or driver.topics():
-        return value_type_of(driver.client, topic)
+        return spark_type(value_type_of(driver.client, topic, SPARK.values))
     raise TopicNotFound(f"no topic matches {options.topics_pattern!r}, so there is no schema")

@@ -27,14 +27,15 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from magnetar.arrow.plan.place import BEGINNING, Place
+from magnetar.arrow.read import read_split
 from magnetar.errors import SettingsError
 from magnetar.spark.acks import ack_offsets, pin
-from magnetar.spark.connect import drop_clients
+from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.driver import Driver
+from magnetar.spark.frame import arrow_schema
 from magnetar.spark.plan.offsets import Offsets, offsets_of
 from magnetar.spark.plan.options import ReadOptions
-from magnetar.spark.plan.place import BEGINNING, Place
-from magnetar.spark.read import read_split
 from magnetar.spark.source import Split
 
 __all__ = ["StreamReader"]
@@ -84,7 +85,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         assert isinstance(partition, Split)
-        return read_split(self._read, partition.split, self._schema)
+        client = client_of(self._read.connection)
+        schema = arrow_schema(self._schema)
+        return read_split(client, self._read.settings(), partition.split, schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driver().ack(offsets_of(end))

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from magnetar import errors
-from magnetar.spark.loss import DataLossError
+from magnetar.arrow.loss import DataLossError
 from magnetar.spark.pipelines import java
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
 from magnetar.spark.pipelines.progress import Followed, Progress
@@ -184,7 +184,7 @@ def test_errors_of_workers_come_back_as_they_were(spark: SparkSession, target: T
             "mode: bad: worse",
         ),
         (
-            "Caused by: a.b: magnetar.spark.loss.DataLossError: t lost it\n",
+            "Caused by: a.b: magnetar.arrow.loss.DataLossError: t lost it\n",
             DataLossError,
             "t lost it",
         ),

@@ -61,9 +61,15 @@ def test_shown_first_then_skipped(
     assert "A dry run" in purge_report(facts).to_html()
     assert len(left(tables)) == 250
 
+    root = ["--url", target.service_url, "--admin-url", target.admin_url]
+    dry = [*root, "pipeline", "purge", "-t", topic, "-s", "s", "--where", POISON]
+    shown = CliRunner().invoke(app, dry).stdout
+    # Ten are printed, and 25 are what there is, though 20 are kept for --json.
+    assert "and 15 more: --json and --report have 20 of 25" in shown
+    assert "matched         25\n" in shown
+
     page = tmp_path / "purge.html"
     where = f"{POISON} and key = 'alice'"
-    root = ["--url", target.service_url, "--admin-url", target.admin_url]
     command = [*root, "pipeline", "purge", "-t", topic, "-s", "s", "--where", where]
     done = CliRunner().invoke(app, [*command, "--apply", "--limit", "3", "--report", str(page)])
     assert done.exit_code == 0, done.output

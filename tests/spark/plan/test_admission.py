@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magnetar.arrow.plan.place import Place
 from magnetar.spark.plan.admission import Limits, Quota, shares
-from magnetar.spark.plan.place import Place
 
 ENTRIES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 100)), max_size=12)
 LIMIT = st.integers(0, 40)

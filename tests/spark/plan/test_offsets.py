@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magnetar.arrow.plan.place import BEGINNING, behind_entry, entry_end, parse_place
 from magnetar.errors import SettingsError, UsageError
 from magnetar.spark.plan.offsets import Offsets, offsets_of
-from magnetar.spark.plan.place import BEGINNING, behind_entry, entry_end, parse_place
 
 NUMBER = st.integers(0, 50)
 PLACES = st.tuples(NUMBER, NUMBER, st.integers(0, 5)) | st.just(BEGINNING)

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.spark.plan.offsets import Range
-from magnetar.spark.plan.place import BEGINNING, Place
+from magnetar.arrow.plan.place import BEGINNING, Place, Range
 from magnetar.spark.plan.splits import Ledgers, Piece, Weights, pieces_of, plan_splits
 
 

@@ -24,14 +24,16 @@ from magnetar.admin.http.need import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
+    NULL,
     NUMBER,
-    OBJECT,
     TEXT,
     Json,
     answers,
+    each,
+    either,
     integer,
     list_of,
-    object_of,
+    record,
 )
 from magnetar.broker.auth.access import LOOK
 from magnetar.broker.topic.subscription import Subscription
@@ -148,25 +150,15 @@ QUERY: Final[dict[str, Json]] = {
     "redelivered": integer(0, PAGE_MAX) | {"default": 0},
     "from": {"type": "string", "pattern": "^[0-9]{1,18}:[0-9]{1,18}$"},
 }
-ACK_STATE: Final[Json] = object_of(
-    (
-        "markDeletePosition",
-        "lastPosition",
-        "lastAckedPosition",
-        "epoch",
-        "holes",
-        "batches",
-        "next",
-    ),
-    markDeletePosition=TEXT,
-    lastPosition=TEXT,
-    lastAckedPosition=TEXT,
-    epoch=NUMBER,
-    msgBacklog=NUMBER,
-    msgBacklogMessages=NUMBER,
-    holes=list_of(object_of(("first", "last"), first=TEXT, last=TEXT)),
-    batches=list_of(OBJECT),
-    next={"type": ["string", "null"]},
+ACK_STATE: Final[Json] = record(
+    ("redelivered",),
+    **each(TEXT, "markDeletePosition", "lastPosition", "lastAckedPosition"),
+    **each(NUMBER, "epoch", "msgBacklog", "msgBacklogMessages"),
+    **each(NUMBER, "ackedRanges", "partiallyAckedBatches"),
+    holes=list_of(record(first=TEXT, last=TEXT)),
+    batches=list_of(record(position=TEXT, batchSize=NUMBER, remaining=list_of(NUMBER))),
+    next=either(TEXT, NULL),
+    redelivered=list_of(record(position=TEXT, count=NUMBER)),
 )
 
 ROUTES: Final[list[Route]] = [

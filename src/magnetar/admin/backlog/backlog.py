@@ -7,13 +7,14 @@ from typing import Final
 
 from magnetar.ack import Cursor
 from magnetar.admin.backlog.messages import date_text
+from magnetar.admin.backlog.stats_shape import ANALYSIS, OFFLINE_BACKLOG
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import NUMBER, OBJECT, POSITION, REFUSAL, answers
+from magnetar.admin.http.shape import NUMBER, POSITION, REFUSAL, answers
 from magnetar.admin.route.subscriptions import read_place
 from magnetar.broker.auth.access import CONSUME, LOOK
 from magnetar.broker.topic.topic import Topic
@@ -118,9 +119,11 @@ ROUTES: Final[list[Route]] = [
         on_topic(LOOK),
         body=POSITION,
         body_required=False,
-        answer=answers(OBJECT),
+        answer=answers(ANALYSIS),
     ),
-    Route("GET", f"{TOPIC}/backlog", offline_backlog, on_topic(LOOK), answer=answers(OBJECT)),
+    Route(
+        "GET", f"{TOPIC}/backlog", offline_backlog, on_topic(LOOK), answer=answers(OFFLINE_BACKLOG)
+    ),
     Route(
         "GET",
         f"{TOPIC}/getMessageIdByIndex",

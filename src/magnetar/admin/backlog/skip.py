@@ -26,6 +26,7 @@ import msgspec
 from magnetar.admin.backlog.audit import audit_skip
 from magnetar.admin.backlog.id_list import PIECE_BYTES, cut_list, find_list
 from magnetar.admin.backlog.skip_answer import skip_answer
+from magnetar.admin.backlog.stats_shape import SKIPPED
 from magnetar.admin.http.answer import BAD_REQUEST, NOT_ALLOWED, TOO_LARGE, Refusal
 from magnetar.admin.http.bridge import settle
 from magnetar.admin.http.call import (
@@ -44,7 +45,6 @@ from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     FLAG,
     NUMBER,
-    OBJECT,
     TEXT,
     Json,
     answers,
@@ -285,6 +285,6 @@ ROUTES: Final[list[Route]] = [
         on_topic(SKIP),
         query={"recall": FLAG, "details": FLAG},
         body=IDS_SHAPE,
-        answer=answers(OBJECT, optional=True),
+        answer=answers(SKIPPED, optional=True),
     ),
 ]

@@ -4,13 +4,20 @@ from typing import Final
 
 from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.backlog.messages import date_text
+from magnetar.admin.backlog.stats_shape import (
+    INTERNAL_INFO,
+    INTERNAL_STATS,
+    PARTITIONED_INTERNAL_STATS,
+    PARTITIONED_STATS,
+    TOPIC_STATS,
+)
 from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
 from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
 from magnetar.admin.http.need import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import FLAG, OBJECT, Json, answers
+from magnetar.admin.http.shape import FLAG, Json, answers
 from magnetar.broker.auth.access import LOOK
 
 __all__ = ["ROUTES"]
@@ -139,26 +146,36 @@ STATS: Final[dict[str, Json]] = {
 }
 
 ROUTES: Final[list[Route]] = [
-    Route("GET", f"{TOPIC}/stats", get_stats, on_topic(LOOK), query=STATS, answer=answers(OBJECT)),
+    Route(
+        "GET", f"{TOPIC}/stats", get_stats, on_topic(LOOK), query=STATS, answer=answers(TOPIC_STATS)
+    ),
     Route(
         "GET",
         f"{TOPIC}/partitioned-stats",
         get_partitioned_stats,
         on_topic(LOOK),
         query={**STATS, "perPartition": FLAG},
-        answer=answers(OBJECT),
+        answer=answers(PARTITIONED_STATS),
     ),
     Route(
-        "GET", f"{TOPIC}/internalStats", get_internal_stats, on_topic(LOOK), answer=answers(OBJECT)
+        "GET",
+        f"{TOPIC}/internalStats",
+        get_internal_stats,
+        on_topic(LOOK),
+        answer=answers(INTERNAL_STATS),
     ),
     Route(
         "GET",
         f"{TOPIC}/partitioned-internalStats",
         get_partitioned_internal_stats,
         on_topic(LOOK),
-        answer=answers(OBJECT),
+        answer=answers(PARTITIONED_INTERNAL_STATS),
     ),
     Route(
-        "GET", f"{TOPIC}/internal-info", get_internal_info, on_topic(LOOK), answer=answers(OBJECT)
+        "GET",
+        f"{TOPIC}/internal-info",
+        get_internal_info,
+        on_topic(LOOK),
+        answer=answers(INTERNAL_INFO),
     ),
 ]

@@ -5,15 +5,36 @@ from typing import Final
 import magnetar
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
+from magnetar.admin.http.docs_page import docs_page
 from magnetar.admin.http.need import PUBLIC
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import NUMBER, OBJECT, TEXT, Answer, Json, answers, object_of, one_of
+from magnetar.admin.http.shape import (
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Answer,
+    Json,
+    answers,
+    each,
+    list_of,
+    map_of,
+    object_of,
+    one_of,
+)
 from magnetar.broker.policy.policy import POLICY_NAMES
 
 __all__ = ["describe", "open_api"]
 
 PATH: Final = "/openapi.json"
+# An OpenAPI document, which has a schema of its own.
+DOCUMENT: Final[Json] = object_of(
+    ("openapi", "info", "paths"),
+    openapi=TEXT,
+    **each(OBJECT, "info", "paths", "components"),
+    security=list_of(map_of(TEXTS)),
+)
 REASON: Final[Json] = object_of(("reason",), reason=TEXT)
 
 # Pieces of paths that are numbers; all others are names.
@@ -121,13 +142,17 @@ def _refusal(description: str) -> Json:
     }
 
 
-def open_api(routes: list[Route]) -> Route:
-    """The route at which the document of all routes, this one included, is served."""
+def open_api(routes: list[Route]) -> list[Route]:
+    """The routes at which the document of all routes, these included, is served."""
 
     async def get_document(call: Call) -> Response:
         """Returns this document."""
         return json_answer(document)
 
-    route = Route("GET", PATH, get_document, PUBLIC, answer=answers(OBJECT))
-    document = describe([*routes, route])
-    return route
+    document: Json = {}
+    found = [
+        Route("GET", PATH, get_document, PUBLIC, answer=answers(DOCUMENT)),
+        docs_page(document),
+    ]
+    document.update(describe([*routes, *found]))
+    return found

@@ -46,7 +46,7 @@ ROUTES: Final[list[Route]] = [
     *tenants.ROUTES,
     *topics.ROUTES,
 ]
-ROUTES.append(open_api(ROUTES))
+ROUTES.extend(open_api(ROUTES))
 
 
 def create_app(broker: "BrokerServer", http_url: str) -> AdminApp:

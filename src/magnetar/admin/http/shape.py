@@ -7,12 +7,14 @@ all) is not advertised.
 from typing import Final, TypeAlias
 
 __all__ = [
+    "AMOUNT",
     "ANYTHING",
     "FLAG",
     "FORCE",
     "INT32_MAX",
     "INT64_MAX",
     "NOTHING",
+    "NULL",
     "NUMBER",
     "OBJECT",
     "OCTETS",
@@ -23,14 +25,18 @@ __all__ = [
     "TEXT",
     "TEXTS",
     "TEXT_MAP",
+    "WHOLE",
     "Answer",
     "Json",
     "answers",
+    "each",
+    "either",
     "integer",
     "list_of",
     "map_of",
     "object_of",
     "one_of",
+    "record",
 ]
 
 Json: TypeAlias = dict[str, object]
@@ -61,12 +67,30 @@ def object_of(required: tuple[str, ...] = (), **fields: Json) -> Json:
     return found | {"required": list(required)} if required else found
 
 
+def record(optional: tuple[str, ...] = (), /, **fields: Json) -> Json:
+    """An object that has all of these fields, but those that it need not have."""
+    return object_of(tuple(name for name in fields if name not in optional), **fields)
+
+
+def each(shape: Json, *names: str) -> dict[str, Json]:
+    """Fields of one shape."""
+    return dict.fromkeys(names, shape)
+
+
+def either(*shapes: Json) -> Json:
+    return {"anyOf": list(shapes)}
+
+
 # ---- What several routes share ---------------------------------------------------------
 
 ANYTHING: Final[Json] = {}
 TEXT: Final[Json] = {"type": "string"}
 FLAG: Final[Json] = {"type": "boolean"}
 NUMBER: Final[Json] = integer(0)
+# In answers: -1 stands for what is not known or not limited, and rates are no whole numbers.
+WHOLE: Final[Json] = {"type": "integer"}
+AMOUNT: Final[Json] = {"type": "number"}
+NULL: Final[Json] = {"type": "null"}
 OBJECT: Final[Json] = {"type": "object"}
 TEXTS: Final[Json] = list_of(TEXT)
 TEXT_MAP: Final[Json] = map_of(TEXT)

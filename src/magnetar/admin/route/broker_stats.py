@@ -13,12 +13,25 @@ import msgspec
 
 import magnetar
 from magnetar.admin.backlog.figures import StatsOptions, topic_figures
+from magnetar.admin.backlog.stats_shape import COUNTED_STATS
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.need import SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import FLAG, OBJECT, answers, map_of
+from magnetar.admin.http.shape import (
+    AMOUNT,
+    FLAG,
+    NULL,
+    TEXT,
+    WHOLE,
+    Json,
+    answers,
+    each,
+    either,
+    map_of,
+    record,
+)
 from magnetar.admin.route.namespaces import BUNDLE
 from magnetar.broker.topic.topic import Topic
 from magnetar.storage import FileDisk
@@ -100,6 +113,22 @@ def _storage(store: Store) -> dict[str, object]:
 
 
 BROKER_STATS: Final = "/admin/v2/broker-stats"
+# Namespaces, bundles, domains, topics.
+TOPICS: Final[Json] = map_of(map_of(map_of(map_of(COUNTED_STATS))))
+LOAD_REPORT: Final[Json] = record(
+    **each(TEXT, "webServiceUrl", "pulsarServiceUrl", "brokerVersionString"),
+    **each(AMOUNT, "msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut"),
+    **each(WHOLE, "startTimestamp", "numTopics", "numProducers", "numConsumers"),
+    numConnections=WHOLE,
+    storage=record(
+        freeBytes=either(WHOLE, NULL),
+        watermarkBytes=WHOLE,
+        full=FLAG,
+        readOnlyReason=TEXT,
+        retrying=map_of(TEXT),
+    ),
+)
+
 ROUTES: Final[list[Route]] = [
     Route(
         "GET",
@@ -107,7 +136,13 @@ ROUTES: Final[list[Route]] = [
         get_topics,
         SUPERUSER,
         query={"subscriptionBacklogSize": FLAG, "getEarliestTimeInBacklog": FLAG},
-        answer=answers(map_of(OBJECT)),
+        answer=answers(TOPICS),
     ),
-    Route("GET", f"{BROKER_STATS}/load-report", get_load_report, SUPERUSER, answer=answers(OBJECT)),
+    Route(
+        "GET",
+        f"{BROKER_STATS}/load-report",
+        get_load_report,
+        SUPERUSER,
+        answer=answers(LOAD_REPORT),
+    ),
 ]

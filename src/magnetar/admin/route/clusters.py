@@ -7,7 +7,7 @@ from magnetar.admin.http.call import Call
 from magnetar.admin.http.need import ANYONE, SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import FLAG, OBJECT, REFUSAL, TEXT, TEXTS, Json, answers, object_of
+from magnetar.admin.http.shape import FLAG, REFUSAL, TEXT, TEXTS, Json, answers, map_of, object_of
 
 __all__ = ["CLUSTERS", "ROUTES"]
 
@@ -68,6 +68,6 @@ ROUTES: Final[list[Route]] = [
         f"{CLUSTERS}/{{cluster}}/failureDomains",
         list_domains,
         SUPERUSER,
-        answer=answers(OBJECT),
+        answer=answers(map_of(TEXT)),
     ),
 ]

@@ -19,13 +19,13 @@ from magnetar.admin.http.shape import (
     ANYTHING,
     FORCE,
     NUMBER,
-    OBJECT,
     TEXTS,
     Json,
     answers,
     object_of,
     one_of,
 )
+from magnetar.admin.route.policy_shape import NAMESPACE_POLICIES
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
 from magnetar.broker.broker import Broker
 from magnetar.broker.policy.policy import Policies
@@ -227,7 +227,9 @@ BUNDLES_SHAPE: Final[Json] = object_of(boundaries=TEXTS, numBundles=NUMBER)
 
 ROUTES: Final[list[Route]] = [
     Route("GET", "/admin/v2/namespaces/{tenant}", list_namespaces, ADMIN, answer=answers(TEXTS)),
-    Route("GET", NAMESPACE, get_namespace, on_namespace(MANAGE), answer=answers(OBJECT)),
+    Route(
+        "GET", NAMESPACE, get_namespace, on_namespace(MANAGE), answer=answers(NAMESPACE_POLICIES)
+    ),
     Route("PUT", NAMESPACE, create_namespace, ADMIN, body=ANYTHING, body_required=False),
     Route("DELETE", NAMESPACE, delete, ADMIN, query=FORCE),
     Route(

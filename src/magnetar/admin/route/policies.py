@@ -24,6 +24,7 @@ from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import ANYTHING, FLAG, Json, answers, integer, one_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
+from magnetar.admin.route.policy_shape import POLICY_VALUE
 from magnetar.broker.auth.access import MANAGE
 from magnetar.broker.broker import Broker
 from magnetar.broker.policy.effective_policies import EffectivePolicies
@@ -228,7 +229,7 @@ ROUTES: Final[list[Route]] = [
         get_namespace_policy,
         on_namespace(MANAGE),
         query={"applied": FLAG},
-        answer=answers(ANYTHING, optional=True),
+        answer=answers(POLICY_VALUE, optional=True),
     ),
     Route(
         "POST",
@@ -261,7 +262,7 @@ ROUTES: Final[list[Route]] = [
         get_topic_policy,
         on_topic(MANAGE),
         query={"applied": FLAG},
-        answer=answers(ANYTHING, optional=True),
+        answer=answers(POLICY_VALUE, optional=True),
     ),
     Route(
         "POST",

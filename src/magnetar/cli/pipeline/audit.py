@@ -65,9 +65,11 @@ def _print(facts: dict[str, Any]) -> None:
     ages = [row for row in facts["ages"] if row["messages"]]
     print_rows("By age", {"age": "age", "messages": "messages#"}, ages)
     times = {"messages": "messages#", "oldest": "oldest~", "newest": "newest~"}
-    print_rows("By key", {"key": "key", **times}, facts["keys"])
+    keys = max(facts["key_count"], len(facts["keys"]))
+    print_rows("By key", {"key": "key", **times}, facts["keys"], total=keys)
     print_rows("By producer", {"producer": "producer", **times}, facts["producers"])
-    print_rows("Stuck keys", {"stuck": "key", **times}, facts["stuck_keys"])
+    stuck = facts["stuck_key_count"]
+    print_rows("Stuck keys", {"stuck": "key", **times}, facts["stuck_keys"], total=stuck)
     holes = {"first": "first~", "last": "last~", "entries": "entries#", "topic": "topic"}
     print_rows(f"The largest of {facts['hole_count']:,} holes", holes, facts["holes"], 5)
     suspects = {

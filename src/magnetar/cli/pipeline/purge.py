@@ -66,10 +66,16 @@ def _print(facts: dict[str, Any]) -> None:
         "producer": "producer",
         "value": "value",
     }
-    print_rows("The oldest", columns, facts["sample"])
+    print_rows("The oldest", columns, facts["sample"], total=facts["matched"])
     counts = {"messages": "messages#", "oldest": "oldest~"}
-    print_rows("By key", {"key": "key", **counts}, facts["keys"], 5)
-    print_rows("By producer", {"producer": "producer", **counts}, facts["producers"], 5)
+    print_rows("By key", {"key": "key", **counts}, facts["keys"], 5, facts["key_count"])
+    print_rows(
+        "By producer",
+        {"producer": "producer", **counts},
+        facts["producers"],
+        5,
+        facts["producer_count"],
+    )
     if facts["matched"]:
         typer.echo()
     print_facts(

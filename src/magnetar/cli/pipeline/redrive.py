@@ -93,7 +93,7 @@ def redrive(
 
 def _print(facts: dict[str, Any]) -> None:
     columns = {"position": "position~", "published": "died~", "key": "key", "value": "value"}
-    print_rows("The oldest", columns, facts["sample"])
+    print_rows("The oldest", columns, facts["sample"], total=facts["matched"] + facts["unreadable"])
     print_rows("To", {"target": "topic", "messages": "letters#"}, facts["targets"])
     if facts["sample"]:
         typer.echo()

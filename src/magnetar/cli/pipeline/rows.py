@@ -13,11 +13,15 @@ CELL_MAX = 100
 
 
 def print_rows(
-    title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], most: int = 10
+    title: str,
+    columns: Mapping[str, str],
+    rows: Sequence[Mapping[str, Any]],
+    most: int = 10,
+    total: int | None = None,
 ) -> None:
     """A table of some rows under a title; `columns` has the heading of each field, as `grid` does.
 
-    Nothing is printed of no rows.
+    `total` is how many there are, if rows are only some of them. Nothing is printed of no rows.
     """
     from magnetar.spark.pipelines.report import shown
 
@@ -30,5 +34,13 @@ def print_rows(
         texts = [printable(shown(row[name])) for name in columns]
         table.add_row(*(t if len(t) <= CELL_MAX else f"{t[: CELL_MAX - 1]}\u2026" for t in texts))
     print_table(console, table)
-    if len(rows) > most:
-        console.print(f"and {len(rows) - most:,} more: see --json or --report")
+    count = len(rows) if total is None else total
+    if count > most:
+        console.print(f"and {count - most:,} more: {_where(len(rows), count)}")
+
+
+def _where(kept: int, count: int) -> str:
+    """Where the others are, of which only so many may be kept."""
+    if kept >= count:
+        return "see --json or --report"
+    return f"--json and --report have {kept:,} of {count:,}"

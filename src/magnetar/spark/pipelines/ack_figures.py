@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from magnetar.arrow.snapshot import state_of
 from magnetar.model import Position
 from magnetar.spark.pipelines.subscription import Subscription
-from magnetar.spark.snapshot import state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,8 +3,8 @@
 import re
 
 from magnetar import errors
+from magnetar.arrow.loss import DataLossError
 from magnetar.errors import MagnetarError, SettingsError, UnknownError
-from magnetar.spark.loss import DataLossError
 
 __all__ = ["PipelineError", "failure_of"]
 

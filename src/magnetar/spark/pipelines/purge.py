@@ -129,6 +129,7 @@ def _shown(poison: "DataFrame", totals: Totals) -> dict[str, Any]:
         "keys": rows.get("key", [])[:TOP],
         "key_count": found["key"].count if found else 0,
         "producers": rows.get("producer", [])[:TOP],
+        "producer_count": found["producer"].count if found else 0,
         "published": timeline(rows.get("bar", []), "bar", step),
         "sample": sample_rows(poison) if totals.messages else [],
     }
@@ -156,7 +157,7 @@ def purge_report(facts: dict[str, Any]) -> Report:
         rows = [[row[name], row["messages"], row["oldest"]] for row in facts[f"{name}s"]]
         report.table(title, [name, "messages", "oldest"], rows)
     report.table(
-        f"The oldest {len(facts['sample'])}",
+        f"The oldest {len(facts['sample'])} of {facts['matched']:,}",
         ["position", "published", "key", "producer", "value"],
         [
             [row["position"], row["published"], row["key"], row["producer"], row["value"]]

@@ -3,7 +3,8 @@
 The command line fills it from its options and profiles; a job of one's own writes it down.
 """
 
-from magnetar.spark.plan.options import ConnectionOptions, ReadOptions
+from magnetar.arrow.plan.connection import Connection
+from magnetar.spark.plan.options import ReadOptions
 from magnetar.spark.rest import Rest
 
 __all__ = ["Target"]
@@ -46,7 +47,7 @@ class Target:
         given = {name: _text(value) for name, value in more.items() if value is not None}
         return {name: value for name, value in found.items() if value} | given
 
-    def connection(self) -> ConnectionOptions:
+    def connection(self) -> Connection:
         """Checked, as the connector has it. Raises SettingsError."""
         return ReadOptions(self.options(topic="any"), streaming=True).connection
 

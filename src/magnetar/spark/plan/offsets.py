@@ -14,16 +14,14 @@ beginning. One that only the earlier has is gone.
 """
 
 import json
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
+from magnetar.arrow.plan.place import BEGINNING, Place, Range
 from magnetar.errors import UsageError
-from magnetar.spark.plan.place import BEGINNING, Place
 
-__all__ = ["Offsets", "Range", "offsets_of"]
+__all__ = ["Offsets", "offsets_of"]
 
 _VERSION: Final = 1
-# Topic partition, start, end.
-Range: TypeAlias = tuple[str, Place, Place]
 
 
 @final

@@ -16,17 +16,19 @@ import json
 import re
 from typing import Final, final
 
+from magnetar.arrow.plan.connection import Connection
+from magnetar.arrow.plan.place import Place, parse_place
+from magnetar.arrow.plan.settings import SPARK, ReadSettings
 from magnetar.errors import SettingsError
 from magnetar.model.topic_name import TopicName
 from magnetar.spark.plan.admission import Limits
-from magnetar.spark.plan.place import Place, parse_place
+from magnetar.spark.plan.hint import hint_for
 
 __all__ = [
     "CONNECTION",
     "READ",
     "SKIP",
     "WRITE",
-    "ConnectionOptions",
     "Position",
     "ReadOptions",
     "SkipOptions",
@@ -115,10 +117,8 @@ class _Given:
             names.setdefault(name.lower(), name)
         unknown = sorted([name for name in given if name.lower() not in names])
         if unknown:
-            raise SettingsError(
-                ", ".join(unknown),
-                f"no such option; there are {', '.join(sorted(known))}",
-            )
+            hints = [f"{name}: no such option; {hint_for(name, known)}" for name in unknown]
+            raise SettingsError(unknown[0], "; ".join(hints).removeprefix(f"{unknown[0]}: "))
 
     def text(self, name: str, default: str = "") -> str:
         return self._given.get(name.lower(), default)
@@ -159,38 +159,26 @@ class _Given:
         return int(match[1]) * _UNITS[match[2] or "ms"]
 
 
-@final
-class ConnectionOptions:
+def _connection(given: _Given) -> Connection:
     """How to reach the broker."""
-
-    def __init__(self, given: _Given) -> None:
-        self.service_url: Final = given.text("serviceUrl")
-        if not self.service_url:
-            raise SettingsError("serviceUrl", "missing: where is the broker? pulsar://host:6650")
-        self.admin_url: Final = given.text("adminUrl").rstrip("/")
-        self.auth_token: Final = given.text("authToken")
-        self.tls_trust_certs_file_path: Final = given.text("tlsTrustCertsFilePath")
-        self.tls_certificate_file_path: Final = given.text("tlsCertificateFilePath")
-        self.tls_private_key_file_path: Final = given.text("tlsPrivateKeyFilePath")
-        self.tls_allow_insecure_connection: Final = given.flag("tlsAllowInsecureConnection", False)
-        self.tls_validate_hostname: Final = given.flag("tlsValidateHostname", True)
-        self.operation_timeout_s: Final[int] = given.number("operationTimeoutSeconds", 30, 1)
-        for name in ("authPlugin", "authParams"):
-            if given.has(name):
-                raise SettingsError(name, "not there yet: use authToken, or TLS certificates")
-
-    def key(self) -> tuple[str, ...]:
-        """Who has the same may share a connection."""
-        return (
-            self.service_url,
-            self.auth_token,
-            self.tls_trust_certs_file_path,
-            self.tls_certificate_file_path,
-            self.tls_private_key_file_path,
-            str(self.tls_allow_insecure_connection),
-            str(self.tls_validate_hostname),
-            str(self.operation_timeout_s),
-        )
+    service_url = given.text("serviceUrl")
+    if not service_url:
+        raise SettingsError("serviceUrl", "missing: where is the broker? pulsar://host:6650")
+    found = Connection(
+        service_url,
+        admin_url=given.text("adminUrl"),
+        auth_token=given.text("authToken"),
+        tls_trust_certs_file_path=given.text("tlsTrustCertsFilePath"),
+        tls_certificate_file_path=given.text("tlsCertificateFilePath"),
+        tls_private_key_file_path=given.text("tlsPrivateKeyFilePath"),
+        tls_allow_insecure_connection=given.flag("tlsAllowInsecureConnection", False),
+        tls_validate_hostname=given.flag("tlsValidateHostname", True),
+        operation_timeout_s=given.number("operationTimeoutSeconds", 30, 1),
+    )
+    for name in ("authPlugin", "authParams"):
+        if given.has(name):
+            raise SettingsError(name, "not there yet: use authToken, or TLS certificates")
+    return found
 
 
 @final
@@ -221,7 +209,7 @@ class ReadOptions:
 
     def __init__(self, options: dict[str, str], *, streaming: bool) -> None:
         given = _Given(options, [*CONNECTION, *READ])
-        self.connection: Final = ConnectionOptions(given)
+        self.connection: Final = _connection(given)
         self.topics: Final[list[str]] = _topics(given)
         self.topics_pattern: Final = given.text("topicsPattern")
         self.starting: Final[Position] = _position(
@@ -263,6 +251,17 @@ class ReadOptions:
         self.discovery_ms: Final[int] = given.number("discoveryIntervalMs", 1000)
         self.rows_per_batch: Final[int] = given.number("rowsPerBatch", 32_768, 1)
 
+    def settings(self) -> ReadSettings:
+        """What decides how entries become rows."""
+        return ReadSettings(
+            SPARK,
+            bad_records=self.bad_records,
+            warns_of_loss=self.on_data_loss == "warn",
+            protected=bool(self.subscription),
+            rows_per_batch=self.rows_per_batch,
+            timeout_s=self.poll_timeout_ms / 1000,
+        )
+
     @property
     def splits_by_weight(self) -> bool:
         """Whether entries must be looked at to plan splits."""
@@ -276,7 +275,7 @@ class WriteOptions:
     def __init__(self, options: dict[str, str]) -> None:
         self._options: Final = options
         given = _Given(options, [*CONNECTION, *WRITE])
-        self.connection: Final = ConnectionOptions(given)
+        self.connection: Final = _connection(given)
         self.topic: Final = given.text("topic")
         self.delivery: Final = given.choice("delivery", ["exactlyOnce", "atLeastOnce"])
         self.deduplication: Final = given.choice("deduplication", ["set", "verify"])
@@ -311,7 +310,7 @@ class SkipOptions:
     def __init__(self, options: dict[str, str]) -> None:
         self._options: Final = options
         given = _Given(options, [*CONNECTION, *SKIP])
-        self.connection: Final = ConnectionOptions(given)
+        self.connection: Final = _connection(given)
         self.subscription: Final = given.text("subscription")
         self.dry_run: Final[bool] = given.flag("dryRun", False)
         if not self.subscription:

@@ -13,8 +13,7 @@ An entry is never divided but by the ends of the range itself.
 
 from typing import Final, final
 
-from magnetar.spark.plan.offsets import Range
-from magnetar.spark.plan.place import Place, entry_end
+from magnetar.arrow.plan.place import Place, Range, entry_end
 
 __all__ = ["Ledgers", "Piece", "Weights", "pieces_of", "plan_splits"]
 

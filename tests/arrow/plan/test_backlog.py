@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.spark.plan.backlog import Backlog, Run, plan_backlog
+from magnetar.arrow.plan.backlog import Backlog, Run, plan_backlog
 
 ENTRIES = st.sets(st.tuples(st.integers(1, 3), st.integers(0, 60)))
 

@@ -15,12 +15,15 @@ from magnetar.errors import SettingsError
 __all__ = [
     "BEGINNING",
     "Place",
+    "Range",
     "behind_entry",
     "entry_end",
     "parse_place",
 ]
 
 Place: TypeAlias = tuple[int, int, int]
+# Topic partition, start, end.
+Range: TypeAlias = tuple[str, Place, Place]
 
 BEGINNING: Final[Place] = (-1, -1, 0)
 _NUMBER_MAX: Final = (1 << 63) - 1

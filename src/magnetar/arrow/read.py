@@ -1,33 +1,30 @@
-"""One task: the entries of a split, decoded into record batches, in an executor.
+"""One read: the entries of a split, decoded into record batches.
 
 Entries come in chunks of a megabyte or so and are gathered until there are rows enough for
 a record batch. No message becomes an object on the way. A batch that the split begins or
 ends inside of gives only the indexes that are the split's.
 
 An entry that cannot be read (damaged, encrypted, no batch though it says so) fails the task,
-or with badRecords=null|column becomes one row without a value.
+or if bad records may be null or have a column becomes one row without a value.
 """
 
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
+from magnetar.arrow.batch import batch_of, binary, wanted_of
+from magnetar.arrow.chunks import Chunks, Whole, is_chunk
+from magnetar.arrow.loss import Losses
+from magnetar.arrow.plan.backlog import Run
+from magnetar.arrow.plan.place import Place, Range, entry_end
+from magnetar.arrow.plan.settings import ReadSettings
+from magnetar.arrow.values import ValueDecoder
 from magnetar.client.consumer.start.entry_range import RawEntry
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import InvalidMessage, RemoteProtocolError
 from magnetar.model import TopicName
 from magnetar.protocol.entry_columns import EntryColumns
 from magnetar.protocol.metadata import MessageMetadata
-from magnetar.spark.arrow import batch_of, binary, wanted_of
-from magnetar.spark.chunks import Chunks, Whole, is_chunk
-from magnetar.spark.connect import client_of
-from magnetar.spark.loss import Losses
-from magnetar.spark.plan.backlog import Run
-from magnetar.spark.plan.offsets import Range
-from magnetar.spark.plan.options import ReadOptions
-from magnetar.spark.plan.place import Place, entry_end
-from magnetar.spark.values import ValueDecoder, arrow_schema
 from magnetar.wire.integer import INT32_MAX
 
 __all__ = ["Picks", "read_split"]
@@ -55,22 +52,19 @@ class Picks:
 
 
 def read_split(
-    options: ReadOptions, split: Range, schema: StructType, picks: Picks | None = None
+    client: BulkClient,
+    settings: ReadSettings,
+    split: Range,
+    schema: "pa.Schema",
+    picks: Picks | None = None,
 ) -> Iterator["pa.RecordBatch"]:
-    """The record batches of a split."""
+    """The record batches of a split, of exactly this schema."""
     topic, start, end = split
-    client = client_of(options.connection)
-    task = _Task(client, options, topic, start, end, schema)
+    task = _Task(client, settings, topic, start, end, schema)
     if picks is not None:
         task.picked = picks.picked
-    timeout_s = options.poll_timeout_ms / 1000
-    losses = Losses(
-        client,
-        topic,
-        protected=bool(options.subscription),
-        warns=options.on_data_loss == "warn",
-        timeout_s=timeout_s,
-    )
+    timeout_s = settings.timeout_s
+    losses = Losses(client, topic, settings)
     seen: set[int] = set()
     with client.entries(topic, start[:2], entry_end(end), timeout_s=timeout_s) as entries:
         while chunk := entries.next():
@@ -93,22 +87,22 @@ class _Task:
     def __init__(
         self,
         client: BulkClient,
-        options: ReadOptions,
+        settings: ReadSettings,
         topic: str,
         start: Place,
         end: Place,
-        schema: StructType,
+        schema: "pa.Schema",
     ) -> None:
-        self._options = options
+        self._settings = settings
         self._topic = topic
         self._partition = TopicName.parse(topic).partition
         self._start = start
         self._end = end
-        self._schema = arrow_schema(schema)
+        self._schema = schema
         self._wanted = wanted_of(self._schema.names)
-        self._decoder = ValueDecoder(client, topic, self._schema, options.bad_records)
-        self._chunks = Chunks(client, topic, options.poll_timeout_ms / 1000)
-        self._lenient = options.bad_records != "fail"
+        self._decoder = ValueDecoder(client, topic, schema, settings)
+        self._chunks = Chunks(client, topic, settings.timeout_s)
+        self._lenient = settings.bad_records != "fail"
         self._columns = self._new_columns()
         self._size = 0
         # Kept only where bad entries are passed over: all that is in `_columns`, to begin anew.
@@ -122,7 +116,7 @@ class _Task:
 
     @property
     def full(self) -> bool:
-        return len(self._columns) >= self._options.rows_per_batch or self._size >= BATCH_BYTES
+        return len(self._columns) >= self._settings.rows_per_batch or self._size >= BATCH_BYTES
 
     @property
     def empty(self) -> bool:
@@ -138,7 +132,7 @@ class _Task:
             reason = f"{self._topic} {raw.ledger_id}:{raw.entry_id} cannot be read: {error}"
             if not self._lenient:
                 raise InvalidMessage(
-                    f"{reason}; set badRecords to null or column to read on"
+                    f"{reason}; set {self._settings.names.bad_records} to null or column to read on"
                 ) from error
             whole = reason
             self._begin_anew()

@@ -30,7 +30,7 @@ from magnetar.protocol.columns import (
 )
 from magnetar.protocol.entry_columns import MESSAGE_IDS, EntryColumns
 
-__all__ = ["COLUMNS", "batch_of", "wanted_of"]
+__all__ = ["COLUMNS", "TYPES", "batch_of", "wanted_of"]
 
 _WANTED = {
     "key": KEYS,
@@ -42,6 +42,26 @@ _WANTED = {
 }
 
 _MS = pa.timestamp("ms", tz="UTC")
+_TIME = pa.timestamp("us", tz="UTC")
+# The columns besides `value`, whose type depends on what is asked for, and `bad_record`.
+TYPES: dict[str, "pa.DataType"] = {
+    "key": pa.binary(),
+    "ordering_key": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "message_id": pa.binary(),
+    "ledger_id": pa.int64(),
+    "entry_id": pa.int64(),
+    "batch_index": pa.int32(),
+    "publish_time": _TIME,
+    "event_time": _TIME,
+    "sequence_id": pa.int64(),
+    "producer": pa.string(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "schema_version": pa.int64(),
+    "redelivery_count": pa.int32(),
+    "deliver_at": _TIME,
+}
 
 
 def wanted_of(names: list[str]) -> int:
@@ -194,7 +214,7 @@ def _bad_records(rows: _Rows) -> "pa.Array":
 
 
 def _micros(times: "pa.Array") -> "pa.Array":
-    return times.cast(_MS).cast(pa.timestamp("us", tz="UTC"))
+    return times.cast(_MS).cast(_TIME)
 
 
 COLUMNS: dict[str, Callable[[_Rows], Any]] = {

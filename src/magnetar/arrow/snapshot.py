@@ -6,11 +6,11 @@ pages; if acks came between two of them, all are asked for again.
 
 from typing import Any
 
+from magnetar.arrow.plan.backlog import Backlog, Run
+from magnetar.arrow.rest import Rest
 from magnetar.errors import MagnetarError, OperationNotSupported, TopicNotFound
 from magnetar.model import Position
 from magnetar.rest.path import subscription_path
-from magnetar.spark.plan.backlog import Backlog, Run
-from magnetar.spark.rest import Rest
 
 __all__ = ["backlog_of", "state_of"]
 

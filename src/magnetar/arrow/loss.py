@@ -10,20 +10,24 @@ keeps ledgers, so there it counts as read.
 
 import logging
 
+from magnetar.arrow.plan.settings import ReadSettings
 from magnetar.client.consumer.start.entry_range import Gap
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import MagnetarError
 
 __all__ = ["DataLossError", "Losses"]
 
-log: logging.Logger = logging.getLogger("magnetar.spark")
+log: logging.Logger = logging.getLogger("magnetar.arrow")
 
 
 class DataLossError(MagnetarError):
     """Messages that were to be read are gone. `topic`, `first` and `end` say which."""
 
-    def __init__(self, topic: str, first: str, end: str, why: str) -> None:
-        super().__init__(topic, first, end, why)
+    def __init__(
+        self, topic: str, first: str, end: str, why: str, option: str = "onDataLoss"
+    ) -> None:
+        super().__init__(topic, first, end, why, option)
+        self.option = option
         self.topic = topic
         self.first = first
         self.end = end
@@ -33,20 +37,18 @@ class DataLossError(MagnetarError):
         lost = "everything"
         if self.first:
             lost = f"its entries from {self.first} up to {self.end}, which is not included"
-        return f"{self.topic} lost {lost} ({self.why}): set onDataLoss to warn to read on without"
+        return (
+            f"{self.topic} lost {lost} ({self.why}): set {self.option} to warn to read on without"
+        )
 
 
 class Losses:
     """Looks at the gaps of one read."""
 
-    def __init__(
-        self, client: BulkClient, topic: str, *, protected: bool, warns: bool, timeout_s: float
-    ) -> None:
+    def __init__(self, client: BulkClient, topic: str, settings: ReadSettings) -> None:
         self._client = client
         self._topic = topic
-        self._protected = protected
-        self._warns = warns
-        self._timeout_s = timeout_s
+        self._settings = settings
 
     def check(self, gaps: list[Gap], ledgers_seen: set[int]) -> None:
         """Raises DataLossError for the first gap that is a loss, or logs each."""
@@ -55,7 +57,9 @@ class Losses:
                 why = "trimmed, expired or deleted"
             elif to_entry > 0:
                 why = "the ledgers that had them were trimmed, or the topic was made anew"
-            elif ledger in ledgers_seen or self._protected or self._is_there(ledger, entry):
+            elif (
+                ledger in ledgers_seen or self._settings.protected or self._is_there(ledger, entry)
+            ):
                 continue
             else:
                 why = f"ledger {ledger} is gone, and what it had behind them is not known"
@@ -66,11 +70,13 @@ class Losses:
         if entry == 0:
             return False
         start, end = (ledger, entry - 1), (ledger, entry)
-        with self._client.entries(self._topic, start, end, timeout_s=self._timeout_s) as entries:
+        with self._client.entries(
+            self._topic, start, end, timeout_s=self._settings.timeout_s
+        ) as entries:
             return bool(entries.next(1))
 
     def _tell(self, first: str, end: str, why: str) -> None:
-        error = DataLossError(self._topic, first, end, why)
-        if not self._warns:
+        error = DataLossError(self._topic, first, end, why, self._settings.names.data_loss)
+        if not self._settings.warns_of_loss:
             raise error
         log.warning("%s", error)

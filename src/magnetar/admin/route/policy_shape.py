@@ -1,0 +1,81 @@
+"""The shapes of policies, as they are answered one by one and with their namespace."""
+
+from typing import Final
+
+from magnetar.admin.http.shape import (
+    FLAG,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Json,
+    each,
+    either,
+    list_of,
+    map_of,
+    one_of,
+    record,
+)
+
+__all__ = ["NAMESPACE_POLICIES", "POLICY_VALUE"]
+
+_QUOTA: Final[Json] = record(**each(WHOLE, "limit", "limitSize", "limitTime"), policy=TEXT)
+_QUOTAS: Final[Json] = map_of(_QUOTA)
+_RETENTION: Final[Json] = record(**each(WHOLE, "retentionTimeInMinutes", "retentionSizeInMB"))
+_DELAYED: Final[Json] = record(**each(WHOLE, "tickTime", "maxDeliveryDelayInMillis"), active=FLAG)
+_INACTIVE: Final[Json] = record(
+    inactiveTopicDeleteMode=TEXT, maxInactiveDurationSeconds=WHOLE, deleteWhileInactive=FLAG
+)
+_AUTO_TOPIC: Final[Json] = record(
+    ("topicType", "defaultNumPartitions"),
+    allowAutoTopicCreation=FLAG,
+    topicType=one_of("partitioned", "non-partitioned"),
+    defaultNumPartitions=WHOLE,
+)
+_AUTO_SUBSCRIPTION: Final[Json] = record(allowAutoSubscriptionCreation=FLAG)
+# One shape for all: which of them it is follows from the policy that the path names.
+POLICY_VALUE: Final[Json] = either(
+    WHOLE,
+    FLAG,
+    TEXT,
+    TEXTS,
+    _RETENTION,
+    _DELAYED,
+    _INACTIVE,
+    _AUTO_TOPIC,
+    _AUTO_SUBSCRIPTION,
+    _QUOTAS,
+)
+
+_GRANTS: Final[Json] = map_of(TEXTS)
+_NUMBERS: Final = (
+    "message_ttl_in_seconds",
+    "max_producers_per_topic",
+    "max_consumers_per_topic",
+    "max_consumers_per_subscription",
+    "max_subscriptions_per_topic",
+    "max_topics_per_namespace",
+    "max_unacked_messages_per_consumer",
+    "max_unacked_messages_per_subscription",
+)
+_TOLD: Final[dict[str, Json]] = {
+    **each(WHOLE, *_NUMBERS),
+    **each(FLAG, "deduplicationEnabled", "autoSkipNonRecoverableData"),
+    "retention_policies": _RETENTION,
+    "autoTopicCreationOverride": _AUTO_TOPIC,
+    "autoSubscriptionCreationOverride": _AUTO_SUBSCRIPTION,
+    "delayed_delivery_policies": _DELAYED,
+    "inactive_topic_policies": _INACTIVE,
+}
+NAMESPACE_POLICIES: Final[Json] = record(
+    tuple(_TOLD),
+    **_TOLD,
+    auth_policies=record(
+        namespace_auth=_GRANTS, destination_auth=map_of(_GRANTS), subscription_auth_roles=_GRANTS
+    ),
+    replication_clusters=TEXTS,
+    bundles=record(boundaries=TEXTS, numBundles=WHOLE),
+    backlog_quota_map=_QUOTAS,
+    schema_compatibility_strategy=TEXT,
+    schema_validation_enforced=FLAG,
+    subscription_types_enabled=list_of(TEXT),
+)

@@ -1,0 +1,1 @@
+"""Planning of reads: places between messages, and backlogs as runs of entries."""
