@@ -252,7 +252,7 @@ class Broker:
             self.directory.put_note(str(name), TopicNote(properties=properties))
         self._remember(str(name), id)
         self.topics[str(name)] = topic
-        topic.when(self.store.ticket_last, lambda error: self._created(topic, error))
+        topic.wait_for(self.store.ticket_last).when_done(lambda error: self._created(topic, error))
         self._follow_policies(topic)
         self.host.kick()
         self.watchers.note(name, created=True)
@@ -537,7 +537,7 @@ class Broker:
             settled(error)
             return
         self.host.kick()
-        topic.when(ticket, settled)
+        topic.wait_for(ticket).when_done(settled)
 
     # ---- The catalog ---------------------------------------------------------
 

@@ -49,15 +49,7 @@ async def settle(promise: Promise[T]) -> T:
 
 async def durable(broker: Broker, ticket: int | None = None) -> None:
     """Waits until a ticket, or all that was queued until now, is durable. Raises what failed."""
-    promise: Promise[None] = Promise()
-
-    def settled(error: Exception | None) -> None:
-        if error is None:
-            promise.keep(None)
-        else:
-            promise.fail(error)
-
-    broker.commits.when(broker.store.ticket_last if ticket is None else ticket, settled)
+    promise = broker.commits.wait_for(broker.store.ticket_last if ticket is None else ticket)
     broker.host.kick()
     await settle(promise)
 
@@ -75,13 +67,10 @@ async def read_plan(broker: Broker, plan: ReadPlan) -> None:
 
     def done(error: Exception | None) -> None:
         broker.store.finish_read(plan)
-        if error is None:
-            promise.keep(None)
-        else:
-            promise.fail(error)
+        promise.end(error)
 
     if plan.complete:
         done(None)
     else:
-        broker.host.read(plan, done)
+        broker.host.read(plan).when_done(done)
     await settle(promise)

@@ -186,7 +186,7 @@ def _dismiss(topic: "Topic", producer: Producer) -> Promise[None]:
     if producer.pending == 0:
         producer.dismiss()
     else:
-        topic.when(topic.store.ticket_last, lambda error: producer.dismiss())
+        topic.wait_for(topic.store.ticket_last).when_done(lambda error: producer.dismiss())
     return kept(None)
 
 
