@@ -135,6 +135,11 @@ class ManualHost(Host):
         return None
 
 
+def never(error: Exception) -> None:
+    """For promises that must not be broken."""
+    raise error
+
+
 class World:
     """A broker on a disk in memory, with its clients."""
 

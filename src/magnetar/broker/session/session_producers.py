@@ -77,7 +77,8 @@ class SessionProducers:
             holder = topic.producers.get(command.producer_name)
             if holder is not None and holder.peer is not self._peer and not holder.peer.closed:
                 self._asking[id] = command.request_id
-                holder.peer.probe(lambda alive: self._have_asked(command, id, topic))
+                asked = holder.peer.probe()
+                asked.when_done(lambda error: self._have_asked(command, id, topic))
                 return
         except MagnetarError as error:
             self._peer.refuse(command.request_id, error)
