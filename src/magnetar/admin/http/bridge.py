@@ -15,7 +15,7 @@ from magnetar.broker.promise import Promise
 from magnetar.model import Position
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
-__all__ = ["at_ease", "durable", "read_entry", "read_plan", "settle"]
+__all__ = ["at_ease", "durable", "read_entry", "read_plan", "wait_for"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ async def at_ease(items: Iterable[T]) -> AsyncIterator[T]:
         yield item
 
 
-async def settle(promise: Promise[T]) -> T:
+async def wait_for(promise: Promise[T]) -> T:
     """What was promised. Raises what it was broken with."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -51,7 +51,7 @@ async def durable(broker: Broker, ticket: int | None = None) -> None:
     """Waits until a ticket, or all that was queued until now, is durable. Raises what failed."""
     promise = broker.commits.wait_for(broker.store.ticket_last if ticket is None else ticket)
     broker.host.kick()
-    await settle(promise)
+    await wait_for(promise)
 
 
 async def read_entry(broker: Broker, position: Position) -> StoredEntry | None:
@@ -73,4 +73,4 @@ async def read_plan(broker: Broker, plan: ReadPlan) -> None:
         done(None)
     else:
         broker.host.read(plan).when_done(done)
-    await settle(promise)
+    await wait_for(promise)

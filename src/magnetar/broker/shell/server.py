@@ -344,13 +344,13 @@ class BrokerServer:
                 link.session.check_revoked()
 
     async def stop(self) -> None:
-        """Closes connections, settles what is on its way, and seals the log."""
+        """Closes connections, waits for what is on its way, and seals the log."""
         for timer in self._timers.values():
             timer.cancel()
         for server in self._servers:
             server.close()
         self.broker.stop()
-        await self._settle()
+        await self._wait_for_commits()
         for link in list(self._links):
             link.session.shut()
         await asyncio.sleep(0)
@@ -366,7 +366,7 @@ class BrokerServer:
             if isinstance(self._reads, ThreadPoolExecutor):
                 self._reads.shutdown(wait=True)
 
-    async def _settle(self) -> None:
+    async def _wait_for_commits(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + STOP_SECONDS
         while len(self.broker.commits) and loop.time() < deadline:  # noqa: ASYNC110, rare and short
