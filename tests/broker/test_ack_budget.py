@@ -39,8 +39,7 @@ def store(world: World, entries: int, batch_size: int) -> list[MessageIdData]:
     ids: list[MessageIdData] = []
     for _ in range(entries):
         position = world.store.append(topic.id, b"entry", batch_size=batch_size, publish_time_ms=1)
-        topic.when(
-            world.store.ticket_last,
+        topic.wait_for(world.store.ticket_last).when_done(
             lambda error, position=position: topic.have_stored(position, batch_size, 5),  # type: ignore[misc]
         )
         ids.append(MessageIdData(position.ledger_id, position.entry_id))

@@ -14,8 +14,8 @@ def test_one_that_fails_when_it_is_settled_does_not_spoil_the_others() -> None:
     def fail(error: Exception | None) -> None:
         raise ValueError("a mistake")
 
-    commits.when(0, fail)
-    commits.when(1, told.append)
+    commits.wait_for(0).when_done(fail)
+    commits.wait_for(1).when_done(told.append)
     ((topic, fault),) = commits.take(Outcome(0, 2, FULL))
     assert topic is None
     assert str(fault) == "a mistake"

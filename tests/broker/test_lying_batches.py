@@ -41,8 +41,8 @@ def store_lie(world: World, count: int, payload: bytes = b"x", **metadata: Any) 
     )
     position = world.store.append(topic.id, entry, batch_size=count, publish_time_ms=1)
     world.host.kick()
-    topic.when(
-        world.store.ticket_last, lambda error: topic.have_stored(position, count, len(entry))
+    topic.wait_for(world.store.ticket_last).when_done(
+        lambda error: topic.have_stored(position, count, len(entry))
     )
     world.settle()
 

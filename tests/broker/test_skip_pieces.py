@@ -231,7 +231,7 @@ def test_consumers_may_do_anything_while_they_let_go(world: World, type: int, ev
 
     world.hold_disk()
     promise = skip_messages([topic], "sub", padded(ids[:1], ids[1:2], ids[2:3]))
-    world.broker.commits.when(world.store.ticket_last, meanwhile)
+    world.broker.commits.wait_for(world.store.ticket_last).when_done(meanwhile)
     world.release_disk()
     assert seen == [(False, 1, 3)]  # all is acked, and one of three is let go of
     assert (promise.done, promise.error) == (True, None)
@@ -262,7 +262,7 @@ def test_what_a_reset_brings_back_while_they_let_go_is_not_taken_from_them(world
     def meanwhile(error: Exception | None) -> None:
         cursor.apply(reset)
 
-    world.broker.commits.when(world.store.ticket_last, meanwhile)
+    world.broker.commits.wait_for(world.store.ticket_last).when_done(meanwhile)
     world.release_disk()
     (question,) = client.take(pb.CommandWithdraw)
     assert list(question.entry_runs) == [ids[0].ledger_id, ids[0].entry_id, 1]

@@ -22,7 +22,7 @@ def run(host: ManualHost) -> int:
 def test_a_slice_is_done_at_once_and_the_others_in_later_turns() -> None:
     host = ManualHost(MemoryDisk(), 0)
     did: list[int] = []
-    ended: list[bool] = []
+    ended: list[Exception | None] = []
 
     def step(number: int) -> Step:
         def take() -> Promise[None]:
@@ -31,18 +31,18 @@ def test_a_slice_is_done_at_once_and_the_others_in_later_turns() -> None:
 
         return take
 
-    in_slices(host, [step(n) for n in range(MANY)], lambda: ended.append(True))
+    in_slices(host, [step(n) for n in range(MANY)]).when_done(ended.append)
     assert did == list(range(SLICE))
     assert not ended
     assert run(host) == MANY // SLICE - 1
     assert did == list(range(MANY))
-    assert ended == [True]
+    assert ended == [None]
 
 
 def test_nothing_to_do_is_done() -> None:
-    ended: list[bool] = []
-    in_slices(ManualHost(MemoryDisk(), 0), [], lambda: ended.append(True))
-    assert ended == [True]
+    ended: list[Exception | None] = []
+    in_slices(ManualHost(MemoryDisk(), 0), []).when_done(ended.append)
+    assert ended == [None]
 
 
 def test_the_next_slice_waits_until_what_was_done_is_settled() -> None:
@@ -54,7 +54,7 @@ def test_the_next_slice_waits_until_what_was_done_is_settled() -> None:
         did.append(1)
         return kept(None)
 
-    in_slices(host, [lambda: promise, count], lambda: None, 1)
+    in_slices(host, [lambda: promise, count], 1)
     assert run(host) == 0
     promise.keep(None)
     run(host)
@@ -64,15 +64,15 @@ def test_the_next_slice_waits_until_what_was_done_is_settled() -> None:
 def test_steps_that_fail_take_nothing_from_the_others() -> None:
     host = ManualHost(MemoryDisk(), 0)
     host.faults = []
-    ended: list[bool] = []
+    ended: list[Exception | None] = []
 
     def fail() -> Promise[None]:
         raise RuntimeError("a bug")
 
     steps: list[Step] = [fail, lambda: broken(OSError()), lambda: kept(None)]
-    in_slices(host, steps, lambda: ended.append(True), 1)
+    in_slices(host, steps, 1).when_done(ended.append)
     run(host)
-    assert ended == [True]
+    assert ended == [None]
     assert [text for text, _ in host.faults] == ["a step of many failed"]
 
 

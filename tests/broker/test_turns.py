@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.wire_client import Refused, Shared, WireClient, refused
-from support.world import World
+from support.world import World, never
 
 from magnetar.broker.namespace.namespace_topics import FOUND_BYTES_MAX, FoundTopics, NamespaceTopics
 from magnetar.broker.peer import OUTBOX_BYTES_MAX, OUTBOX_FRAMES_MAX, Peer
@@ -173,7 +173,7 @@ def test_a_session_that_waits_for_its_turn_is_not_asked_whether_it_lives(world: 
     for _ in range(3):
         client.session.check_alive()
     alive: list[bool] = []
-    client.session.probe(alive.append)
+    client.session.probe().then(alive.append, never)
     client.session._probe_failed()
     assert alive == [True]
     assert not client.session.closed

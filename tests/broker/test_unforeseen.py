@@ -103,8 +103,8 @@ def test_what_fails_when_it_is_settled_ends_the_topic_that_it_is_about(
     one, other = client.producer("one"), client.producer("other")
     world.hold_disk()
     one.publish("a")
-    world.topic("one").when(world.store.ticket_last, bug)
-    world.broker.commits.when(world.store.ticket_last, bug)
+    world.topic("one").wait_for(world.store.ticket_last).when_done(bug)
+    world.broker.commits.wait_for(world.store.ticket_last).when_done(bug)
     other.publish("b")
     world.release_disk()
     assert [text for text, _ in faults] == [

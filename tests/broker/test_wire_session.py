@@ -2,7 +2,7 @@
 
 import pytest
 from support.wire_client import Earliest, Shared, WireClient, refused, unless_refused
-from support.world import FULL, World
+from support.world import FULL, World, never
 
 from magnetar.broker.policy.policy import Policies
 from magnetar.broker.session.session import PROBE_MS
@@ -146,7 +146,7 @@ def test_a_probe_of_a_closed_session_fails_at_once(world: World) -> None:
     client = world.connect()
     client.drop()
     answers: list[bool] = []
-    client.session.probe(answers.append)
+    client.session.probe().then(answers.append, never)
     assert answers == [False]
 
 
@@ -154,8 +154,8 @@ def test_one_ping_serves_all_that_probe(world: World) -> None:
     client = world.connect()
     client.answers_pings = False
     answers: list[bool] = []
-    client.session.probe(answers.append)
-    client.session.probe(answers.append)
+    client.session.probe().then(answers.append, never)
+    client.session.probe().then(answers.append, never)
     world.settle()
     client.one(pb.CommandPing)
     assert answers == []

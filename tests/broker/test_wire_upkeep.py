@@ -11,7 +11,7 @@ from support.wire_client import (
     but,
     refused,
 )
-from support.world import BROKEN, World
+from support.world import BROKEN, World, never
 
 from magnetar.broker.peer import Peer
 from magnetar.broker.policy.policy import Policies
@@ -335,9 +335,9 @@ def test_totals_of_consumers_that_left_are_kept(world: World, type: int) -> None
 def test_a_bare_peer_is_there_until_it_is_closed(world: World) -> None:
     peer = Peer(WirePort(), "somebody", world.broker.outbound)
     answers: list[bool] = []
-    peer.probe(answers.append)
+    peer.probe().then(answers.append, never)
     peer.closed = True
-    peer.probe(answers.append)
+    peer.probe().then(answers.append, never)
     peer.send(pb.CommandPing())
     peer.send_with_entry(pb.CommandPing(), b"")
     assert answers == [True, False]

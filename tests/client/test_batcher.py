@@ -36,7 +36,7 @@ def tell(told: list[int], number: int) -> Done:
 
 
 def payloads(batch: Batch) -> list[bytes]:
-    return [message.payload for message in decode_batch(batch.payload, len(batch.dones))]
+    return [message.payload for message in decode_batch(batch.payload, len(batch.senders))]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,11 +74,11 @@ def test_clear_gives_everybody_back(kind: type[Batcher]) -> None:
     told: list[int] = []
     for i in range(4):
         batches.add(Outgoing(b"x", None if i == 2 else tell(told, i), partition_key=str(i % 2)))
-    dones = batches.clear()
-    assert len(dones) == 4
-    for done in dones:
-        if done is not None:
-            done(None, None)
+    senders = batches.clear()
+    assert len(senders) == 4
+    for sender in senders:
+        if callable(sender):
+            sender(None, None)
     assert sorted(told) == [0, 1, 3]
     assert batches.close() == []
 
@@ -144,7 +144,7 @@ def test_batches_have_what_was_added_and_sequence_ids_that_grow(
     sequence_ids = [
         message.sequence_id or 0
         for batch in closed
-        for message in decode_batch(batch.payload, len(batch.dones))
+        for message in decode_batch(batch.payload, len(batch.senders))
     ]
     assert sequence_ids == list(range(len(messages)))
     assert all(a.highest_sequence_id < b.sequence_id for a, b in pairwise(closed))

@@ -50,8 +50,8 @@ async def work() -> int:
 def answers(loop: LoopThread) -> bool:
     """Whether the loop goes on, asked from a thread that need not come back."""
     said: Outcome[int] = Outcome()
-    threading.Thread(target=lambda: said.settle(None, loop.call(work())), daemon=True).start()
-    return said._settled.acquire(timeout=30)
+    threading.Thread(target=lambda: said.set(None, loop.call(work())), daemon=True).start()
+    return said._unset.acquire(timeout=30)
 
 
 def test_wherever_a_call_is_interrupted_the_loop_goes_on() -> None:

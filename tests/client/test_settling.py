@@ -40,7 +40,7 @@ def make_core(settled: Settled, **options: Any) -> ProducerCore:
     core = ProducerCore(
         ProducerOptions(**options), "t", 1, now_ms=lambda: 0, write=lambda frames: None
     )
-    core.settle = settled
+    core.tell = settled
     core.connected("p", -1, b"", 5 << 20)
     return core
 
@@ -95,7 +95,7 @@ def test_what_is_given_up_is_told_with_its_error_and_no_ids() -> None:
 def test_what_waits_for_the_first_connection_is_told_too() -> None:
     settled = Settled()
     core = ProducerCore(ProducerOptions(), "t", 1, now_ms=lambda: 0, write=lambda frames: None)
-    core.settle = settled
+    core.tell = settled
     core.send(Outgoing(b"m", never))
     error = AlreadyClosed("over")
     core.close(error)
@@ -107,7 +107,7 @@ def test_what_settling_raises_goes_where_it_goes_for_one() -> None:
         raise ValueError("not today")
 
     core = make_core(Settled())
-    core.settle = settle
+    core.tell = settle
     problems: list[Exception] = []
     core.callback_failed = problems.append
     core.send(Outgoing(b"m", never))

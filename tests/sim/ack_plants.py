@@ -32,12 +32,12 @@ def _forgets_more(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tells_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    def settle(self: Any, acks: Any, error: Exception | None) -> None:
+    def answer_entry(self: Any, acks: Any, error: Exception | None) -> None:
         stakes, acks.stakes = acks.stakes or [], None
         for stake in stakes:
             self.tell(stake.waiter, error)
 
-    return settle
+    return answer_entry
 
 
 def _in_silence(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +154,7 @@ ACK_PLANTS = [
     ),
     Plant(
         "who waits is told of the ACK, and not of his message",
-        f"{CLIENT}.ack.callers:Callers.settle_entry",
+        f"{CLIENT}.ack.callers:Callers.answer_entry",
         _tells_all,
         13,
     ),

@@ -176,11 +176,11 @@ def _charges_twice(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
-    def settle(self: Any, key: int, left: int) -> int:
+    def keep_unacked(self: Any, key: int, left: int) -> int:
         slot: int = original(self, key, left if left == 0 else self.pending[key] >> 17)
         return slot
 
-    return settle
+    return keep_unacked
 
 
 def _only_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -431,7 +431,7 @@ PLANTS = [
     ),
     Plant(
         "partial acks do not lower unackedMessages",
-        f"{BROKER}.topic.consumer:Consumer.settle",
+        f"{BROKER}.topic.consumer:Consumer.keep_unacked",
         _whole_entries,
         23,
     ),

@@ -432,7 +432,7 @@ def test_the_names_of_all_files_are_made_durable(
     disk.replace("index/1", b"1")
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
-    disk.settle()
+    disk.sync_names()
     assert synced == [str(tmp_path), str(tmp_path / "index")]
     disk.close()
 
@@ -442,7 +442,7 @@ def test_a_power_cut_may_bring_back_what_was_replaced_but_not_settled() -> None:
     for seed in range(20):
         disk = SimDisk(Random(seed))
         disk.replace("a", b"old")
-        disk.fail_settle()
+        disk.fail_sync_names()
         with pytest.raises(DiskError):
             disk.replace("a", b"new")
         assert disk.read("a", 0, 9) == b"new"
@@ -455,10 +455,10 @@ def test_what_recovery_has_read_is_durable_before_anything_is_removed() -> None:
     needs are removed next, so a power cut must not bring the old one back."""
     disk = SimDisk(Random(1))
     open_store(disk, lambda: 1).close()
-    disk.fail_settle()
+    disk.fail_sync_names()
     with pytest.raises(DiskError):
         disk.replace("FORMAT", bytes(disk.files["FORMAT"]))
     after = disk.crash(Random(2), power_loss=False)
-    assert list(after.unsettled) == ["FORMAT"]
+    assert list(after.names_unsynced) == ["FORMAT"]
     open_store(after, lambda: 2)
-    assert after.unsettled == {}
+    assert after.names_unsynced == {}

@@ -100,7 +100,9 @@ class ManualHost(Host):
         heappush(self.timers, (self.now + delay_ms, self._timers_made, timer))
         return timer
 
-    def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+    def read(self, plan: ReadPlan) -> Promise[None]:
+        promise: Promise[None] = Promise()
+
         def run() -> None:
             error: Exception | None = self.read_error
             if error is None:
@@ -108,9 +110,10 @@ class ManualHost(Host):
                     plan.run(self._disk)
                 except StorageError as failed:
                     error = failed
-            done(error)
+            promise.end(error)
 
         self.reads.append(run)
+        return promise
 
     def kick(self) -> None:
         self.kicked = True
@@ -130,6 +133,11 @@ class ManualHost(Host):
             if timer.callback is not None:
                 return timer.callback
         return None
+
+
+def never(error: Exception) -> None:
+    """For promises that must not be broken."""
+    raise error
 
 
 class World:

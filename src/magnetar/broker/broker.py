@@ -252,7 +252,7 @@ class Broker:
             self.directory.put_note(str(name), TopicNote(properties=properties))
         self._remember(str(name), id)
         self.topics[str(name)] = topic
-        topic.when(self.store.ticket_last, lambda error: self._created(topic, error))
+        topic.wait_for(self.store.ticket_last).when_done(lambda error: self._created(topic, error))
         self._follow_policies(topic)
         self.host.kick()
         self.watchers.note(name, created=True)
@@ -344,7 +344,7 @@ class Broker:
             return kept(None)
 
         steps: list[Step] = [partial(create, name) for name in names]
-        in_slices(self.host, steps, lambda: promise.keep(None), self.pieces.topics)
+        in_slices(self.host, steps, self.pieces.topics).then(promise.keep, promise.fail)
         return promise
 
     def save_topic(self, topic: Topic) -> None:
@@ -399,12 +399,7 @@ class Broker:
             for topic in self.topics.values()
             if topic.name.namespace in namespaces
         ]
-        return self._in_pieces(steps, self.pieces.topics)
-
-    def _in_pieces(self, steps: list[Step], size: int) -> Promise[None]:
-        promise: Promise[None] = Promise()
-        in_slices(self.host, steps, lambda: promise.keep(None), size)
-        return promise
+        return in_slices(self.host, steps, self.pieces.topics)
 
     def _close_forbidden_of(self, topic: Topic) -> Promise[None]:
         steps: list[Step] = [
@@ -414,7 +409,7 @@ class Broker:
         for subscription in topic.subscriptions.values():
             for consumer in subscription.consumers:
                 steps.append(partial(self._close_consumer, subscription, consumer))
-        return self._in_pieces(steps, self.pieces.consumers)
+        return in_slices(self.host, steps, self.pieces.consumers)
 
     def _close_producer(self, topic: Topic, producer: Producer) -> Promise[None]:
         if not self.access.on_topic(producer.peer.principal, PRODUCE, topic.name):
@@ -537,7 +532,7 @@ class Broker:
             settled(error)
             return
         self.host.kick()
-        topic.when(ticket, settled)
+        topic.wait_for(ticket).when_done(settled)
 
     # ---- The catalog ---------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mypy_extensions import mypyc_attr
 
+from magnetar.broker.promise import Promise
 from magnetar.storage.ledger.read_plan import ReadPlan
 
 __all__ = ["Host", "Timer"]
@@ -39,8 +40,8 @@ class Host:
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         raise NotImplementedError
 
-    def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
-        """Runs the plan on some thread, then calls back on this one, whatever came of it."""
+    def read(self, plan: ReadPlan) -> Promise[None]:
+        """Runs the plan on some thread; the promise is kept or broken on this one, later."""
         raise NotImplementedError
 
     def kick(self) -> None:

@@ -12,13 +12,13 @@ What is read from the disk for the consumers of a peer counts as if it was in th
 peer that does not read costs the same however many consumers it has.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import Message
 from mypy_extensions import i64, mypyc_attr
 
 from magnetar.broker.auth.roles import Principal
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.turn.long_answer import LongAnswer
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.wire_error import wire_error
@@ -131,9 +131,9 @@ class Peer:
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:
         """A producer of this peer that waited has its topic now."""
 
-    def probe(self, answer: Callable[[bool], None]) -> None:
+    def probe(self) -> Promise[bool]:
         """Finds out whether it is still there."""
-        answer(not self.closed)
+        return kept(not self.closed)
 
     def fail(self, reason: str) -> None:
         """Ends the connection, and says why in the log."""

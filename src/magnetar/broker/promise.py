@@ -1,7 +1,9 @@
-"""An answer that may come later, without a loop: kept or broken once, then told to all.
+"""A promise: the one way to wait in the broker, without a loop. It is kept or broken once.
 
-Whoever decides is synchronous, but what is decided is answered when it is durable. A
-promise stands between: `then` is called at once if the answer is there, else when it comes.
+Whoever decides is synchronous, but what is decided is answered when it is durable, and what is
+looked for may have to be read. Whatever takes a while returns a promise: `Commits.wait_for` for a
+ticket of the journal, `Host.read` for the disk, `join`, `skip`, `close` and their like for what
+is made of those. Listeners are called at once if the promise is done, else when it is.
 """
 
 from collections.abc import Callable
@@ -51,6 +53,17 @@ class Promise(Generic[T]):
             broken(self.error)
         else:
             kept(self._value)  # type: ignore[arg-type]
+
+    def when_done(self, callback: Callable[[Exception | None], None]) -> None:
+        """Calls back either way, now or later: with None if it is kept, else with the error."""
+        self.then(lambda value: callback(None), callback)
+
+    def end(self: "Promise[None]", error: Exception | None) -> None:
+        """Keeps it if there is no error, else fails with it."""
+        if error is None:
+            self.keep(None)
+        else:
+            self.fail(error)
 
     def _forget(self) -> None:
         self._then.clear()

@@ -178,7 +178,7 @@ class Upkeep:
                 waiting.append(part)
                 self._host.call_soon(step)
             else:
-                topic.when(self._store.ticket_last, written)
+                topic.wait_for(self._store.ticket_last).when_done(written)
 
         step()
 

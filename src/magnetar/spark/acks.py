@@ -20,7 +20,7 @@ from magnetar.errors import ConsumerBusy
 from magnetar.model import ConsumerType, InitialPosition, MessageId, TopicName
 from magnetar.spark.plan.offsets import Offsets
 
-__all__ = ["ack_offsets", "ack_target", "pin"]
+__all__ = ["ack_offsets", "ack_target", "place_subscription"]
 
 LEAST_PRIORITY = (1 << 31) - 1
 
@@ -82,7 +82,7 @@ async def _consumer(
         ) from error
 
 
-async def pin(
+async def place_subscription(
     client: aio.Client,
     topic: str,
     subscription: str,

@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from magnetar.arrow.plan.place import BEGINNING, Place
 from magnetar.arrow.read import read_split
 from magnetar.errors import SettingsError
-from magnetar.spark.acks import ack_offsets, pin
+from magnetar.spark.acks import ack_offsets, place_subscription
 from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.driver import Driver
 from magnetar.spark.frame import arrow_schema
@@ -107,18 +107,18 @@ class _Live:
         self._initial: Offsets | None = None
         self._frozen: dict[str, Place] | None = None
         self._acked: dict[str, Place] = {}
-        self._pinned: set[str] = set()
+        self._placed: set[str] = set()
         self._batch_at = time.monotonic()
 
     def initial(self) -> Offsets:
         if self._initial is None:
             if self._options.subscription:
-                self._initial = self._pin(self.driver.ends())
+                self._initial = self._place_all(self.driver.ends())
             else:
                 self._initial = self.driver.starts()
         return self._initial
 
-    def _pin(self, ends: dict[str, Place]) -> Offsets:
+    def _place_all(self, ends: dict[str, Place]) -> Offsets:
         """Where the subscription stands, which is made if it is not there."""
         starting = self._options.starting
         places: dict[str, Place] = {}
@@ -130,13 +130,15 @@ class _Live:
                     raise SettingsError(
                         "startingOffsets", "one id for several topic partitions: give JSON"
                     )
-            places[topic] = self._pin_one(topic, start, starting.time_ms)
+            places[topic] = self._place_one(topic, start, starting.time_ms)
         return Offsets(places)
 
-    def _pin_one(self, topic: str, start: "str | Place", time_ms: int) -> Place:
+    def _place_one(self, topic: str, start: "str | Place", time_ms: int) -> Place:
         client = self.driver.client
-        found = client.call(pin(client.aio, topic, self._options.subscription, start, time_ms))
-        self._pinned.add(topic)
+        found = client.call(
+            place_subscription(client.aio, topic, self._options.subscription, start, time_ms)
+        )
+        self._placed.add(topic)
         return found
 
     def freeze(self) -> None:
@@ -148,7 +150,7 @@ class _Live:
             self.ack(start)
         ends = self.driver.ends() if self._frozen is None else self._frozen
         self.driver.missing(start, self.driver.ends())
-        self._pin_new(start, ends)
+        self._place_new(start, ends)
         limits = self._options.limits
         if everything or not limits.bounded:
             found = self._all(start, ends)
@@ -164,12 +166,12 @@ class _Live:
             found = Offsets(found.places, found.sizes, self.driver.unfinished(start, found))
         return found
 
-    def _pin_new(self, start: Offsets, ends: dict[str, Place]) -> None:
+    def _place_new(self, start: Offsets, ends: dict[str, Place]) -> None:
         """A partition that was added is kept by the subscription from its beginning on."""
         if self._options.subscription:
             for topic in ends:
-                if topic not in start.places and topic not in self._pinned:
-                    self._pin_one(topic, "earliest", -1)
+                if topic not in start.places and topic not in self._placed:
+                    self._place_one(topic, "earliest", -1)
 
     def _all(self, start: Offsets, ends: dict[str, Place]) -> Offsets:
         places = dict(start.places)

@@ -97,7 +97,7 @@ class Recovered:
         What was read may be an index file whose name is not durable, since replacing the one
         before had failed. Nothing may go that only that one needs before the name is.
         """
-        disk.settle()
+        disk.sync_names()
         for segment_id, length in self._truncate.items():
             disk.truncate(segment_path(segment_id), length)
         for segment_id in self.lengths:
@@ -161,7 +161,7 @@ class _Recovery:
         """What was read, if nothing is missing; else raises `CorruptionError`."""
         self._require_indexed()
         self._require_segments()
-        self.out.state.settle()
+        self.out.state.drop_unclaimed()
         self._require_entries()
         self._doubt_end()
         self._find_litter()

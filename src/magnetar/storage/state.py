@@ -8,7 +8,7 @@ Records are upserts: the latest of an object wins, so any of them can be written
 the end of the log when its segment is to be freed. A deletion must outlive every older
 record of its object; `tombstones` keeps where each stands until no older segment is left.
 In recovery, records may thus come before the record of the object that they belong to.
-They are kept for its sake, and `settle` drops what nobody claimed.
+They are kept for its sake, and `drop_unclaimed` drops what nobody claimed.
 
 Every record that still matters is counted in the live bytes of its segment.
 """
@@ -235,14 +235,14 @@ class LogState:
         )
         self.segment(record.address).live_bytes += size
         if before != NONE:
-            self._unpin(before, size)
+            self._count_dead(before, size)
 
     def _apply_delta(self, record: Record) -> None:
         cursor = self._cursor_of(record)
         if cursor is None:
             return
         cursor.deltas.add(record.address, record.size())
-        self._pin(record)
+        self._count_live(record)
 
     def _cursor_of(self, record: Record) -> CursorState | None:
         """The cursor of a delta or slice; None if it was deleted while that was on its way."""
@@ -256,7 +256,7 @@ class LogState:
         if cursor is None:
             return
         if record.batch_size == 0:
-            self._unpin_all(cursor.building)
+            self._count_all_dead(cursor.building)
             cursor.building = Places()
             cursor.building_number = record.time_ms
         elif cursor.building_number != record.time_ms or (
@@ -264,7 +264,7 @@ class LogState:
         ):
             return  # the rest of a snapshot that was given up
         cursor.building.add(record.address, record.size())
-        self._pin(record)
+        self._count_live(record)
         if record.time_ms > cursor.number_last:
             cursor.number_last = record.time_ms
         if record.kind == SLICE_LAST:
@@ -276,8 +276,8 @@ class LogState:
         Deltas that were on their way when the snapshot was taken come before its slices
         in the log and are still not part of it.
         """
-        self._unpin_all(cursor.slices)
-        self._unpin_all(cursor.deltas.split(cursor.deltas.count_before(covers)))
+        self._count_all_dead(cursor.slices)
+        self._count_all_dead(cursor.deltas.split(cursor.deltas.count_before(covers)))
         cursor.slices = cursor.building
         cursor.building = Places()
         cursor.building_number = NONE
@@ -288,18 +288,18 @@ class LogState:
             topic = TopicState(record.id)
             self.topics[record.id] = topic
         else:
-            self._unpin(topic.address, topic.size)
+            self._count_dead(topic.address, topic.size)
         topic.name = record.body.decode()
         topic.address = record.address
         topic.size = record.size()
-        self._pin(record)
+        self._count_live(record)
 
     def _apply_ledger(self, record: Record) -> None:
         ledger = self.ledgers.get(record.id)
         if ledger is None:
             ledger = self._new_ledger(record.id)
         if ledger.address != NONE:
-            self._unpin(ledger.address, ledger.size)
+            self._count_dead(ledger.address, ledger.size)
         elif not self.recovering:
             self.topics[record.sub_id].ledger_ids.append(record.id)
         sealed, entries, size_bytes, sealed_ms = LEDGER_BODY.unpack(record.body)
@@ -313,27 +313,27 @@ class LogState:
         ledger.entries_sealed = entries
         ledger.bytes_sealed = size_bytes
         ledger.sealed_ms = sealed_ms
-        self._pin(record)
+        self._count_live(record)
 
     def _apply_cursor(self, record: Record) -> None:
         cursor = self.cursors.get(record.id)
         if cursor is None:
             cursor = self._new_cursor(record.id)
         if cursor.address != NONE:
-            self._unpin(cursor.address, cursor.size)
+            self._count_dead(cursor.address, cursor.size)
         elif not self.recovering:
             self.topics[record.sub_id].cursor_ids.append(record.id)
         cursor.topic_id = record.sub_id
         cursor.name, cursor.properties = decode_cursor_body(record.body)
         cursor.address = record.address
         cursor.size = record.size()
-        self._pin(record)
+        self._count_live(record)
 
     def _apply_delete(self, record: Record) -> None:
         self.tombstones[record.id] = record.address
         topic = self.topics.pop(record.id, None)
         if topic is not None:
-            self._unpin(topic.address, topic.size)
+            self._count_dead(topic.address, topic.size)
             for ledger_id in topic.ledger_ids:
                 self._drop_ledger(ledger_id)
             for cursor_id in topic.cursor_ids:
@@ -353,11 +353,11 @@ class LogState:
 
     def _apply_catalog(self, record: Record) -> None:
         if self.catalog is not None:
-            self._unpin(self.catalog_address, self.catalog_size)
+            self._count_dead(self.catalog_address, self.catalog_size)
         self.catalog = decode_mark(record.sub_id, record.body)
         self.catalog_address = record.address
         self.catalog_size = record.size()
-        self._pin(record)
+        self._count_live(record)
 
     # ---- Objects come and go -------------------------------------------------
 
@@ -400,7 +400,7 @@ class LogState:
         ledger = self.ledgers.pop(ledger_id)
         self._recent = None
         if ledger.address != NONE:
-            self._unpin(ledger.address, ledger.size)
+            self._count_dead(ledger.address, ledger.size)
         index = ledger.index
         self._add_usage(index, -1)
         if isinstance(index, MappedIndex):
@@ -409,12 +409,12 @@ class LogState:
     def _drop_cursor(self, cursor_id: int) -> None:
         cursor = self.cursors.pop(cursor_id)
         if cursor.address != NONE:
-            self._unpin(cursor.address, cursor.size)
-        self._unpin_all(cursor.slices)
-        self._unpin_all(cursor.deltas)
-        self._unpin_all(cursor.building)
+            self._count_dead(cursor.address, cursor.size)
+        self._count_all_dead(cursor.slices)
+        self._count_all_dead(cursor.deltas)
+        self._count_all_dead(cursor.building)
 
-    def settle(self) -> None:
+    def drop_unclaimed(self) -> None:
         """Ends recovery: objects find their topics, and what nobody claims is dropped."""
         for topic in self.topics.values():
             topic.ledger_ids.clear()
@@ -451,17 +451,17 @@ class LogState:
             self.segments[segment_id] = use
         return use
 
-    def _pin(self, record: Record) -> None:
+    def _count_live(self, record: Record) -> None:
         use = self.segment(record.address)
         use.live_bytes += record.size()
         use.ids.add(record.id)
 
-    def _unpin(self, address: i64, size: i64) -> None:
+    def _count_dead(self, address: i64, size: i64) -> None:
         self.segments[segment_of(address)].live_bytes -= size
 
-    def _unpin_all(self, places: Places) -> None:
+    def _count_all_dead(self, places: Places) -> None:
         for i in range(places.count()):
-            self._unpin(places.addresses[i], places.sizes[i])
+            self._count_dead(places.addresses[i], places.sizes[i])
 
 
 # ---- Bodies ------------------------------------------------------------------

@@ -28,7 +28,7 @@ from magnetar.admin.backlog.id_list import PIECE_BYTES, cut_list, find_list
 from magnetar.admin.backlog.skip_answer import skip_answer
 from magnetar.admin.backlog.stats_shape import SKIPPED
 from magnetar.admin.http.answer import BAD_REQUEST, NOT_ALLOWED, TOO_LARGE, Refusal
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import (
     INT32_MAX,
     INT64_MAX,
@@ -113,7 +113,7 @@ async def skip_by_ids(call: Call) -> Response:
         skip = Skip(topics, name, plain, recall=recall, details=details)
         while skip.plan_piece():  # noqa: ASYNC110, others have their turn
             await asyncio.sleep(0)
-        await settle(skip.carry_out())
+        await wait_for(skip.carry_out())
     except UsageError as error:
         raise Refusal(BAD_REQUEST, str(error)) from error
     except BrokerError as error:
@@ -121,7 +121,7 @@ async def skip_by_ids(call: Call) -> Response:
             raise Refusal(NOT_ALLOWED, error.reason) from error
         raise
     audit_skip(call, plain, skip.skipped, recall=recall)
-    await settle(skip.recalled(wait_ms or RECALL_MS))
+    await wait_for(skip.recalled(wait_ms or RECALL_MS))
     return await skip_answer(skip, details=details)
 
 
@@ -131,7 +131,7 @@ async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[Me
     for first in range(0, len(ids), PIECE_IDS):
         if first:
             await asyncio.sleep(0)
-        some = await settle(find_chunks(topics, ids[first : first + PIECE_IDS]))
+        some = await wait_for(find_chunks(topics, ids[first : first + PIECE_IDS]))
         found.extend(some)
     return found
 

@@ -15,7 +15,7 @@ from magnetar.broker.promise import Promise
 from magnetar.model import Position
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
-__all__ = ["at_ease", "durable", "read_entry", "read_plan", "settle"]
+__all__ = ["at_ease", "durable", "read_entry", "read_plan", "wait_for"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ async def at_ease(items: Iterable[T]) -> AsyncIterator[T]:
         yield item
 
 
-async def settle(promise: Promise[T]) -> T:
+async def wait_for(promise: Promise[T]) -> T:
     """What was promised. Raises what it was broken with."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -49,17 +49,9 @@ async def settle(promise: Promise[T]) -> T:
 
 async def durable(broker: Broker, ticket: int | None = None) -> None:
     """Waits until a ticket, or all that was queued until now, is durable. Raises what failed."""
-    promise: Promise[None] = Promise()
-
-    def settled(error: Exception | None) -> None:
-        if error is None:
-            promise.keep(None)
-        else:
-            promise.fail(error)
-
-    broker.commits.when(broker.store.ticket_last if ticket is None else ticket, settled)
+    promise = broker.commits.wait_for(broker.store.ticket_last if ticket is None else ticket)
     broker.host.kick()
-    await settle(promise)
+    await wait_for(promise)
 
 
 async def read_entry(broker: Broker, position: Position) -> StoredEntry | None:
@@ -75,13 +67,10 @@ async def read_plan(broker: Broker, plan: ReadPlan) -> None:
 
     def done(error: Exception | None) -> None:
         broker.store.finish_read(plan)
-        if error is None:
-            promise.keep(None)
-        else:
-            promise.fail(error)
+        promise.end(error)
 
     if plan.complete:
         done(None)
     else:
-        broker.host.read(plan, done)
-    await settle(promise)
+        broker.host.read(plan).when_done(done)
+    await wait_for(promise)

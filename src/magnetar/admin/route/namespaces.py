@@ -10,7 +10,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, check_name, shown
 from magnetar.admin.http.need import ADMIN, on_namespace
 from magnetar.admin.http.response import Response
@@ -153,7 +153,7 @@ async def delete_namespace(broker: Broker, namespace: str, *, force: bool) -> No
         broker.directory.delete_topic_policies(name)
     for name in names:
         topic = TopicName.parse(name)
-        await settle(broker.delete_topic(topic, force=True, delete_schema=True))
+        await wait_for(broker.delete_topic(topic, force=True, delete_schema=True))
     broker.directory.delete_namespace(namespace)
 
 
@@ -181,7 +181,7 @@ async def unload(call: Call) -> Response:
     namespace_policies(call)
     for name in call.broker.names(call.namespace, persistent=True, others=True):
         if name in call.broker.topics:
-            await settle(call.broker.unload(TopicName.parse(name)))
+            await wait_for(call.broker.unload(TopicName.parse(name)))
     return no_content()
 
 
@@ -193,7 +193,7 @@ async def clear_backlog(call: Call) -> Response:
         topic = call.broker.find(TopicName.parse(name))
         for subscription in list(topic.subscriptions.values()):
             if only is None or subscription.name == only:
-                await settle(subscription.clear())
+                await wait_for(subscription.clear())
     return no_content()
 
 
@@ -209,7 +209,7 @@ async def unsubscribe(call: Call) -> Response:
     if busy:
         raise Refusal(PRECONDITION, f"{busy[0].title} has consumers: close them first")
     for subscription in found:
-        await settle(subscription.topic.unsubscribe(subscription))
+        await wait_for(subscription.topic.unsubscribe(subscription))
     return no_content()
 
 

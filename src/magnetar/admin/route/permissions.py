@@ -8,7 +8,7 @@ what the actions mean.
 from typing import Final
 
 from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import TOPIC, Call, shown
 from magnetar.admin.http.need import on_namespace, on_topic
 from magnetar.admin.http.response import Response
@@ -32,7 +32,7 @@ def _of(call: Call) -> Permissions:
 async def _keep(call: Call, permissions: Permissions) -> Response:
     """Answers when what is no longer allowed is closed."""
     call.broker.directory.put_permissions(call.namespace, permissions)
-    await settle(call.broker.permissions_changed(call.namespace))
+    await wait_for(call.broker.permissions_changed(call.namespace))
     return no_content()
 
 

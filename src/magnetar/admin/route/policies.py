@@ -17,7 +17,7 @@ from magnetar.admin.http.answer import (
     no_content,
     optional_answer,
 )
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import TOPIC, Call, whole_number
 from magnetar.admin.http.need import on_namespace, on_topic
 from magnetar.admin.http.response import Response
@@ -80,7 +80,7 @@ class _Level:
         fresh = Policies.from_json(self.told.to_json())
         change(fresh)
         self._keep(fresh)
-        await settle(self.broker.policies_changed(self._name.namespace))
+        await wait_for(self.broker.policies_changed(self._name.namespace))
 
 
 def _of_namespace(call: Call) -> _Level:

@@ -13,7 +13,7 @@ from magnetar.admin.http.answer import (
     Refusal,
     json_answer,
 )
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, shown, text_map
 from magnetar.admin.http.need import on_topic
 from magnetar.admin.http.response import Response
@@ -74,7 +74,7 @@ async def add(call: Call) -> Response:
     schema = await _valid(call, await _schema(call))
     strategy = call.broker.schema_policy(name).strategy
     work = call.broker.schemas.put_steps(topic, schema, strategy)
-    stored = await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
+    stored = await wait_for(call.broker.schema_work.run(topic, work, len(schema.data)))
     return json_answer({"version": {"version": stored.version}})
 
 
@@ -99,7 +99,7 @@ async def check_compatibility(call: Call) -> Response:
     strategy = call.broker.schema_policy(name).strategy
     try:
         work = call.broker.schemas.check_steps(topic, schema, strategy)
-        await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
+        await wait_for(call.broker.schema_work.run(topic, work, len(schema.data)))
     except BrokerError as error:
         if error.code != ServerError.IncompatibleSchema:
             raise
@@ -113,7 +113,7 @@ async def find_version(call: Call) -> Response:
     _, topic = _topic(call)
     schema = await _valid(call, await _schema(call))
     work = call.broker.schemas.find_steps(topic, schema)
-    version = await settle(call.broker.schema_work.run(topic, work, len(schema.data)))
+    version = await wait_for(call.broker.schema_work.run(topic, work, len(schema.data)))
     if version is None:
         raise Refusal(NOT_FOUND, f"Schema not found: {topic} has no version that defines this")
     return json_answer({"version": version})
@@ -152,7 +152,7 @@ async def _valid(call: Call, schema: SchemaInfo) -> SchemaInfo:
     """A definition that is none is another error than one that does not fit."""
     work = call.broker.schemas.validate_steps(schema)
     try:
-        await settle(call.broker.schema_work.run("", work, len(schema.data)))
+        await wait_for(call.broker.schema_work.run("", work, len(schema.data)))
     except BrokerError as error:
         if error.code != ServerError.IncompatibleSchema:
             raise

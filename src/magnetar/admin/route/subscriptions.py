@@ -15,7 +15,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import durable, settle
+from magnetar.admin.http.bridge import durable, wait_for
 from magnetar.admin.http.call import (
     INT32_MAX,
     INT64_MAX,
@@ -177,7 +177,7 @@ async def delete(call: Call) -> Response:
                 "first, or force it",
             )
     for subscription in subscriptions:
-        await settle(subscription.topic.unsubscribe(subscription))
+        await wait_for(subscription.topic.unsubscribe(subscription))
     return no_content()
 
 
@@ -217,7 +217,7 @@ def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]
 async def skip(call: Call) -> Response:
     count = call.number("count")
     (subscription,) = _movable([call.subscription()], CONFLICT)
-    await settle(subscription.skip(count))
+    await wait_for(subscription.skip(count))
     return no_content()
 
 
@@ -226,20 +226,20 @@ async def skip_damaged(call: Call) -> Response:
     (subscription,) = _movable([call.subscription()], CONFLICT)
     if subscription.damage.position is None:
         raise Refusal(PRECONDITION, f"{subscription.title} is not stuck at a damaged entry")
-    await settle(subscription.damage.skip())
+    await wait_for(subscription.damage.skip())
     return no_content()
 
 
 async def skip_all(call: Call) -> Response:
     for subscription in _movable(await call.subscriptions(), CONFLICT):
-        await settle(subscription.clear())
+        await wait_for(subscription.clear())
     return no_content()
 
 
 async def reset_to_time(call: Call) -> Response:
     time_ms = call.number("time")
     for subscription in _movable(await call.subscriptions(), PRECONDITION):
-        await settle(
+        await wait_for(
             subscription.reset(subscription.topic.position_at(time_ms), find_spanning=find_spanning)
         )
     return no_content()
@@ -256,7 +256,7 @@ async def _reset(subscription: Subscription, place: Place) -> None:
     """Inside a batch if that is known; else to the whole entry, as Pulsar does."""
     position = place.next_read(subscription.topic)
     try:
-        await settle(
+        await wait_for(
             subscription.reset(position, batch_index=place.next_index, find_spanning=find_spanning)
         )
     except BatchIndexError as error:
@@ -269,7 +269,7 @@ async def expire_by_time(call: Call) -> Response:
     for subscription in _movable(await _to_expire(call), CONFLICT):
         topic = subscription.topic
         boundary = topic.position_at(call.broker.host.now_ms() - seconds * 1000)
-        await settle(subscription.expire_before(boundary))
+        await wait_for(subscription.expire_before(boundary))
     return no_content()
 
 
@@ -287,7 +287,7 @@ async def expire_by_id(call: Call) -> Response:
     if place.excluded:
         position = ledgers.previous(position)
     if not place.earliest:
-        await settle(subscription.expire(min(position, ledgers.last())))
+        await wait_for(subscription.expire(min(position, ledgers.last())))
     return no_content()
 
 

@@ -11,7 +11,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import settle
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, check_name, shown
 from magnetar.admin.http.need import ADMIN, SUPERUSER
 from magnetar.admin.http.response import Response
@@ -45,7 +45,7 @@ async def update_tenant(call: Call) -> Response:
     info = await _info(call)
     _tenant(call)
     call.broker.directory.put_tenant(call.path["tenant"], info)
-    await settle(call.broker.admins_changed(call.path["tenant"]))
+    await wait_for(call.broker.admins_changed(call.path["tenant"]))
     return no_content()
 
 

@@ -15,7 +15,7 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import at_ease, durable, settle
+from magnetar.admin.http.bridge import at_ease, durable, wait_for
 from magnetar.admin.http.call import (
     INT32_MAX,
     TOPIC,
@@ -113,7 +113,7 @@ async def delete(call: Call) -> Response:
 
 async def _delete(call: Call, name: TopicName) -> None:
     delete_schema = call.flag("deleteSchema", default=True)
-    await settle(call.broker.delete_topic(name, force=True, delete_schema=delete_schema))
+    await wait_for(call.broker.delete_topic(name, force=True, delete_schema=delete_schema))
 
 
 def _check_unused(topics: list[Topic], *, force: bool) -> None:
@@ -129,7 +129,7 @@ def _check_unused(topics: list[Topic], *, force: bool) -> None:
 
 async def unload(call: Call) -> Response:
     for topic in await call.topics():
-        await settle(call.broker.unload(topic.name))
+        await wait_for(call.broker.unload(topic.name))
     return no_content()
 
 
@@ -166,7 +166,7 @@ async def truncate(call: Call) -> Response:
     for topic in [stored(topic) for topic in await call.topics()]:
         await durable(call.broker)  # a topic that is new is known to the store after that
         for subscription in list(topic.subscriptions.values()):
-            await settle(subscription.clear())
+            await wait_for(subscription.clear())
         call.broker.store.seal_topic(topic.id)
         await durable(call.broker)
         topic.trim(Retention())
@@ -214,7 +214,7 @@ async def create_partitioned(call: Call) -> Response:
         most = limit if limit > 0 else INT32_MAX
         raise Refusal(NOT_ACCEPTABLE, f"{count} partitions: give a number from 1 to {most}")
     _require_new(call, name)
-    await settle(call.broker.create_partitioned(name, count, properties))
+    await wait_for(call.broker.create_partitioned(name, count, properties))
     await durable(call.broker)
     return no_content()
 
@@ -233,7 +233,7 @@ async def update_partitions(call: Call) -> Response:
         for subscription in topic.subscriptions.values():
             if subscription.durable:
                 properties[subscription.name] = subscription.properties
-    await settle(call.broker.create_partitioned(name, count))
+    await wait_for(call.broker.create_partitioned(name, count))
     await durable(call.broker)
     numbers = range(before, count) if name.persistent else range(0)
     new = ((number, subscription) for number in numbers for subscription in properties)
@@ -264,7 +264,7 @@ async def delete_partitioned(call: Call) -> Response:
     for number in range(count):
         partition = name.with_partition(number)
         if broker.exists(partition):
-            await settle(broker.delete_topic(partition, force=True, delete_schema=False))
+            await wait_for(broker.delete_topic(partition, force=True, delete_schema=False))
     broker.directory.delete_topic_policies(str(name))
     broker.directory.forget_permissions(name)
     if call.flag("deleteSchema", default=True):

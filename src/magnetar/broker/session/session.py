@@ -44,6 +44,7 @@ from magnetar.broker.auth.access import LOOK
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Timer
 from magnetar.broker.peer import Peer, Port, unsigned
+from magnetar.broker.promise import Promise, kept
 from magnetar.broker.session.session_auth import SessionAuth, refuse_proxied
 from magnetar.broker.session.session_consumers import SessionConsumers
 from magnetar.broker.session.session_producers import SessionProducers
@@ -144,7 +145,7 @@ class Session(Peer):
         self._producers: Final = SessionProducers(broker, self)
         self._consumers: Final = SessionConsumers(broker, self)
         self._topics: Final = SessionTopics(broker, self)
-        self._probes: list[Callable[[bool], None]] = []
+        self._probes: list[Promise[bool]] = []
         self._probe_timer: Timer | None = None
         self._asked_alive: bool = False
         # Whether it is closed, and what it held is not free yet.
@@ -368,9 +369,10 @@ class Session(Peer):
         self._auth.lost()
         self._topics.lost()
         self._leaving = True
-        in_slices(self.broker.host, self._producers.lost() + self._consumers.lost(), self._left)
+        steps = self._producers.lost() + self._consumers.lost()
+        in_slices(self.broker.host, steps).when_done(self._left)
 
-    def _left(self) -> None:
+    def _left(self, error: Exception | None) -> None:
         """All that it held is free."""
         self._leaving = False
         self._answer_probes(False)
@@ -432,17 +434,16 @@ class Session(Peer):
         if age_ms >= self.broker.settings.keep_alive_ms:
             self.fail("no CONNECT within the keep-alive interval")
 
-    def probe(self, answer: Callable[[bool], None]) -> None:
+    def probe(self) -> Promise[bool]:
         """Finds out whether the peer is still there; hangs up if it is not."""
         if self.closed and not self._leaving:
-            answer(False)
-            return
-        self._probes.append(answer)
-        if self.closed:
-            return
-        if len(self._probes) == 1:
+            return kept(False)
+        alive: Promise[bool] = Promise()
+        self._probes.append(alive)
+        if not self.closed and len(self._probes) == 1:
             self.send(pb.CommandPing())
             self._probe_timer = self.broker.host.call_later(PROBE_MS, self._probe_failed)
+        return alive
 
     def _probe_failed(self) -> None:
         self._probe_timer = None
@@ -457,8 +458,8 @@ class Session(Peer):
             self._probe_timer = None
         probes = self._probes
         self._probes = []
-        for answer in probes:
-            answer(alive)
+        for probe in probes:
+            probe.keep(alive)
 
     def _on_ping(self, command: pb.CommandPing) -> None:
         self.send(pb.CommandPong())

@@ -174,7 +174,7 @@ class SessionConsumers:
             return
         holder = self._exclusive_holder(command, topic)
         if holder is not None:
-            holder.peer.probe(lambda alive: self._subscribe(command, topic, consumer))
+            holder.peer.probe().when_done(lambda error: self._subscribe(command, topic, consumer))
         else:
             self._subscribe(command, topic, consumer)
 

@@ -77,7 +77,8 @@ class SessionProducers:
             holder = topic.producers.get(command.producer_name)
             if holder is not None and holder.peer is not self._peer and not holder.peer.closed:
                 self._asking[id] = command.request_id
-                holder.peer.probe(lambda alive: self._have_asked(command, id, topic))
+                asked = holder.peer.probe()
+                asked.when_done(lambda error: self._have_asked(command, id, topic))
                 return
         except MagnetarError as error:
             self._peer.refuse(command.request_id, error)
@@ -176,11 +177,10 @@ class SessionProducers:
             needs = created or not topic.stored
             known = topic.deduplication
             waits = needs or (known is not None and not known.is_settled(producer.name))
-            topic.when(
-                self._broker.store.ticket_last if waits else -1,
+            topic.wait_for(self._broker.store.ticket_last if waits else -1).when_done(
                 lambda error: self._producer_admitted(
                     request_id, producer, topic, error if needs else None
-                ),
+                )
             )
         else:
             self._waiting[id] = command.request_id
@@ -262,7 +262,7 @@ class SessionProducers:
             self._peer.succeed(request_id)
 
         last = self._broker.store.ticket_last if producer.pending > 0 else -1
-        topic.when(last, settled)
+        topic.wait_for(last).when_done(settled)
 
     def on_send(self, send: CommandSend) -> None:
         producer = self._producers.get(send.producer_id)

@@ -99,11 +99,11 @@ def _values(lines: list[Line]) -> dict[str, Value]:
             attribute, factor = HONOURED[line.key]
             by_key[line.key] = _value(line, attribute, factor)
             values[attribute] = by_key[line.key]
-    _settle(values, by_key)
+    _join_keys(values, by_key)
     return values
 
 
-def _settle(values: dict[str, Value], by_key: dict[str, Value]) -> None:
+def _join_keys(values: dict[str, Value], by_key: dict[str, Value]) -> None:
     """Where two keys speak of one setting, or one key has a meaning of its own."""
     values.pop("auto_create_partitions", None)
     kind = by_key.get("allowAutoTopicCreationType")

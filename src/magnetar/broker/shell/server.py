@@ -21,6 +21,7 @@ from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import Port
+from magnetar.broker.promise import Promise
 from magnetar.broker.session.session import Session
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.connection_limits import ConnectionLimits
@@ -343,13 +344,13 @@ class BrokerServer:
                 link.session.check_revoked()
 
     async def stop(self) -> None:
-        """Closes connections, settles what is on its way, and seals the log."""
+        """Closes connections, waits for what is on its way, and seals the log."""
         for timer in self._timers.values():
             timer.cancel()
         for server in self._servers:
             server.close()
         self.broker.stop()
-        await self._settle()
+        await self._wait_for_commits()
         for link in list(self._links):
             link.session.shut()
         await asyncio.sleep(0)
@@ -365,7 +366,7 @@ class BrokerServer:
             if isinstance(self._reads, ThreadPoolExecutor):
                 self._reads.shutdown(wait=True)
 
-    async def _settle(self) -> None:
+    async def _wait_for_commits(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + STOP_SECONDS
         while len(self.broker.commits) and loop.time() < deadline:  # noqa: ASYNC110, rare and short
@@ -553,7 +554,7 @@ class _LoopHost(Host):
         self._kicked = False
         self.closed = False
         self._read_bytes = 0
-        self._unread: deque[tuple[ReadPlan, Callable[[Exception | None], None]]] = deque()
+        self._unread: deque[tuple[ReadPlan, Promise[None]]] = deque()
 
     def now_ms(self) -> int:
         return self._clock_ms()
@@ -567,17 +568,19 @@ class _LoopHost(Host):
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         return _LoopTimer(self._loop.call_later(delay_ms / 1000, callback))
 
-    def read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
-        self._unread.append((plan, done))
+    def read(self, plan: ReadPlan) -> Promise[None]:
+        promise: Promise[None] = Promise()
+        self._unread.append((plan, promise))
         self._read_next()
+        return promise
 
     def _read_next(self) -> None:
         """Begins reads in the order in which they were asked for, as far as memory goes."""
         while self._unread and self._read_bytes < READ_BYTES_MAX:
-            plan, done = self._unread.popleft()
-            self._begin_read(plan, done)
+            plan, promise = self._unread.popleft()
+            self._begin_read(plan, promise)
 
-    def _begin_read(self, plan: ReadPlan, done: Callable[[Exception | None], None]) -> None:
+    def _begin_read(self, plan: ReadPlan, promise: Promise[None]) -> None:
         size = plan.missing_bytes
         self._read_bytes += size
         future = self._loop.run_in_executor(self._reads, self._run, plan)
@@ -586,7 +589,7 @@ class _LoopHost(Host):
             self._read_bytes -= size
             self._read_next()
             with contextlib.suppress(asyncio.CancelledError):
-                done(result.result())
+                promise.end(result.result())
 
         future.add_done_callback(finished)
 

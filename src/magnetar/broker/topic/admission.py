@@ -179,16 +179,12 @@ class Admission:
         for producer in leaving:
             producer.ready = False
         steps: list[Step] = [partial(_dismiss, self._topic, producer) for producer in leaving]
-        in_slices(self._topic.host, steps, _nothing, DISMISSED_AT_ONCE)
+        in_slices(self._topic.host, steps, DISMISSED_AT_ONCE)
 
 
 def _dismiss(topic: "Topic", producer: Producer) -> Promise[None]:
     if producer.pending == 0:
         producer.dismiss()
     else:
-        topic.when(topic.store.ticket_last, lambda error: producer.dismiss())
+        topic.wait_for(topic.store.ticket_last).when_done(lambda error: producer.dismiss())
     return kept(None)
-
-
-def _nothing() -> None:
-    """There is nobody to tell."""

@@ -158,7 +158,7 @@ class Consumer:
         self.pending[key] = (int(messages) << SLOT_BITS) | slot
         self._count(messages)
 
-    def settle(self, key: int, left: i64) -> int:
+    def keep_unacked(self, key: int, left: i64) -> int:
         """Of an entry that it holds, `left` messages are unacked now; its slot if none is."""
         packed = self.pending[key]
         before: i64 = packed >> SLOT_BITS

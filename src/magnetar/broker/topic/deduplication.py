@@ -60,7 +60,7 @@ class Deduplication:
         def settled(error: Exception | None) -> None:
             self._lost = error is not None
 
-        topic.when(topic.store.ticket_last, settled)
+        topic.wait_for(topic.store.ticket_last).when_done(settled)
         topic.host.kick()
 
     def _create_again(self) -> None:
@@ -151,7 +151,7 @@ class Deduplication:
             if error is None:
                 self.cursor.apply(delta)
 
-        topic.when(ticket, settled)
+        topic.wait_for(ticket).when_done(settled)
 
     def _limit(self) -> None:
         """Forgets the producers that stored nothing for longest, beyond the limit."""

@@ -11,7 +11,7 @@ the table, and when marks or stale items outnumber what is alive the page is *un
 gets written anew. No call does that for more than one page, so no call takes long.
 
 Above the pages stands a heap of *heads*. Each page has posted one item there, which is at
-most its next message; `_settle` brings the first item up to date, until it is true.
+most its next message; `_true_head` brings the first item up to date, until it is true.
 
 Why so: a heap and a table by Python's own means, of tuples and a dict, would take 250 bytes
 per message. Here a heap item is an integer of 60 bits (14 for the entry in its page and 46
@@ -104,7 +104,7 @@ class DelayedMessages:
         """Removes and returns at most `n` entries whose time has come, by time and position."""
         keys: list[int] = []
         while len(keys) < n:
-            head = self._settle()
+            head = self._true_head()
             if head < 0 or head >> KEY_BITS > now_ms:
                 break
             key = head & KEY_MASK
@@ -115,7 +115,7 @@ class DelayedMessages:
 
     def next_ms(self) -> int | None:
         """When the next entry is due, or None if there is none."""
-        head = self._settle()
+        head = self._true_head()
         return head >> KEY_BITS if head >= 0 else None
 
     def clear(self) -> None:
@@ -144,7 +144,7 @@ class DelayedMessages:
             assert page.posted in heads, "a page without a head"
             assert page.posted <= time << KEY_BITS | page_id << PAGE_BITS | low, "a late head"
 
-    def _settle(self) -> int:
+    def _true_head(self) -> int:
         """The next message, time and key in one, which is then the first head; -1 if none."""
         heads = self._heads
         while heads:

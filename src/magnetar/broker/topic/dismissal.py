@@ -18,10 +18,8 @@ __all__ = ["dismiss"]
 
 def dismiss(host: Host, pieces: Pieces, consumers: list[Consumer]) -> Promise[None]:
     """Tells consumers that they are closed; kept when all are told."""
-    promise: Promise[None] = Promise()
     steps: list[Step] = [partial(_tell, consumer) for consumer in consumers]
-    in_slices(host, steps, lambda: promise.keep(None), pieces.consumers)
-    return promise
+    return in_slices(host, steps, pieces.consumers)
 
 
 def _tell(consumer: Consumer) -> Promise[None]:

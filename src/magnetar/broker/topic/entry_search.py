@@ -53,7 +53,7 @@ def run_search(topic: Topic, search: EntrySearch) -> Promise[None]:
             search.take(plan)
             go_on()
 
-        host.read(plan, done)
+        host.read(plan).when_done(done)
 
     go_on()
     return promise

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 from mypy_extensions import i64
 
 from magnetar.ack import AckDelta, Cursor, Delta, ResetDelta, encode_delta
-from magnetar.broker.commits import Waiting
+from magnetar.broker.commits import Commit
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
 from magnetar.broker.topic.ack.ack_budget import AckShare
@@ -52,7 +52,7 @@ NO_CURSOR: Final = -1
 
 
 @final
-class _Ack(Waiting):
+class _Ack(Commit):
     """An ack on its way to the disk."""
 
     def __init__(
@@ -188,7 +188,7 @@ class Subscription:
                 self.topic.drop(self)
                 self.topic.dismiss(self.close())
 
-        self.topic.when(ticket, settled)
+        self.topic.wait_for(ticket).when_done(settled)
 
     # ---- Limits and policies -------------------------------------------------
 
@@ -370,7 +370,7 @@ class Subscription:
         if self._searching > 0:
             self._after_search.append(callback)
             return
-        self.topic.when(self._ack_ticket, lambda error: callback())
+        self.topic.wait_for(self._ack_ticket).when_done(lambda error: callback())
 
     # ---- Acks ----------------------------------------------------------------
 
@@ -625,7 +625,7 @@ class Subscription:
             self.dispatcher.passed()
         self.pump()
 
-    def wait_for(self, ticket: int) -> None:
+    def have_queued(self, ticket: int) -> None:
         """Acks that somebody else wrote are on their way: what depends on acks waits for them."""
         self._ack_ticket = ticket
 
@@ -759,7 +759,7 @@ class Subscription:
             return
         self.topic.host.kick()
         self._ack_ticket = ticket
-        self.topic.when(ticket, settled)
+        self.topic.wait_for(ticket).when_done(settled)
 
     # ---- The end -------------------------------------------------------------
 

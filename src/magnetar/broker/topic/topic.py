@@ -10,13 +10,12 @@ An entry is queued in the store and becomes part of the topic when it is durable
 receipt goes out, and subscriptions hear of it. Nothing is delivered before.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from magnetar.ack import Cursor, Ledgers, encode_snapshot
-from magnetar.broker.commits import Commits, Waiting
+from magnetar.broker.commits import Commit, Commits
 from magnetar.broker.host import Host
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken
@@ -68,7 +67,7 @@ PERSISTENCE: Final = int(ServerError.PersistenceError)
 
 
 @final
-class _Publish(Waiting):
+class _Publish(Commit):
     """An entry on its way to the disk."""
 
     def __init__(
@@ -250,7 +249,9 @@ class Topic:
         if producer.pending == 0:
             producer.refuse(sequence_id, code, why)
             return
-        self.when(self.store.ticket_last, lambda error: producer.refuse(sequence_id, code, why))
+        self.wait_for(self.store.ticket_last).when_done(
+            lambda error: producer.refuse(sequence_id, code, why)
+        )
 
     def _entry_fault(self, entry: Entry, facts: EntryFacts, now_ms: int) -> str:
         """Why the topic does not take an entry; nothing, if it does."""
@@ -304,9 +305,8 @@ class Topic:
                 producer.duplicate(send.sequence_id, send.highest_sequence_id)
             else:
                 sequence_id, highest = send.sequence_id, send.highest_sequence_id
-                self.when(
-                    self.store.ticket_last,
-                    lambda error: producer.duplicate(sequence_id, highest),
+                self.wait_for(self.store.ticket_last).when_done(
+                    lambda error: producer.duplicate(sequence_id, highest)
                 )
         elif verdict == UNDECIDED:
             reason = "an entry with this sequence id is on its way: connect again and resend"
@@ -352,9 +352,9 @@ class Topic:
         if not self.subscriptions:
             self.acks_moved()
 
-    def when(self, ticket: int, callback: Callable[[Exception | None], None]) -> None:
-        """Calls back when a ticket that is about this topic is settled; see `Commits.when`."""
-        self.commits.when(ticket, callback, self)
+    def wait_for(self, ticket: int) -> Promise[None]:
+        """Returns a promise that a ticket about this topic is durable; see `Commits.wait_for`."""
+        return self.commits.wait_for(ticket, self)
 
     def require_open(self) -> None:
         """Raises BrokerError if it was unloaded or deleted."""
@@ -521,7 +521,7 @@ class Topic:
                 self.acks_moved()
                 told.then(promise.keep, promise.fail)
 
-        self.when(ticket, settled)
+        self.wait_for(ticket).when_done(settled)
         return promise
 
     def _bring_back(self, gone: Subscription) -> None:
@@ -637,8 +637,8 @@ class Topic:
         if not trimmed:
             return
         self.host.kick()
-        self.when(
-            self.store.ticket_last, lambda error: self._trimmed(trimmed) if error is None else None
+        self.wait_for(self.store.ticket_last).when_done(
+            lambda error: self._trimmed(trimmed) if error is None else None
         )
 
     def _trimmed(self, ledger_ids: list[int]) -> None:
@@ -675,7 +675,9 @@ class Topic:
         told = self.dismiss(consumers)
         if self.deduplication is not None and not self.deleted:
             self.deduplication.snapshot()
-        self.when(self.store.ticket_last, lambda error: told.then(promise.keep, promise.fail))
+        self.wait_for(self.store.ticket_last).when_done(
+            lambda error: told.then(promise.keep, promise.fail)
+        )
         self.host.kick()
         return promise
 

@@ -120,13 +120,13 @@ def produce(
             try:
                 with uninterrupted() as check:
                     for number, payload in enumerate(paced(source.payloads(check), rate, check)):
-                        while number - sent.settled >= WINDOW:
+                        while number - sent.answered >= WINDOW:
                             time.sleep(FULL_S)
                             check()
                         sent.given += 1
                         producer.send_async(
                             payload,
-                            partial(sent.settle, number),
+                            partial(sent.have_answer, number),
                             properties=found,
                             partition_key=key,
                             deliver_at=_due_ms(deliver_after),
@@ -193,20 +193,20 @@ class _Sent:
     def __init__(self) -> None:
         # By the number of the message: receipts of several partitions come in any order.
         self.ids: dict[int, MessageId] = {}
-        self.settled = 0
+        self.answered = 0
         # Whether there is a producer, and how many messages it was given.
         self.begun = False
         self.given = 0
         self.failure: Result | None = None
 
-    def settle(self, number: int, result: "Result", id: "MessageId") -> None:
+    def have_answer(self, number: int, result: "Result", id: "MessageId") -> None:
         from magnetar.client.errors import Result
 
         if result == Result.Ok:
             self.ids[number] = id
         else:
             self.failure = self.failure or result
-        self.settled += 1
+        self.answered += 1
 
     def error(self, text: str) -> PulsarException:
         """Why some were not stored."""

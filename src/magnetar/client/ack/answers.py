@@ -247,9 +247,9 @@ class AckAnswers:
         if self._callers.waiting:
             for acks in flight.acks:
                 if acks.stakes is not None:
-                    self._callers.settle_entry(acks, error)
+                    self._callers.answer_entry(acks, error)
         if flight.cumulative is not None and (error is None or self._retries is None):
-            self._callers.settle_cumulative(flight.cumulative, error)
+            self._callers.answer_cumulative(flight.cumulative, error)
 
     # ---- What came again -----------------------------------------------------
 
@@ -342,7 +342,7 @@ class AckAnswers:
         given_up.cumulative = cumulative
         self._given_up.append(given_up)
         self._fail_through(cumulative)
-        self._callers.settle_cumulative(cumulative, error)
+        self._callers.answer_cumulative(cumulative, error)
 
     def _split(self, units: list[list[EntryAcks]], flight: Flight, retries: AckRetries) -> None:
         """Sends a list that was refused in halves: one of its acks may be to blame for all."""

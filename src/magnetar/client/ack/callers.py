@@ -56,7 +56,7 @@ class Callers:
         """Whether there is any."""
         return len(self._waiters) > 0
 
-    def settle_entry(self, acks: EntryAcks, error: Exception | None) -> None:
+    def answer_entry(self, acks: EntryAcks, error: Exception | None) -> None:
         """Tells those who wait for what is confirmed, and for what is unacked again: because of
         the error or, if there is none, of a negative ack."""
         stakes = acks.stakes
@@ -75,7 +75,7 @@ class Callers:
             else:
                 acks.stakes.append(stake)
 
-    def settle_cumulative(self, cumulative: Cumulative, error: Exception | None) -> None:
+    def answer_cumulative(self, cumulative: Cumulative, error: Exception | None) -> None:
         """Tells those who wait for a cumulative ack that it has ended."""
         waiters = cumulative.waiters
         cumulative.waiters = []
@@ -84,7 +84,7 @@ class Callers:
 
     def tell(self, waiter: Waiter, error: Exception | None) -> None:
         """One of the acks that he waits for has ended."""
-        if waiter.settle(error):
+        if waiter.count_down(error):
             self._waiters.pop(waiter, None)
 
     def fail_all(self, error: Exception) -> None:

@@ -69,7 +69,7 @@ class Waiter:
         self._left: i64 = count
         self._error: Exception | None = None
 
-    def settle(self, error: Exception | None) -> bool:
+    def count_down(self, error: Exception | None) -> bool:
         """One of them ended. Says whether it was the last."""
         if self._left <= 0:
             return False

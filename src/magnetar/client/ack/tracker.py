@@ -183,7 +183,7 @@ class AckTracker:
             self._outbox.withdraw(acks)
             if self.retries is not None:
                 self.retries.superseded(key)
-        self._callers.settle_entry(acks, None)
+        self._callers.answer_entry(acks, None)
 
     # ---- What comes again ----------------------------------------------------
 

@@ -139,8 +139,8 @@ class Acknowledger:
         if done is None:
             return None
         waiter = Waiter(done, 2 if more else 1)
-        waiter.settle(error if self._acks.waits else None)
-        return waiter.settle
+        waiter.count_down(error if self._acks.waits else None)
+        return waiter.count_down
 
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         """Acks everything through a message."""
@@ -273,7 +273,7 @@ class Acknowledger:
 
         Chunks that come `again` of messages that are acked are held back.
         """
-        both: Done | None = None if done is None else Waiter(done, 2).settle
+        both: Done | None = None if done is None else Waiter(done, 2).count_down
         if split.before >= 0:
             first = Cumulative(wide_key_ledger(split.before), wide_key_entry(split.before), -1, 0)
             first.held_back = len(again) > 0

@@ -318,7 +318,7 @@ class ConsumerCore:
                 self._queue.add(messages)
                 self._wake()
         if arrival.charged != count:
-            self._settle(command, arrival)
+            self._answer_unread(command, arrival)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         """The broker takes messages back: the application gets none of them any more."""
@@ -368,7 +368,7 @@ class ConsumerCore:
             self._acks.acknowledge(self._acks.records.find_id(key, -1, 0), -1)
         self._acks.joined(None)
 
-    def _settle(self, command: CommandMessage, arrival: Arrival) -> None:
+    def _answer_unread(self, command: CommandMessage, arrival: Arrival) -> None:
         """Sees to what the application does not get."""
         if arrival.refusal >= 0:
             self.stats.entries_refused += 1

@@ -96,7 +96,7 @@ class Client(_Closing):
         """Returns a producer of a topic, which the broker knows already."""
         schema = schema or BytesSchema()
         producer = EngineProducer(self._engine, topic, ProducerOptions(**options), schema)
-        producer.settle = _settle_futures
+        producer.tell = _answer_futures
         await self._engine.open(producer)
         return Producer(producer, schema)
 
@@ -177,7 +177,7 @@ class Producer(_Closing):
         """
         future: asyncio.Future[MessageId] = self._new_future()
         if self._plain and type(content) is bytes and not options:
-            self._send(Outgoing(content, future))  # type: ignore[arg-type]
+            self._send(Outgoing(content, future))
             return future
         message = self._outgoing(content, future, options)
         if self._tracing is None:
@@ -206,9 +206,9 @@ class Producer(_Closing):
         try:
             yield
         except BaseException as error:
-            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            trace.end(error if isinstance(error, Exception) else Result.Interrupted, None)
             raise
-        future.add_done_callback(partial(_settle_trace, trace))
+        future.add_done_callback(partial(_end_trace, trace))
 
     def _outgoing(
         self, content: Any, future: "asyncio.Future[MessageId]", options: dict[str, Any]
@@ -251,7 +251,7 @@ def _future_maker(loop: asyncio.AbstractEventLoop) -> "Callable[[], asyncio.Futu
     return loop.create_future
 
 
-def _settle_futures(
+def _answer_futures(
     futures: "list[Any]", error: Exception | None, ids: Sequence[MessageId]
 ) -> None:
     """Hands what became of the messages of an entry to the futures of their senders."""
@@ -267,18 +267,18 @@ def _settle_futures(
             continue  # cancelled: nobody waits for it
 
 
-def _settle_trace(trace: SendTrace, future: "asyncio.Future[MessageId]") -> None:
+def _end_trace(trace: SendTrace, future: "asyncio.Future[MessageId]") -> None:
     if future.cancelled():
-        trace.settle(None, None)  # the message was sent all the same
+        trace.end(None, None)  # the message was sent all the same
         return
     error = future.exception()
     if error is None:
-        trace.settle(None, future.result())
+        trace.end(None, future.result())
     else:
-        trace.settle(error if isinstance(error, Exception) else Result.UnknownError, None)
+        trace.end(error if isinstance(error, Exception) else Result.UnknownError, None)
 
 
-class _Settle:
+class _AckFuture:
     """Hands what became of an ack to a future."""
 
     __slots__ = ("_future",)
@@ -403,7 +403,7 @@ class Consumer(_Closing):
             ack(None)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        ack(_Settle(future))
+        ack(_AckFuture(future))
         await future
 
     def negative_acknowledge(self, message: "Message | MessageId") -> None:
@@ -528,7 +528,7 @@ async def reconsume(
         await consumer.reconsume_later(message, delay_ms, properties, None)
         return
     kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    await consumer.reconsume_later(message, delay_ms, properties, _Settle(kept))
+    await consumer.reconsume_later(message, delay_ms, properties, _AckFuture(kept))
     await kept
 
 

@@ -20,7 +20,7 @@ __all__ = ["make_outgoing", "message_of", "messages_of", "split_topics", "versio
 def make_outgoing(
     schema: Schema,
     content: Any,
-    done: Any,
+    sender: Any,
     day_ms: Callable[[], int],
     *,
     properties: dict[str, str] | None = None,
@@ -52,7 +52,7 @@ def make_outgoing(
         sequence_id=sequence_id,
         replication_clusters=replication_clusters,
         null_value=content is None,
-        done=done,
+        sender=sender,
     )
 
 

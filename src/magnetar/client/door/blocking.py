@@ -171,7 +171,7 @@ class Client(Closing):
         )
         producer = EngineProducer(self._engine, topic, options, schema)
         settlement = Settlement(self._callbacks)
-        producer.settle = settlement
+        producer.tell = settlement
         self._call(self._engine.open(producer))
         return Producer(self, producer, schema, settlement)
 

@@ -68,8 +68,6 @@ class Engine:
         self._awake = False
         # Whether what was posted is being done now.
         self._calling = False
-        # Whether whoever has the lock waits for what is written.
-        self.hurried: bool = False
         self._requests = Requests()
         self._producer_ids = 0
         self._consumer_ids = 0
@@ -188,14 +186,14 @@ class Engine:
         finally:
             self._calling = False
 
-    def write(self, connection: ClientConnection, frames: Sequence[Part]) -> None:
+    def write(self, connection: ClientConnection, frames: Sequence[Part], *, hurried: bool) -> None:
         """Writes for a producer, in order. With the lock.
 
-        Who waits for it writes here and now, unless something that was posted before is not
-        written yet; all else is for the loop.
+        `hurried` is for one who waits for it: it is written here and now, unless something that
+        was posted before is not written yet. All else is for the loop.
         """
         if (
-            self.hurried
+            hurried
             and self._thread not in (0, threading.get_ident())
             and not self._posted
             and not self._calling

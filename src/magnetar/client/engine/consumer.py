@@ -417,7 +417,7 @@ class EngineConsumer:
         # All of them or none: one that cannot be acked is found before any is.
         for part, some in by_part.items():
             part.core.check_acks(some)
-        whole = None if done is None else Waiter(done, len(by_part)).settle
+        whole = None if done is None else Waiter(done, len(by_part)).count_down
         for part, some in by_part.items():
             part.core.acknowledge(some, whole)
             part.rearm()

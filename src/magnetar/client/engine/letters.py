@@ -47,7 +47,7 @@ class Letters:
         producer = await self._producer(topic, _readers(message), initial_subscription)
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def settle(error: Exception | None, id: MessageId | None) -> None:
+        def have_answer(error: Exception | None, id: MessageId | None) -> None:
             if stored.done():
                 return
             if error is not None:
@@ -58,7 +58,7 @@ class Letters:
         await producer.send_when_room(
             Outgoing(
                 message.data(),
-                settle,
+                have_answer,
                 properties=properties,
                 partition_key=message.partition_key() or None,
                 ordering_key=message.ordering_key_bytes(),

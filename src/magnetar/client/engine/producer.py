@@ -12,7 +12,7 @@ from magnetar.client.option.encryption import Sealer
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.chunks import Part
 from magnetar.client.producer.core import ProducerCore
-from magnetar.client.producer.outgoing import Outgoing, Settle
+from magnetar.client.producer.outgoing import Outgoing, Tell
 from magnetar.client.producer.router import Router, make_router
 from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.schema_wire import schema_to_pb
@@ -45,7 +45,7 @@ class PartitionProducer(Reconnecting):
         options: ProducerOptions,
         schema: pb.Schema | None,
         pending_max: int,
-        settle: Settle | None,
+        tell: Tell | None,
     ) -> None:
         super().__init__(f"producer of {topic}", engine.backoff(), engine.timeout_s, engine.log)
         self._engine = engine
@@ -70,9 +70,11 @@ class PartitionProducer(Reconnecting):
             max_pending_messages=pending_max,
             sealer=_sealer(options, engine.now_ms()),
         )
-        self.core.settle = settle
+        self.core.tell = tell
         self.core.callback_failed = lambda error: engine.log_problem("a callback of send", error)
         self._alarm = Alarm(engine.now_ms, self._tick)
+        # Whether the caller of the core waits for what it writes; see `Producer.send_now`.
+        self.hurried = False
         self.on_room: Callable[[], None] = _nothing
 
     # ---- Connecting ----------------------------------------------------------
@@ -164,7 +166,7 @@ class PartitionProducer(Reconnecting):
 
     def _write(self, frames: list[Part]) -> None:
         if self.connection is not None:
-            self._engine.write(self.connection, frames)
+            self._engine.write(self.connection, frames, hurried=self.hurried)
 
     def rearm(self) -> None:
         at_ms = self.core.next_ms()
@@ -199,8 +201,8 @@ class PartitionProducer(Reconnecting):
 
     def on_send_error(self, error: pb.CommandSendError) -> None:
         with self._engine.lock:
-            settled = self.core.send_error(error.error, error.message, signed(error.sequence_id))
-        if not settled:
+            known = self.core.send_error(error.error, error.message, signed(error.sequence_id))
+        if not known:
             self.reconnect()
         self.on_room()
 
@@ -285,8 +287,8 @@ class EngineProducer:
         )
         self._started: set[PartitionProducer] = set()
         self._late: set[asyncio.Task[None]] = set()
-        # Set before the start: see `ProducerCore.settle`.
-        self.settle: Settle | None = None
+        # Set before the start: see `ProducerCore.tell`.
+        self.tell: Tell | None = None
         self.closed: bool = False
 
     async def start(self) -> None:
@@ -338,7 +340,7 @@ class EngineProducer:
 
     def _make(self, topic: str) -> PartitionProducer:
         part = PartitionProducer(
-            self._engine, topic, self.options, self._schema, self._pending_max, self.settle
+            self._engine, topic, self.options, self._schema, self._pending_max, self.tell
         )
         part.on_room = lambda: self.on_room()
         return part
@@ -399,10 +401,18 @@ class EngineProducer:
             if not room.done():
                 room.set_result(None)
 
-    def hurry(self) -> None:
-        """Somebody waits for what was just sent: it does not wait for its batch to fill."""
-        for part in self._parts:
-            part.core.flush()
+    def send_now(self, message: Outgoing) -> None:
+        """As `send`, for one who waits: written at once if it can be, in a batch that is closed."""
+        parts = list(self._parts)
+        for part in parts:
+            part.hurried = True
+        try:
+            self.send(message)
+            for part in parts:
+                part.core.flush()
+        finally:
+            for part in parts:
+                part.hurried = False
 
     async def flush(self) -> None:
         """Returns when everything sent so far is stored, or has failed. Raises AlreadyClosed."""
@@ -487,7 +497,7 @@ def share(one_max: int, all_max: int, partitions: int) -> int:
 
 
 async def start_all(parts: "Sequence[Reconnecting]") -> None:
-    """Starts them together; the first error, when all have settled."""
+    """Starts them together; the first error, when all have known."""
     results = await asyncio.gather(*(part.start() for part in parts), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

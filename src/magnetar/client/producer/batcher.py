@@ -20,7 +20,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.client.producer.outgoing import Done, Outgoing
+from magnetar.client.producer.outgoing import Outgoing, Sender
 from magnetar.protocol.batch import BatchWriter
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
@@ -65,7 +65,7 @@ class Batch:
         first: Outgoing,
         sequence_id: i64,
         highest_sequence_id: i64,
-        dones: list[Done | None],
+        senders: list[Sender | None],
         size: i64,
         taken_ms: i64,
     ) -> None:
@@ -73,7 +73,7 @@ class Batch:
         self.first: Final[Outgoing] = first
         self.sequence_id: Final[i64] = sequence_id
         self.highest_sequence_id: Final[i64] = highest_sequence_id
-        self.dones: Final[list[Done | None]] = dones
+        self.senders: Final[list[Sender | None]] = senders
         self.size: Final[i64] = size
         self.taken_ms: Final[i64] = taken_ms
 
@@ -108,7 +108,7 @@ class Batcher:
         """What was open, in the order in which it must be sent. Nothing is open now."""
 
     @abstractmethod
-    def clear(self) -> list[Done | None]:
+    def clear(self) -> list[Sender | None]:
         """Gives up what is open; who wanted to know of it."""
 
 
@@ -119,7 +119,7 @@ class DefaultBatch(Batcher):
     def __init__(self, sequence_ids: SequenceIds, *, count_max: i64, size_max: i64) -> None:
         super().__init__(sequence_ids, count_max=count_max, size_max=size_max)
         self._writer: BatchWriter = BatchWriter()
-        self._dones: list[Done | None] = []
+        self._senders: list[Sender | None] = []
         self._first: Outgoing | None = None
         self._sequence_id: i64 = 0
         self._highest: i64 = 0
@@ -147,7 +147,7 @@ class DefaultBatch(Batcher):
             self._first = message
             self._sequence_id = sequence_id
         self._highest = sequence_id
-        self._dones.append(message.done)
+        self._senders.append(message.sender)
         self.count += 1
         self.size += len(payload)
 
@@ -160,21 +160,21 @@ class DefaultBatch(Batcher):
             first,
             self._sequence_id,
             self._highest,
-            self._dones,
+            self._senders,
             self.size,
             self.opened_ms,
         )
         self.clear()
         return [batch]
 
-    def clear(self) -> list[Done | None]:
-        dones = self._dones
+    def clear(self) -> list[Sender | None]:
+        senders = self._senders
         self._writer = BatchWriter()
-        self._dones = []
+        self._senders = []
         self._first = None
         self.count = 0
         self.size = 0
-        return dones
+        return senders
 
 
 @final
@@ -224,7 +224,7 @@ class KeyedBatches(Batcher):
         lowest: i64 = -1
         highest: i64 = -1
         size: i64 = 0
-        dones: list[Done | None] = []
+        senders: list[Sender | None] = []
         for message in messages:
             highest = self.sequence_ids.next_of(message)
             self.sequence_ids.use(highest)
@@ -232,14 +232,14 @@ class KeyedBatches(Batcher):
                 lowest = highest
             _write(writer, message, highest)
             size += len(message.payload)
-            dones.append(message.done)
+            senders.append(message.sender)
         first = messages[0]
-        return Batch(writer.getvalue(), first, lowest, highest, dones, size, self.opened_ms)
+        return Batch(writer.getvalue(), first, lowest, highest, senders, size, self.opened_ms)
 
-    def clear(self) -> list[Done | None]:
-        dones = [message.done for messages in self._open.values() for message in messages]
+    def clear(self) -> list[Sender | None]:
+        senders = [message.sender for messages in self._open.values() for message in messages]
         self._forget()
-        return dones
+        return senders
 
     def _forget(self) -> None:
         self._open = {}

@@ -11,20 +11,20 @@ before the first connection wait as they came, since the producer's name and its
 sequence id are the broker's to say. On each later connection everything under way is written
 again, in order and byte for byte, but for what the broker says it has.
 
-Each message's `done` is called exactly once, in the order in which messages are stored or
-given up. It is called last, when everything here is in order, so it may send, flush or close.
+Each message's sender is told exactly once, in the order in which messages are stored or
+given up. It is told last, when everything here is in order, so it may send, flush or close.
 What it raises goes to `callback_failed`, and without one to whoever called in here, once all
-others have been called. With a `settle`, that is called instead, once for each entry.
+others have been called. With a `tell`, that is called instead, once for each entry.
 
 `write` gets parts of frames, in order, and is called only while ready. With chunking, a
 message that is too large for one entry goes out in several (`packer.py`, `chunks.py`). It is
-one message still: one sequence id, one place among those that are pending, and one `done` for
-all of it, with a `ChunkMessageId`. If it is given up, what was stored of it stays without the
+one message still: one sequence id, one place among those that are pending, and one sender
+for all of it, with a `ChunkMessageId`. If it is given up, what was stored of it stays without the
 rest, and consumers pass it over.
 """
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, cast, final
 
 from mypy_extensions import i64
 
@@ -39,7 +39,7 @@ from magnetar.client.producer.batcher import (
     room_for,
 )
 from magnetar.client.producer.chunks import Chunks, Part
-from magnetar.client.producer.outgoing import Done, Outgoing, Settle
+from magnetar.client.producer.outgoing import Done, Outgoing, Sender, Tell
 from magnetar.client.producer.packer import Packer
 from magnetar.client.producer.send_queue import IGNORED, STORED, Publish, SendQueue
 from magnetar.errors import (
@@ -93,9 +93,9 @@ class ProducerCore:
         self._pending_max: Final[i64] = (
             options.max_pending_messages if max_pending_messages is None else max_pending_messages
         )
-        # Told of all messages of an entry at once, instead of each `done`.
-        self.settle: Settle | None = None
-        # Told what a `done` raised.
+        # Told of all messages of an entry at once, instead of each sender.
+        self.tell: Tell | None = None
+        # Told what a sender raised.
         self.callback_failed: Callable[[Exception], None] | None = None
 
         self._ready: bool = False
@@ -174,7 +174,7 @@ class ProducerCore:
         problems: list[Exception] = []
         for message, reason in refused:
             self._give_up_messages([message], reason, problems)
-        self._settle(problems)
+        self._end_event(problems)
 
     def _send_again(self, last_sequence_id: int) -> None:
         stored = self._queue.take_stored(last_sequence_id)
@@ -187,7 +187,7 @@ class ProducerCore:
             self._have_stored(publish, -1, -1, problems)
         for publish in large:
             self._give_up(publish, packer.too_large(publish.payload_size), problems)
-        self._settle(problems)
+        self._end_event(problems)
 
     def disconnected(self) -> None:
         """The connection is lost: what comes now is written on the next."""
@@ -196,7 +196,7 @@ class ProducerCore:
     # ---- Sending -------------------------------------------------------------
 
     def send(self, message: Outgoing) -> bool:
-        """Takes a message. If this raises, it was not taken, and `done` is not called.
+        """Takes a message. If this raises, it was not taken, and nobody is told.
 
         Says whether `next_ms` may be sooner now, which is for few messages of a batch.
         Raises ProducerQueueIsFull, MessageTooLargeError, AlreadyClosed, CryptoError where a
@@ -323,7 +323,7 @@ class ProducerCore:
                 return True
         problems: list[Exception] = []
         self._have_stored(self._queue.pop(), ledger_id, entry_id, problems)
-        self._settle(problems)
+        self._end_event(problems)
         return True
 
     def send_error(self, code: int, reason: str, sequence_id: int | None = None) -> bool:
@@ -358,7 +358,7 @@ class ProducerCore:
         problems: list[Exception] = []
         self._give_up(self._queue.pop(), error, problems)
         self._write_on()
-        self._settle(problems)
+        self._end_event(problems)
 
     def _have_stored(
         self, publish: Publish, ledger_id: i64, entry_id: i64, problems: list[Exception]
@@ -366,23 +366,23 @@ class ProducerCore:
         self._release(publish.count, publish.size)
         self.messages_stored += publish.count
         self.last_sequence_id = max(self.last_sequence_id, publish.highest_sequence_id)
-        if self.settle is not None:
-            if _wanted(publish.dones):
+        if self.tell is not None:
+            if _wanted(publish.senders):
                 ids = self._ids_of(publish, ledger_id, entry_id)
-                self._settle_at_once(self.settle, publish.dones, None, ids, problems)
+                self._tell_at_once(self.tell, publish.senders, None, ids, problems)
             return
         partition = self._partition
         count = publish.count if publish.batched else 0
         index: i64 = 0 if publish.batched else -1
-        for done in publish.dones:
-            if done is not None:
+        for sender in publish.senders:
+            if sender is not None:
                 message_id = (
                     MessageId(partition, ledger_id, entry_id, index, batch_size=count)
                     if publish.chunks is None
                     else self._chunk_id(publish.chunks, ledger_id, entry_id)
                 )
                 try:
-                    done(None, message_id)
+                    cast("Done", sender)(None, message_id)
                 except Exception as problem:
                     problems.append(problem)
             index += 1
@@ -406,39 +406,39 @@ class ProducerCore:
         first = MessageId(self._partition, chunks.ledger_id, chunks.entry_id)
         return ChunkMessageId(first, MessageId(self._partition, ledger_id, entry_id))
 
-    def _settle_at_once(
+    def _tell_at_once(
         self,
-        settle: Settle,
-        dones: list[Done | None],
+        tell: Tell,
+        senders: list[Sender | None],
         error: Exception | None,
         ids: list[MessageId],
         problems: list[Exception],
     ) -> None:
         try:
-            settle(dones, error, ids)
+            tell(senders, error, ids)
         except Exception as problem:
             problems.append(problem)
 
     def _tell_failed(
-        self, dones: list[Done | None], error: Exception, problems: list[Exception]
+        self, senders: list[Sender | None], error: Exception, problems: list[Exception]
     ) -> None:
-        if self.settle is None:
-            for done in dones:
-                _call(done, error, problems)
-        elif _wanted(dones):
-            self._settle_at_once(self.settle, dones, error, [], problems)
+        if self.tell is None:
+            for sender in senders:
+                _call(sender, error, problems)
+        elif _wanted(senders):
+            self._tell_at_once(self.tell, senders, error, [], problems)
 
     def _give_up(self, publish: Publish, error: Exception, problems: list[Exception]) -> None:
         self._release(publish.count, publish.size)
         self.messages_failed += publish.count
-        self._tell_failed(publish.dones, error, problems)
+        self._tell_failed(publish.senders, error, problems)
 
     def _release(self, count: i64, size: i64) -> None:
         self.pending_messages -= count
         self.pending_bytes -= size
 
-    def _settle(self, problems: list[Exception]) -> None:
-        """After all `done` were called: who waits for the end, and complaints."""
+    def _end_event(self, problems: list[Exception]) -> None:
+        """After all senders were told: who waits for the end, and complaints."""
         while self._idle and not self._waiting and self._queue.have_left(self._idle[0][0]):
             callback = self._idle.pop(0)[1]
             callback()
@@ -458,7 +458,7 @@ class ProducerCore:
         """
         self.flush()
         self._idle.append((self._queue.last_ordinal, callback))
-        self._settle([])
+        self._end_event([])
 
     def next_ms(self) -> int | None:
         """When `tick` has something to do, if nothing else happens before."""
@@ -512,18 +512,18 @@ class ProducerCore:
     def _give_up_all(self, waiting: list[Outgoing], error: Exception) -> None:
         publishes = self._queue.take_all()
         open_size: i64 = 0
-        open_dones: list[Done | None] = []
+        open_senders: list[Sender | None] = []
         if self._batcher is not None:
             open_size = self._batcher.size
-            open_dones = self._batcher.clear()
+            open_senders = self._batcher.clear()
         problems: list[Exception] = []
         for publish in publishes:
             self._give_up(publish, error, problems)
-        self._release(len(open_dones), open_size)
-        self.messages_failed += len(open_dones)
-        self._tell_failed(open_dones, error, problems)
+        self._release(len(open_senders), open_size)
+        self.messages_failed += len(open_senders)
+        self._tell_failed(open_senders, error, problems)
         self._give_up_messages(waiting, error, problems)
-        self._settle(problems)
+        self._end_event(problems)
 
     def _give_up_messages(
         self, messages: list[Outgoing], error: Exception, problems: list[Exception]
@@ -531,7 +531,7 @@ class ProducerCore:
         for message in messages:
             self._release(1, len(message.payload))
             self.messages_failed += 1
-            self._tell_failed([message.done], error, problems)
+            self._tell_failed([message.sender], error, problems)
 
     def close(self, error: Exception) -> None:
         """Gives up everything that is left, with this error. Closing twice does nothing."""
@@ -555,18 +555,18 @@ def _make_batcher(options: ProducerOptions, sequence_ids: SequenceIds) -> Batche
     return DefaultBatch(sequence_ids, count_max=count_max, size_max=size_max)
 
 
-def _wanted(dones: list[Done | None]) -> bool:
+def _wanted(senders: list[Sender | None]) -> bool:
     """Whether anybody wants to know."""
-    for done in dones:
-        if done is not None:
+    for sender in senders:
+        if sender is not None:
             return True
     return False
 
 
-def _call(done: Done | None, error: Exception, problems: list[Exception]) -> None:
-    if done is None:
+def _call(sender: Sender | None, error: Exception, problems: list[Exception]) -> None:
+    if sender is None:
         return
     try:
-        done(error, None)
+        cast("Done", sender)(error, None)
     except Exception as problem:
         problems.append(problem)

@@ -1,12 +1,13 @@
 """A message on its way out, as the application gave it.
 
-`done` is called exactly once: with None and the id that the broker gave the message, which
-is (-1,-1) if the broker had it already and does not say where; or with the error and None.
-Who does not want to know leaves it out, and spares the id.
+`sender` is whoever wants to know what became of it, told exactly once: with None and the id that
+the broker gave the message, which is (-1,-1) if the broker had it already and does not say
+where; or with the error and None. Who does not want to know leaves it out, and spares the id.
 
-A producer whose core has a `settle` never calls `done`: it hands over all of an entry at once,
-each with its id, or all of them with the error and no ids. What `done` is, is then for whoever
-made the message and takes them back to say.
+To the producer's core a sender is any object. The `tell` of the core is handed the senders of
+all messages of an entry at once, each with its id, or all of them with the error and no ids; it
+was made by whoever made the messages, and knows what their senders are: futures, calls that
+wait, callbacks. A core without a `tell` has senders that are functions (`Done`), and calls them.
 """
 
 from collections.abc import Callable
@@ -18,10 +19,11 @@ from magnetar.errors import UsageError
 from magnetar.model.message_id import MessageId
 from magnetar.wire.integer import INT64_MAX
 
-__all__ = ["Done", "Outgoing", "Settle"]
+__all__ = ["Done", "Outgoing", "Sender", "Tell"]
 
 Done: TypeAlias = Callable[[Exception | None, MessageId | None], None]
-Settle: TypeAlias = Callable[[list[Done | None], Exception | None, list[MessageId]], None]
+Sender: TypeAlias = object
+Tell: TypeAlias = Callable[[list[Sender | None], Exception | None, list[MessageId]], None]
 
 
 @final
@@ -37,7 +39,7 @@ class Outgoing:
     def __init__(
         self,
         payload: bytes,
-        done: Done | None = None,
+        sender: Sender | None = None,
         *,
         properties: dict[str, str] | None = None,
         partition_key: str | None = None,
@@ -49,7 +51,7 @@ class Outgoing:
         null_value: bool = False,
     ) -> None:
         self.payload: bytes = payload
-        self.done: Done | None = done
+        self.sender: Sender | None = sender
         self.properties: dict[str, str] | None = properties
         self.partition_key: str | None = partition_key or None
         self.ordering_key: bytes | None = ordering_key or None

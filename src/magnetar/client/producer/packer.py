@@ -77,7 +77,7 @@ class Packer:
         first = batch.first
         metadata.partition_key = first.partition_key
         metadata.ordering_key = first.ordering_key
-        metadata.num_messages_in_batch = len(batch.dones)
+        metadata.num_messages_in_batch = len(batch.senders)
         metadata.highest_sequence_id = batch.highest_sequence_id
         payload = self._seal(metadata, self._finish(metadata, batch.payload))
         encoded = metadata.encode()
@@ -85,14 +85,14 @@ class Packer:
             self._producer_id,
             batch.sequence_id,
             encode_entry(encoded, payload),
-            len(batch.dones),
+            len(batch.senders),
             batch.highest_sequence_id,
         )
         return Publish(
             batch.sequence_id,
             batch.highest_sequence_id,
             [encode_head(send, len(send.entry)), send.entry],
-            batch.dones,
+            batch.senders,
             size=batch.size,
             payload_size=len(payload),
             metadata_size=len(encoded),
@@ -125,7 +125,7 @@ class Packer:
             sequence_id,
             sequence_id,
             [encode_head(send, len(send.entry)), send.entry],
-            [message.done],
+            [message.sender],
             size=len(message.payload),
             payload_size=len(payload),
             metadata_size=len(encoded),
@@ -154,7 +154,7 @@ class Packer:
             metadata.sequence_id,
             metadata.sequence_id,
             [],
-            [message.done],
+            [message.sender],
             size=len(message.payload),
             payload_size=chunks.chunk_size + self._tag_size,
             metadata_size=metadata_size,

@@ -23,7 +23,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.producer.chunks import WINDOW_BYTES, Chunks, Part
-from magnetar.client.producer.outgoing import Done
+from magnetar.client.producer.outgoing import Sender
 
 __all__ = ["IGNORED", "OUT_OF_STEP", "STORED", "Publish", "SendQueue"]
 
@@ -35,7 +35,7 @@ OUT_OF_STEP: Final = 2
 
 @final
 class Publish:
-    """One entry under way: `frame` is its SEND, in parts, `dones` who wants to know.
+    """One entry under way: `frame` is its SEND, in parts, `senders` who wants to know.
 
     `size` is what the application gave, `payload_size` what an entry carries of it. A batch
     of `count` messages has ids with a batch index, even if it has one message. Of `chunks`
@@ -47,7 +47,7 @@ class Publish:
         sequence_id: i64,
         highest_sequence_id: i64,
         frame: list[Part],
-        dones: list[Done | None],
+        senders: list[Sender | None],
         *,
         size: i64,
         payload_size: i64,
@@ -60,8 +60,8 @@ class Publish:
         self.highest_sequence_id: Final[i64] = highest_sequence_id
         self.frame: Final[list[Part]] = frame
         self.chunks: Final[Chunks | None] = chunks
-        self.dones: Final[list[Done | None]] = dones
-        self.count: Final[i64] = len(dones)
+        self.senders: Final[list[Sender | None]] = senders
+        self.count: Final[i64] = len(senders)
         self.size: Final[i64] = size
         self.payload_size: Final[i64] = payload_size
         self.metadata_size: Final[i64] = metadata_size

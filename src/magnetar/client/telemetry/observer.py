@@ -27,7 +27,7 @@ class SendTrace(ABC):
     properties: dict[str, str]
 
     @abstractmethod
-    def settle(self, error: Exception | Result | None, id: MessageId | None) -> None:
+    def end(self, error: Exception | Result | None, id: MessageId | None) -> None:
         """It is stored, or given up. Any thread."""
 
 

@@ -108,7 +108,7 @@ class _Send(SendTrace):
         self._span = span
         self.properties = properties
 
-    def settle(self, error: Exception | Result | None, id: MessageId | None) -> None:
+    def end(self, error: Exception | Result | None, id: MessageId | None) -> None:
         span = self._span
         if error is not None and error is not Result.Ok:
             kind = error.name if isinstance(error, Result) else type(error).__qualname__

@@ -212,7 +212,7 @@ class _Archive:
             followed = progress.follow(query, backlog=self.backlog, stop=stop)
         finally:
             query.stop()
-        self._settle()
+        self._ack_committed()
         return followed
 
     def _start(self) -> Any:
@@ -235,7 +235,7 @@ class _Archive:
         writer = writer.format(NAME).option("partitionBy", ",".join(columns))
         return writer.option("path", options.to).start()
 
-    def _settle(self) -> None:
+    def _ack_committed(self) -> None:
         """Acks all that is committed: of a query that was stopped the last batch may not be."""
         offsets = self._checkpoint.offsets()
         if offsets.places:

@@ -89,7 +89,7 @@ class _Open:
         size += len(fields["ordering_key"] or b"")
         if len(self._letters) == ENTRY_LETTERS or self._size + size > ENTRY_BYTES:
             await self.flush()
-        self._letters.append(Outgoing(value, self._settled, **fields))
+        self._letters.append(Outgoing(value, self._have_answer, **fields))
         self._size += size
 
     async def flush(self) -> None:
@@ -104,7 +104,7 @@ class _Open:
     async def close(self) -> None:
         await self._producer.close()
 
-    def _settled(self, error: Exception | None, id: MessageId | None) -> None:
+    def _have_answer(self, error: Exception | None, id: MessageId | None) -> None:
         if error is not None and self._error is None:
             self._error = error
 

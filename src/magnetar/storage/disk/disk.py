@@ -101,7 +101,7 @@ class Disk(ABC):
         """Survives; a file that is not there is removed already."""
 
     @abstractmethod
-    def settle(self) -> None:
+    def sync_names(self) -> None:
         """Makes the names of all files durable: a change that failed may have been done."""
 
     @abstractmethod
@@ -229,7 +229,7 @@ class FileDisk(Disk):
                 with contextlib.suppress(OSError):
                     os.unlink(scratch)
                 _refuse("replace", path, error)
-            self._settle("replace", path, folder)
+            self._sync_name("replace", path, folder)
 
     def rename(self, source: str, target: str) -> None:
         with self._directory_of("rename", target) as folder:
@@ -239,7 +239,7 @@ class FileDisk(Disk):
                 os.rename(self.directory / source, self.directory / target)
             except OSError as error:
                 _refuse("rename", source, error)
-            self._settle("rename", source, folder)
+            self._sync_name("rename", source, folder)
 
     def remove(self, path: str) -> None:
         if not (self.directory / path).parent.is_dir():
@@ -252,9 +252,9 @@ class FileDisk(Disk):
                 return
             except OSError as error:
                 _refuse("remove", path, error)
-            self._settle("remove", path, folder)
+            self._sync_name("remove", path, folder)
 
-    def settle(self) -> None:
+    def sync_names(self) -> None:
         folders = [entry for entry in self.directory.iterdir() if entry.is_dir()]
         for folder in [self.directory, *sorted(folders)]:
             try:
@@ -289,7 +289,7 @@ class FileDisk(Disk):
                 if error.errno not in OUT_OF_DESCRIPTORS or not self._files.make_room():
                     raise
 
-    def _settle(self, operation: str, path: str, folder: int) -> None:
+    def _sync_name(self, operation: str, path: str, folder: int) -> None:
         """Makes a name durable that was given or taken away. What fails here was done, though."""
         try:
             os.fsync(folder)

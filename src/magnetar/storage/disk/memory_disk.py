@@ -71,7 +71,7 @@ class MemoryDisk(Disk):
     def remove(self, path: str) -> None:
         self.files.pop(path, None)
 
-    def settle(self) -> None:
+    def sync_names(self) -> None:
         pass  # names are as durable as all else here
 
     def read(self, path: str, offset: int, size: int) -> bytes:

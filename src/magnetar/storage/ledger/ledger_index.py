@@ -166,11 +166,11 @@ class HeapIndex(LedgerIndex):
     def _use(self, address: i64, size: i64) -> None:
         segment_id = segment_of(address)
         if segment_id != self._segment_id:
-            self._settle()
+            self._count_usage()
             self._segment_id = segment_id
         self._segment_bytes += size
 
-    def _settle(self) -> None:
+    def _count_usage(self) -> None:
         if self._segment_bytes != 0:
             total = self._usage.get(self._segment_id, 0) + self._segment_bytes
             self._segment_bytes = 0
@@ -229,7 +229,7 @@ class HeapIndex(LedgerIndex):
         return self._times_far[entry_id] if distance == FAR else self._time_base + distance
 
     def usage(self) -> dict[int, int]:
-        self._settle()
+        self._count_usage()
         return dict(self._usage)
 
     def encode(self, ledger_id: int, salt: int) -> bytes:

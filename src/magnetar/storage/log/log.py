@@ -141,7 +141,7 @@ class Log:
                 self._chores.append(RemoveFiles([path]))
         self.free_bytes = self.disk.free_bytes()
         self._measured_ticks = self.ticks_ms()
-        self._settle_space()
+        self._judge_space()
 
     # ---- Writing -------------------------------------------------------------
 
@@ -287,18 +287,18 @@ class Log:
                 self._drop_indexes(record.id)
             elif is_news(record.kind):
                 if record.id != self._run_id:
-                    self._settle_run()
+                    self._run_durable()
                     self._run_id = record.id
                 self._run_count += 1
             elif record.kind == COPY:
                 _count_down(self._copies_pending, record.id, 1)
             state.apply(record)
-        self._settle_run()
+        self._run_durable()
         self.ticket_durable = outcome.end
         self._unindexed.extend(state.take_sealed())
         return outcome
 
-    def _settle_run(self) -> None:
+    def _run_durable(self) -> None:
         """News of one object, so many records in a row, are on their way no more."""
         if self._run_count > 0:
             _count_down(self._pending, self._run_id, self._run_count)
@@ -449,12 +449,12 @@ class Log:
             self._index_written(job)
         elif isinstance(job, PrepareSpare):
             self.spares.append(job.path)
-            self._settle_space()
+            self._judge_space()
         elif isinstance(job, MeasureSpace):
             self.free_bytes = job.free_bytes
-            self._settle_space()
+            self._judge_space()
 
-    def _settle_space(self) -> None:
+    def _judge_space(self) -> None:
         self._spare_failed = False
         if self.free_bytes < self.options.watermark_bytes:
             self.full = True
@@ -480,6 +480,7 @@ class Log:
         return read_bodies(self.disk, [(address, size)], self.salt)[0]
 
     def pin(self, segment_ids: set[int]) -> None:
+        """Keeps segments from being deleted while they are read; each pin is undone by `unpin`."""
         for segment_id in segment_ids:
             _count_up(self._pins, segment_id)
 

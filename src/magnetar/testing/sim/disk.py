@@ -115,9 +115,9 @@ class SimDisk(MemoryDisk):
         self._full_until = 0
         self._short_until = 0
         self._sync_fails = False
-        self._settle_fails = False
+        self._sync_names_fails = False
         # Files whose new content has its name by chance only: what was there before, if anything.
-        self.unsettled: dict[str, bytearray | None] = {}
+        self.names_unsynced: dict[str, bytearray | None] = {}
 
     # ---- Faults --------------------------------------------------------------
 
@@ -138,12 +138,12 @@ class SimDisk(MemoryDisk):
         if power_loss:
             self._forget_names(after, random)
         else:
-            after.unsettled = dict(self.unsettled)
+            after.names_unsynced = dict(self.names_unsynced)
         return after
 
     def _forget_names(self, after: "SimDisk", random: Random) -> None:
         """What was to take a name may not have it any more."""
-        for path, before in sorted(self.unsettled.items()):
+        for path, before in sorted(self.names_unsynced.items()):
             if random.random() < 0.5:
                 continue
             if before is None:
@@ -170,9 +170,9 @@ class SimDisk(MemoryDisk):
         """The next sync fails."""
         self._sync_fails = True
 
-    def fail_settle(self) -> None:
+    def fail_sync_names(self) -> None:
         """The next file that is replaced is, but a power cut may bring the old one back."""
-        self._settle_fails = True
+        self._sync_names_fails = True
 
     def lose_power_after(self, operations: int) -> None:
         """The power goes in the middle of the n-th operation from now."""
@@ -256,11 +256,11 @@ class SimDisk(MemoryDisk):
             before = self.files.get(path)
             super().replace(path, data)
             self._unsynced.pop(path, None)
-            if self._settle_fails:
-                self._settle_fails = False
-                self.unsettled.setdefault(path, before)
+            if self._sync_names_fails:
+                self._sync_names_fails = False
+                self.names_unsynced.setdefault(path, before)
                 raise DiskError("replace", path, "Input/output error")
-            self.unsettled.pop(path, None)
+            self.names_unsynced.pop(path, None)
             return
         # It is written beside the old one and then takes its name.
         if self._half():
@@ -286,9 +286,9 @@ class SimDisk(MemoryDisk):
             self._unsynced.pop(path, None)
         self._finish(lost)
 
-    def settle(self) -> None:
+    def sync_names(self) -> None:
         self._require_power()
-        self.unsettled.clear()
+        self.names_unsynced.clear()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         self._require_power()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.ack import AckDelta, encode_delta
-from magnetar.broker.commits import Waiting
+from magnetar.broker.commits import Commit
 from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.errors import AckSizeError, StorageError, UsageError
@@ -52,7 +52,7 @@ class _Piece:
 
 
 @final
-class _Written(Waiting):
+class _Written(Commit):
     """All pieces on their way to the disk."""
 
     def __init__(self, ticket: int, ack: "LongAck") -> None:
@@ -150,7 +150,7 @@ class LongAck:
             subscription.share.arrived(self._growth)
             self._refuse(ServerError.PersistenceError, str(error))
             return
-        subscription.wait_for(ticket)
+        subscription.have_queued(ticket)
         subscription.topic.commits.add(_Written(ticket, self))
         subscription.topic.host.kick()
 

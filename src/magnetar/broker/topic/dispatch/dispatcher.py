@@ -316,7 +316,7 @@ class Dispatcher:
             except Exception as fault:
                 self._give_up(fault)
 
-        self.host.read(plan, done)
+        self.host.read(plan).when_done(done)
 
     def _have_read(self, plan: ReadPlan, generation: int, error: Exception | None) -> None:
         self.reading = False

@@ -220,7 +220,7 @@ class SharedDispatcher(Dispatcher):
             else:
                 holder = self.owners.get(key)
                 if holder is not None:
-                    holder.settle(key, remaining.bit_count())
+                    holder.keep_unacked(key, remaining.bit_count())
             if holder is not by:
                 self._overtake(key, holder, by)
             elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
@@ -264,7 +264,7 @@ class SharedDispatcher(Dispatcher):
         """
         owner = self.owners.pop(key, None)
         if owner is not None:
-            self._let_go(key, owner.settle(key, 0), owner)
+            self._let_go(key, owner.keep_unacked(key, 0), owner)
         # Most of these are empty most of the time.
         if len(self.redeliveries) > 0:
             self.redeliveries.forget(key)

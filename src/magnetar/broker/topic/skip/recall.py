@@ -159,7 +159,7 @@ class Withdrawal:
                 runs.append((key, signed(told[i + 2])))
             for key in run_numbers(runs, len(self.asked)):
                 self._give_back(key, 0)
-        self._settle(ANSWERED)
+        self._end(ANSWERED)
 
     def _give_back(self, key: int, kept: int) -> None:
         """The client has dropped all of an entry but `kept`, as far as it was asked to."""
@@ -171,9 +171,9 @@ class Withdrawal:
         """The consumer is over, before it answered."""
         if self.state == OPEN and emptied:
             self.given_back.update(self.asked)
-        self._settle(EMPTIED if emptied else LOST)
+        self._end(EMPTIED if emptied else LOST)
 
-    def _settle(self, state: int) -> None:
+    def _end(self, state: int) -> None:
         if self.state != OPEN:
             return
         self.state = state
@@ -188,7 +188,7 @@ class Withdrawal:
         for callback in then:
             callback()
 
-    def when_settled(self, callback: Callable[[], None]) -> None:
+    def when_ended(self, callback: Callable[[], None]) -> None:
         """Calls back when it is open no more; at once, if it is not."""
         if self.state == OPEN:
             self._then.append(callback)
@@ -327,7 +327,7 @@ class Recall:
         """Kept when all is given back, or after so long."""
         self._timer = self._host.call_later(wait_ms, self._give_up)
         for withdrawal in self.withdrawals:
-            withdrawal.when_settled(self._look)
+            withdrawal.when_ended(self._look)
         for consumers in self.strays.values():
             for consumer in consumers:
                 consumer.when_over(lambda emptied: self._look())

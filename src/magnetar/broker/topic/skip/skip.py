@@ -483,7 +483,7 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
         settled(error)
         return promise
     for move in moves:
-        move.subscription.wait_for(ticket)
+        move.subscription.have_queued(ticket)
     topic.host.kick()
-    topic.when(ticket, settled)
+    topic.wait_for(ticket).when_done(settled)
     return promise

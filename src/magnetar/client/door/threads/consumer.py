@@ -149,7 +149,7 @@ class Consumer(Closing):
         self._client._loop.refuse_here()
         with self._lock:
             self._consumer.check_open()
-            ack(lambda error: kept.settle(error, None))
+            ack(lambda error: kept.set(error, None))
         kept.wait()
 
     def negative_acknowledge(self, message: "Message | MessageId") -> None:

@@ -109,8 +109,8 @@ class _Run(Generic[T]):
 
     def _done(self, task: "asyncio.Task[T]") -> None:
         if task.cancelled():
-            self.outcome.settle(AlreadyClosed("the client was closed meanwhile"), None)
+            self.outcome.set(AlreadyClosed("the client was closed meanwhile"), None)
         elif (error := task.exception()) is not None:
-            self.outcome.settle(error, None)
+            self.outcome.set(error, None)
         else:
-            self.outcome.settle(None, task.result())
+            self.outcome.set(None, task.result())

@@ -68,7 +68,7 @@ class Producer(Closing):
             and given == NO_FIELDS
             and times == NO_TIMES
         ):
-            return self._send(Outgoing(content, sending), sending)  # type: ignore[arg-type]
+            return self._send(Outgoing(content, sending), sending)
         message = make_outgoing(
             self._schema,
             content,
@@ -90,25 +90,19 @@ class Producer(Closing):
         try:
             id = self._send(message, sending)
         except BaseException as error:
-            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            trace.end(error if isinstance(error, Exception) else Result.Interrupted, None)
             raise
-        trace.settle(None, id)
+        trace.end(None, id)
         return id
 
     def _send(self, message: Outgoing, sending: Sending) -> MessageId:
-        engine = self._client._engine
         with self._lock:
             self._settlement.sending += 1
-            engine.hurried = True
             try:
-                try:
-                    self._put(message)
-                except BaseException:
-                    self._settlement.sending -= 1
-                    raise
-                self._producer.hurry()
-            finally:
-                engine.hurried = False
+                self._put(message, self._producer.send_now)
+            except BaseException:
+                self._settlement.sending -= 1
+                raise
         return sending.wait()
 
     def send_async(
@@ -142,7 +136,7 @@ class Producer(Closing):
             and deliver_at is None
             and deliver_after is None
         ):
-            message = Outgoing(content, callback)  # type: ignore[arg-type]
+            message = Outgoing(content, callback)
         else:
             message = make_outgoing(
                 self._schema,
@@ -167,7 +161,7 @@ class Producer(Closing):
                 try:
                     self._producer.send(message)
                 except ProducerQueueIsFull:
-                    self._put(message)
+                    self._put(message, self._producer.send)
         except PulsarException as error:
             if callback is None:
                 raise
@@ -181,26 +175,26 @@ class Producer(Closing):
     ) -> None:
         trace = tracing.follow(self._producer.topic, message)
 
-        def settled(result: Result, id: MessageId) -> None:
-            trace.settle(result, id)
+        def have_answer(result: Result, id: MessageId) -> None:
+            trace.end(result, id)
             if callback is not None:
                 callback(result, id)
 
-        message.done = settled  # type: ignore[assignment]
+        message.sender = have_answer
         try:
             with self._lock:
-                self._put(message)
+                self._put(message, self._producer.send)
         except BaseException as error:
-            trace.settle(error if isinstance(error, Exception) else Result.Interrupted, None)
+            trace.end(error if isinstance(error, Exception) else Result.Interrupted, None)
             if callback is None or not isinstance(error, PulsarException):
                 raise
             self._client._callbacks.tell(callback, result_of(error))
 
-    def _put(self, message: Outgoing) -> None:
-        """As the producer's `send`, but waits for room if it may. With the lock."""
+    def _put(self, message: Outgoing, send: Callable[[Outgoing], None]) -> None:
+        """Calls `send`, but waits for room if it may. With the lock."""
         while True:
             try:
-                self._producer.send(message)
+                send(message)
                 return
             except ProducerQueueIsFull:
                 if not self._producer.options.block_if_queue_full:

@@ -104,12 +104,12 @@ class Settlement:
         if error is not None:
             ids = [None] * len(senders)
         if self.sending:
-            senders = self._settle(senders, error, ids)
+            senders = self._tell_waiting(senders, error, ids)
             if not senders:
                 return
         self._callbacks.put(senders, Result.Ok if error is None else result_of(error), ids)
 
-    def _settle(
+    def _tell_waiting(
         self, senders: list[Any], error: Exception | None, ids: Sequence[MessageId | None]
     ) -> list[Any]:
         """Tells those who wait; the callbacks among the senders, each in its place, if any."""
@@ -117,7 +117,7 @@ class Settlement:
         for sender, id in zip(senders, ids, strict=True):
             if type(sender) is Sending:
                 self.sending -= 1
-                sender.settle(error, id)
+                sender.set(error, id)
                 left.append(None)
             else:
                 left.append(sender)
