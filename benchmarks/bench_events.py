@@ -242,7 +242,8 @@ def free(case: Case) -> None:
     for _ in range(ENORMOUS):
         at = world.store.append(topic.id, b"entry", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)
         have_stored = partial(topic.have_stored, at, BATCH_SIZE_MAX, 5)
-        topic.when(world.store.ticket_last, lambda error, go_on=have_stored: go_on())  # type: ignore[misc]
+        stored = topic.wait_for(world.store.ticket_last)
+        stored.when_done(lambda error, go_on=have_stored: go_on())  # type: ignore[misc]
         ids.append(MessageIdData(at.ledger_id, at.entry_id))
     world.host.kick()
     world.settle()

@@ -42,7 +42,7 @@ class Driver:
         self.options = options
         self.client: BulkClient = client_of(options.connection)
         self._timeout_s = options.poll_timeout_ms / 1000
-        self.bounds = Bounds(self.client, self._timeout_s)
+        self.bounds: Bounds = Bounds(self.client, self._timeout_s)
         self._topics: list[str] = []
         self._discovered_at = float("-inf")
         self._ends: dict[str, Place] = {}
