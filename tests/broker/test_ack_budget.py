@@ -20,6 +20,7 @@ from magnetar.broker.session import session as session_states
 from magnetar.broker.session.session import ACK_BYTES_MAX
 from magnetar.broker.topic.ack.ack_budget import FREE_BYTES
 from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES
+from magnetar.broker.topic.persistent_topic import PersistentTopic
 from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.broker.turn.turns import LOOK_COST
 from magnetar.errors import AckSizeError, BrokerError
@@ -36,6 +37,7 @@ def store(world: World, entries: int, batch_size: int) -> list[MessageIdData]:
     """Entries that count as batches of so many, without the bytes of their messages."""
     world.connect().producer("t")
     topic = world.topic("t")
+    assert isinstance(topic, PersistentTopic)
     ids: list[MessageIdData] = []
     for _ in range(entries):
         position = world.store.append(topic.id, b"entry", batch_size=batch_size, publish_time_ms=1)
@@ -287,7 +289,7 @@ def test_a_long_ack_meets_a_reset_and_an_unload(world: World) -> None:
     ids = store(world, 2 * PIECE_IDS, 1)
     consumer = consumer_of(world)
     world.hold_disk()
-    moved = world.subscription("t", "sub").reset(world.topic("t").position_at(0))
+    moved = world.subscription("t", "sub").reset(world.topic("t").storage.position_at(0))
     request = consumer.ask_ack(*ids)
     world.release_disk()
     assert moved.done

@@ -9,10 +9,10 @@ import pytest
 from support.wire_client import WireConsumer, refused
 from support.world import World
 
-from magnetar.broker.topic.admission import DISMISSED_AT_ONCE
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE
 from magnetar.broker.topic.dispatch.failover import Candidates
+from magnetar.broker.topic.publish.admission import DISMISSED_AT_ONCE
 from magnetar.broker.upkeep import TURN_RATES
 from magnetar.model import ConsumerType, ProducerAccessMode, ServerError
 from magnetar.protocol import pulsar_pb2 as pb

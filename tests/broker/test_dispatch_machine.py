@@ -132,7 +132,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @rule(which=WHICH)
     def expire(self, which: int) -> None:
         got = self.got[self.somebody(which)]
-        if got and got[-1].id.ledger_id in self.world.topic("t").ledgers_ids():
+        if got and got[-1].id.ledger_id in self.world.topic("t").storage.ledger_ids():
             self.world.done(self.subscription.expire(Position(*got[-1].place)))
 
     @rule()
@@ -146,14 +146,14 @@ class DispatchMachine(RuleBasedStateMachine):
         self.world.hold_disk()
         consumer.client.ask(consumer.seek_command(EARLIEST_ID))
         if trims:
-            self.world.topic("t").trim()
+            self.world.topic("t").storage.trim()
         self.world.release_disk()
         self.consumers = [c for c in self.consumers if not c.closed_by_broker()]
         self.join()
 
     @rule()
     def trim(self) -> None:
-        self.world.topic("t").trim()
+        self.world.topic("t").storage.trim()
         self.world.settle()
 
     # ---- Judgement -----------------------------------------------------------

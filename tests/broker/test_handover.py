@@ -504,7 +504,7 @@ def test_consumers_that_are_closed_are_told_one_after_the_other(
         world.advance(world.settings.failover_delay_ms + 1)
     client.received.clear()
     if how == "seek":
-        promise = world.subscription("t", "s").reset(world.topic("t").position_at(0))
+        promise = world.subscription("t", "s").reset(world.topic("t").storage.position_at(0))
     else:
         promise = world.broker.unload(TopicName.parse("t"))
     counts = [closes(client)]

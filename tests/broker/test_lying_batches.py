@@ -7,6 +7,7 @@ import pytest
 from support.wire_client import Earliest, Exclusive, KeyShared, Shared, WireProducer, but, refused
 from support.world import World
 
+from magnetar.broker.topic.persistent_topic import PersistentTopic
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.model import CompressionType, Position, ServerError
 from magnetar.protocol import (
@@ -36,6 +37,7 @@ def lie(producer: WireProducer, count: int, payload: bytes = b"x", **metadata: A
 def store_lie(world: World, count: int, payload: bytes = b"x", **metadata: Any) -> None:
     """Stores an entry that lies, as a broker did that believed everything."""
     topic = world.topic("t")
+    assert isinstance(topic, PersistentTopic)
     entry = WireProducer(world.connect(), 1, "t").entry(
         payload, 0, num_messages_in_batch=count, **metadata
     )

@@ -254,7 +254,7 @@ def test_what_was_trimmed_is_skipped_and_what_never_was_is_not(world: World) -> 
     id = world.connect().producer(str(topic.name)).send("m")
     world.done(topic.subscriptions["sub"].clear())
     world.trim(str(topic.name))
-    assert topic.ledgers_ids() == []
+    assert topic.storage.ledger_ids() == []
     for _ in range(2):
         (topic,) = again(world, [topic])
         world.done(skip_messages([topic], "sub", [id, at(id, 7), at(id, entry=3)]))
@@ -338,15 +338,15 @@ def test_chunks_that_were_trimmed_are_left_out() -> None:
     producer = start(world)
     chunks = producer.send_chunks("u", "a", "b", "c", "d")
     topic = world.topic("t")
-    assert len(topic.ledgers_ids()) == 2
+    assert len(topic.storage.ledger_ids()) == 2
     world.done(topic.subscriptions["sub"].skip(2))
-    topic.trim()
+    topic.storage.trim()
     world.settle()
-    assert len(topic.ledgers_ids()) == 1
+    assert len(topic.storage.ledger_ids()) == 1
     assert places(search(world, [topic], whole(chunks))) == places(chunks[2:])
     world.done(topic.subscriptions["sub"].clear())
     producer.send("behind")
-    topic.trim()
+    topic.storage.trim()
     world.settle()
     assert search(world, [topic], whole(chunks)) == []
     world.close()
@@ -393,7 +393,7 @@ def test_trimmed_ids_are_ids_all_the_same() -> None:
     ids = [producer.send(f"{i}") for i in range(3)]
     topic = world.topic("t")
     world.done(topic.subscriptions["sub"].skip(2))
-    topic.trim()
+    topic.storage.trim()
     world.settle()
     gone = ids[0].ledger_id
     world.done(skip_messages([topic], "sub", [ids[0], at(ids[0], 5)]))
@@ -537,7 +537,7 @@ def test_to_skip_a_chunk_whose_others_are_acked_or_trimmed_is_fine() -> None:
     chunks = producer.send_chunks("u", "a", "b", "c", "d", "e")
     topic = world.topic("t")
     world.done(topic.subscriptions["sub"].skip(2))
-    topic.trim()
+    topic.storage.trim()
     world.settle()
     world.done(skip_messages([topic], "sub", [plain(chunks[3])]))
     skip_any(world, [topic], chunks[4])

@@ -192,7 +192,7 @@ def test_ledgers_that_are_trimmed_between_pieces_are_skipped() -> None:
 
     def trim() -> None:
         world.done(topic.subscriptions["sub"].skip(2))
-        topic.trim()
+        topic.storage.trim()
         world.settle()
         assert topic.ledgers.entry_count(ids[0].ledger_id) == -1
 

@@ -234,7 +234,7 @@ def test_keys_move_when_their_messages_are_deleted_under_their_consumer() -> Non
     world = World(ledger_entries_max=len(KEYS))
     first, held, second = held_by_one(world, durable=False)
     kept = keys_of(first.deliveries())
-    world.topic("t").trim()
+    world.topic("t").storage.trim()
     world.settle()
     assert world.topic("t").ledgers.entry_count(held[0].id.ledger_id) == -1
     messages = second.deliveries()

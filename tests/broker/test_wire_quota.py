@@ -68,7 +68,7 @@ def test_eviction_lets_go_of_the_oldest() -> None:
     producer = client.producer("t")
     for i in range(10):
         producer.send(f"{i}" + "x" * 40)
-    size = world.topic("t").size_bytes() // 10
+    size = world.topic("t").storage.size_bytes() // 10
     world.advance(60_000)
     producer.send("last")
     left = [text[0] for text in client.subscribe("t", "slow").receive()]
@@ -108,7 +108,7 @@ def test_eviction_over_many_ledgers_keeps_what_fits() -> None:
     for i in range(10):
         producer.send(f"{i}" + "x" * 40)
     topic = world.topic("t")
-    size = topic.size_bytes() // 10
+    size = topic.storage.size_bytes() // 10
     world.advance(60_000)
     left = [text[0] for text in client.subscribe("t", "slow").receive()]
     assert 0 < len(left) <= 500 // size

@@ -399,7 +399,7 @@ def test_a_seek_into_what_is_trimmed_meanwhile_goes_on_with_what_comes(world: Wo
     world.host.kick()
     world.settle()
     world.hold_disk()
-    topic.trim(Retention())
+    topic.storage.trim(Retention())
     request = active.client.ask(active.seek_command(id))
     world.release_disk()
     assert isinstance(active.client.answer(request), pb.CommandSuccess)
@@ -418,7 +418,7 @@ def test_what_a_seek_brings_back_is_not_trimmed_while_it_is_under_way(type: int)
     consumer.acked(*ids)
     world.hold_disk()
     request = client.ask(consumer.seek_command(EARLIEST_ID))
-    world.topic("t").trim()
+    world.topic("t").storage.trim()
     world.release_disk()
     assert isinstance(client.answer(request), pb.CommandSuccess)
     world.advance(5000)
@@ -427,4 +427,4 @@ def test_what_a_seek_brings_back_is_not_trimmed_while_it_is_under_way(type: int)
     again.acked(*ids)
     assert again.stats().unackedMessages == 0
     world.advance(5000)
-    assert len(world.topic("t").ledgers_ids()) == 1
+    assert len(world.topic("t").storage.ledger_ids()) == 1

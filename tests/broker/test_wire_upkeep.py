@@ -304,16 +304,18 @@ def test_the_size_of_a_topic_and_of_its_backlog() -> None:
     world.hold_disk()
     client.ask(pb.CommandProducer(topic="t", producer_id=1))
     topic = world.broker.topics[str(TopicName.parse("t"))]
-    assert topic.size_bytes() == 0
-    assert topic.backlog_bytes(Position(-1, -1)) == 0
-    assert topic.position_at(0) == Position(-1, 0)
+    assert topic.storage.size_bytes() == 0
+    assert topic.storage.backlog_bytes(Position(-1, -1)) == 0
+    assert topic.storage.position_at(0) == Position(-1, 0)
     world.release_disk()
     producer = client.producer("t")
     ids = [producer.send("x" * 100) for _ in range(4)]
-    whole = topic.size_bytes()
-    assert topic.backlog_bytes(Position(-1, -1)) == whole
-    assert topic.backlog_bytes(Position(ids[0].ledger_id, ids[0].entry_id)) == whole * 3 // 4
-    assert topic.backlog_bytes(Position(ids[3].ledger_id, ids[3].entry_id)) == 0
+    whole = topic.storage.size_bytes()
+    assert topic.storage.backlog_bytes(Position(-1, -1)) == whole
+    assert (
+        topic.storage.backlog_bytes(Position(ids[0].ledger_id, ids[0].entry_id)) == whole * 3 // 4
+    )
+    assert topic.storage.backlog_bytes(Position(ids[3].ledger_id, ids[3].entry_id)) == 0
 
 
 @pytest.mark.parametrize("type", [Exclusive, Shared, Failover, KeyShared])

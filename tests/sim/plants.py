@@ -155,7 +155,7 @@ def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _fastest(original: Callable[..., Any]) -> Callable[..., Any]:
     def slowest(self: Any) -> Any:
-        marks = [s.cursor.mark_delete for s in self.subscriptions.values()]
+        marks = [s.cursor.mark_delete for s in self._topic.subscriptions.values()]
         return max(marks) if marks else original(self)
 
     return slowest
@@ -217,7 +217,7 @@ def _keeps_slots(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _keeps_what_is_skipped(original: Callable[..., Any]) -> Callable[..., Any]:
     def have_moved(self: Any, delta: Any) -> None:
-        self.topic.acks_moved()
+        self.topic.storage.acks_moved()
 
     return have_moved
 
@@ -408,10 +408,10 @@ PLANTS = [
     Plant("a refused ack gets no answer", f"{BROKER}.topic.subscription:refuse_ack", nothing, 4),
     Plant(
         "what is sent again is stored again, in spite of deduplication",
-        f"{BROKER}.topic.deduplication:Deduplication.judge",
+        f"{BROKER}.topic.publish.deduplication:Deduplication.judge",
         returns(0),
         19,
-        (f"{BROKER}.topic.deduplication:Deduplication.highest", returns(-1)),
+        (f"{BROKER}.topic.publish.deduplication:Deduplication.highest", returns(-1)),
         rare=True,
     ),
     Plant("a skip is not written", "magnetar.storage.store:Store.append_deltas", _not_written, 12),
@@ -422,7 +422,12 @@ PLANTS = [
         8100316,
         rare=True,
     ),
-    Plant("a topic is trimmed too far", f"{BROKER}.topic.topic:Topic.slowest", _fastest, 51),
+    Plant(
+        "a topic is trimmed too far",
+        f"{BROKER}.topic.topic_storage:TopicStorage.slowest",
+        _fastest,
+        51,
+    ),
     Plant(
         "a redelivery costs permits twice",
         f"{BROKER}.topic.consumer:Consumer.deliver",

@@ -360,7 +360,7 @@ class World:
         self.store.seal_topic(found.id)
         self.host.kick()
         self.settle()
-        found.trim()
+        found.storage.trim()
         self.settle()
 
     def done(self, promise: Promise[None]) -> None:

@@ -24,10 +24,11 @@ from magnetar.broker.schema.schema_work import SchemaWork
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.ack.ack_budget import AckBudget
 from magnetar.broker.topic.consumer import Consumer
-from magnetar.broker.topic.deduplication import load_deduplication
 from magnetar.broker.topic.non_persistent import NonPersistentTopic
+from magnetar.broker.topic.persistent_topic import PersistentTopic
 from magnetar.broker.topic.producer import Producer
-from magnetar.broker.topic.publish_limit import PublishLimit
+from magnetar.broker.topic.publish.deduplication import load_deduplication
+from magnetar.broker.topic.publish.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
@@ -247,7 +248,7 @@ class Broker:
         except StorageError as error:
             raise BrokerError(ServerError.PersistenceError, str(error)) from error
         ledgers = Ledgers(StoredBatchSizes(self.store.log.state), born=id)
-        topic = Topic(self, name, id, ledgers, policies)
+        topic = PersistentTopic(self, name, id, ledgers, policies)
         if properties:
             self.directory.put_note(str(name), TopicNote(properties=properties))
         self._remember(str(name), id)
@@ -293,7 +294,7 @@ class Broker:
     def _load(self, name: TopicName, id: int) -> Topic:
         note = self.directory.note(str(name))
         try:
-            topic = Topic(
+            topic = PersistentTopic(
                 self,
                 name,
                 id,

@@ -12,7 +12,7 @@ def expire_old(topic: Topic, now_ms: int) -> None:
     """Acks what is older than the time to live, on every durable subscription."""
     if topic.policies.ttl_ms <= 0 or not topic.name.persistent:
         return
-    boundary = topic.position_at(now_ms - topic.policies.ttl_ms)
+    boundary = topic.storage.position_at(now_ms - topic.policies.ttl_ms)
     _expire_before(topic, boundary)
 
 
@@ -45,12 +45,12 @@ def check_quota(topic: Topic, now_ms: int) -> None:
 
 
 def _exceeded(topic: Topic, now_ms: int) -> tuple[bool, str]:
-    slowest = topic.slowest_subscription()
+    slowest = topic.storage.slowest_subscription()
     policies = topic.policies
     if slowest is None:
         return False, ""
     limit = policies.backlog_quota_bytes
-    if limit >= 0 and topic.backlog_bytes(slowest) > limit:
+    if limit >= 0 and topic.storage.backlog_bytes(slowest) > limit:
         return True, policies.backlog_size_policy
     if policies.backlog_quota_ms >= 0:
         oldest = topic.ledgers.next(slowest)
@@ -65,12 +65,15 @@ def _evict(topic: Topic, now_ms: int) -> None:
     """Moves the slowest cursors on until the quota is kept."""
     policies = topic.policies
     if policies.backlog_quota_ms >= 0:
-        _expire_before(topic, topic.position_at(now_ms - policies.backlog_quota_ms))
+        _expire_before(topic, topic.storage.position_at(now_ms - policies.backlog_quota_ms))
     limit = policies.backlog_quota_bytes
     if limit < 0:
         return
     for subscription in list(topic.subscriptions.values()):
-        if subscription.durable and topic.backlog_bytes(subscription.cursor.mark_delete) > limit:
+        if (
+            subscription.durable
+            and topic.storage.backlog_bytes(subscription.cursor.mark_delete) > limit
+        ):
             subscription.expire(_fitting(topic, limit))
 
 

@@ -18,7 +18,7 @@ from magnetar.ack import Cursor, snapshot_slices
 from magnetar.broker.host import Host
 from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
 from magnetar.broker.topic.counters import RATE_INTERVAL_MS, Traffic
-from magnetar.broker.topic.deduplication import NAME as DEDUPLICATION
+from magnetar.broker.topic.publish.deduplication import NAME as DEDUPLICATION
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import Position, TopicName
@@ -116,7 +116,7 @@ class Upkeep:
         if topic is None:
             return
         try:
-            topic.trim()
+            topic.storage.trim()
         except StorageError as error:
             self._host.warn(f"{name} was not trimmed: {error}")
 
@@ -130,7 +130,7 @@ class Upkeep:
         topic = self._topics.get(self._store.log.state.topics[topic_id].name)
         if topic is None or topic.policies.retention_time_ms or topic.policies.retention_size_bytes:
             return NOTHING
-        return topic.slowest()
+        return topic.storage.slowest()
 
     def _snapshot_cursors(self) -> None:
         if self._store.read_only_reason:
@@ -243,7 +243,7 @@ class Upkeep:
     def _check_retention(self, name: str) -> None:
         topic = self._topics.get(name)
         if topic is not None and topic.name.persistent and not topic.closed:
-            topic.acks_moved()
+            topic.storage.acks_moved()
 
     def delete_inactive(self) -> None:
         self._in_turns(list(self._topics), self._delete_inactive)

@@ -76,7 +76,7 @@ async def offline_backlog(call: Call) -> Response:
     ledgers = ledgers_of(topic)
     return json_answer(
         {
-            "storageSize": topic.size_bytes(),
+            "storageSize": topic.storage.size_bytes(),
             "totalMessages": sum([max(topic.ledgers.entry_count(one.id), 0) for one in ledgers]),
             "messageBacklog": sum(
                 [one.cursor.unacked_entries() for one in topic.subscriptions.values()]

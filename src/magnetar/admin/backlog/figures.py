@@ -53,7 +53,7 @@ def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
     }
     incoming = topic.incoming
     messages_out, bytes_out = topic.out_totals()
-    slowest = topic.slowest_subscription()
+    slowest = topic.storage.slowest_subscription()
     consumers = [c for s in topic.subscriptions.values() for c in s.consumers]
     return {
         "msgRateIn": incoming.message_rate,
@@ -66,8 +66,8 @@ def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figures:
         "msgOutCounter": messages_out,
         "averageMsgSize": incoming.byte_rate / (incoming.message_rate or 1.0),
         "msgChunkPublished": topic.chunks > 0,
-        "storageSize": topic.size_bytes(),
-        "backlogSize": 0 if slowest is None else topic.backlog_bytes(slowest),
+        "storageSize": topic.storage.size_bytes(),
+        "backlogSize": 0 if slowest is None else topic.storage.backlog_bytes(slowest),
         "offloadedStorageSize": 0,
         "publishers": _publishers(topic) if options.publishers else [],
         "waitingPublishers": len(topic.admission.waiting),
@@ -170,7 +170,9 @@ def _backlog_figures(subscription: Subscription, options: StatsOptions) -> Figur
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     delayed = 0 if dispatcher is None else dispatcher.delayed_count()
     backlog = cursor.unacked_entries()
-    size = subscription.topic.backlog_bytes(cursor.mark_delete) if options.backlog_size else -1
+    size = (
+        subscription.topic.storage.backlog_bytes(cursor.mark_delete) if options.backlog_size else -1
+    )
     return {
         "msgBacklog": backlog,
         "msgBacklogMessages": cursor.unacked_messages(),

@@ -124,7 +124,7 @@ async def examine(call: Call) -> Response:
 async def find_by_time(call: Call) -> Response:
     """Finds the first message published at or after a time; the last if there is none."""
     topic = stored(call.topic())
-    position = min(topic.position_at(call.number("time")), topic.ledgers.last())
+    position = min(topic.storage.position_at(call.number("time")), topic.ledgers.last())
     return json_answer(id_json(position, topic))
 
 
@@ -146,7 +146,7 @@ async def backlog_size(call: Call) -> Response:
     if place.latest:
         return json_answer(0)
     before = BEGINNING if place.earliest else Position(place.ledger_id, place.entry_id - 1)
-    return json_answer(topic.backlog_bytes(before))
+    return json_answer(topic.storage.backlog_bytes(before))
 
 
 # ---- Entries ---------------------------------------------------------------------------

@@ -257,7 +257,7 @@ def stored(topic: Topic) -> Topic:
 
 def ledgers_of(topic: Topic) -> list[LedgerInfo]:
     """What is stored of a topic, oldest first; the store does not know a new one yet."""
-    return topic.store.ledgers(topic.id) if topic.stored else []
+    return topic.store.ledgers(topic.id) if topic.storage.stored else []
 
 
 def check_name(noun: str, name: str) -> None:

@@ -195,7 +195,7 @@ def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
         sum([c.out.message_rate for c in consumers]),
         topic.incoming.byte_rate,
         sum([c.out.byte_rate for c in consumers]),
-        topic.size_bytes(),
+        topic.storage.size_bytes(),
         sum([s.cursor.unacked_entries() for s in subscriptions]),
     )
     sheet.rows[TOPIC].append((labels, values))

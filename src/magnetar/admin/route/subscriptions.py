@@ -240,7 +240,9 @@ async def reset_to_time(call: Call) -> Response:
     time_ms = call.number("time")
     for subscription in _movable(await call.subscriptions(), PRECONDITION):
         await wait_for(
-            subscription.reset(subscription.topic.position_at(time_ms), find_spanning=find_spanning)
+            subscription.reset(
+                subscription.topic.storage.position_at(time_ms), find_spanning=find_spanning
+            )
         )
     return no_content()
 
@@ -268,7 +270,7 @@ async def expire_by_time(call: Call) -> Response:
     seconds = call.number("seconds")
     for subscription in _movable(await _to_expire(call), CONFLICT):
         topic = subscription.topic
-        boundary = topic.position_at(call.broker.host.now_ms() - seconds * 1000)
+        boundary = topic.storage.position_at(call.broker.host.now_ms() - seconds * 1000)
         await wait_for(subscription.expire_before(boundary))
     return no_content()
 

@@ -169,14 +169,14 @@ async def truncate(call: Call) -> Response:
             await wait_for(subscription.clear())
         call.broker.store.seal_topic(topic.id)
         await durable(call.broker)
-        topic.trim(Retention())
+        topic.storage.trim(Retention())
         await durable(call.broker)
     return no_content()
 
 
 async def trim(call: Call) -> Response:
     for topic in [stored(topic) for topic in await call.topics()]:
-        topic.trim()
+        topic.storage.trim()
     await durable(call.broker)
     return no_content()
 

@@ -378,7 +378,7 @@ class SessionConsumers:
                 find_spanning=find_spanning,
             )
         elif command.HasField("message_publish_time"):
-            position = link.topic.position_at(command.message_publish_time)
+            position = link.topic.storage.position_at(command.message_publish_time)
             moved = subscription.reset(position, find_spanning=find_spanning)
         else:
             reason = "a seek needs a message id or a publish time"

@@ -174,7 +174,7 @@ class SessionProducers:
             # Not before the topic, and a subscription that was asked for, are safe; nor while
             # what its old self sent is on its way: its sequence ids would be given again.
             request_id = command.request_id
-            needs = created or not topic.stored
+            needs = created or not topic.storage.stored
             known = topic.deduplication
             waits = needs or (known is not None and not known.is_settled(producer.name))
             topic.wait_for(self._broker.store.ticket_last if waits else -1).when_done(

@@ -13,6 +13,7 @@ from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.producer import Producer
+from magnetar.broker.topic.publish.entry_check import not_a_batch
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.topic.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
 from magnetar.broker.topic.topic import BEGINNING, Topic
@@ -92,7 +93,7 @@ class NonPersistentTopic(Topic):
 
     def publish(self, producer: Producer, send: CommandSend) -> None:
         if not producer.ready:
-            self._turn_away(producer, send)
+            self.turn_away(producer, send)
             return
         entry = split_entry(send.entry)
         if not entry.intact():
@@ -104,7 +105,7 @@ class NonPersistentTopic(Topic):
             return
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
-        if facts.batched and (reason := self._batch_fault(entry, facts)):
+        if facts.batched and (reason := not_a_batch(self, entry, facts)):
             producer.refuse(send.sequence_id, ServerError.NotAllowedError, reason)
             return
         data = entry.without_broker_metadata()
@@ -127,21 +128,7 @@ class NonPersistentTopic(Topic):
             send.sequence_id, send.highest_sequence_id, MessageIdData(0, 0, self.partition)
         )
 
-    def subscribe(self, request: SubscribeRequest, consumer: Consumer) -> Promise[Subscription]:
-        promise: Promise[Subscription] = Promise()
-        try:
-            self.broker.require_short("consumer", consumer.name)
-            self._check_subscribe(request)
-        except BrokerError as error:
-            return broken(error)
-        found = self.subscriptions.get(request.subscription)
-        if found is None:
-            found = NonPersistentSubscription(self, request.subscription)
-            self.subscriptions[request.subscription] = found
-        subscription = found
-        joined = subscription.join(consumer, request.type, request.key_shared)
-        joined.then(
-            lambda done: promise.keep(subscription),
-            lambda error: self._refuse(subscription, promise, error),
-        )
-        return promise
+    def _create_for(self, request: SubscribeRequest) -> Subscription:
+        subscription = NonPersistentSubscription(self, request.subscription)
+        self.subscriptions[request.subscription] = subscription
+        return subscription

@@ -541,7 +541,7 @@ class Subscription:
             self.last_moved_ms = self.topic.host.now_ms()
         if self.dispatcher is not None and keys:
             self.dispatcher.acked(keys, consumer)
-        self.topic.acks_moved()
+        self.topic.storage.acks_moved()
         self._check_end()
 
     # ---- Moving the cursor ---------------------------------------------------
@@ -604,7 +604,7 @@ class Subscription:
             if delta.mark_delete is not None:
                 self.dispatcher.passed()
         self.last_moved_ms = self.topic.host.now_ms()
-        self.topic.acks_moved()
+        self.topic.storage.acks_moved()
         self._check_end()
 
     def keys_of(self, delta: AckDelta) -> list[int]:

@@ -172,7 +172,7 @@ class Deduplication:
 def load_deduplication(topic: "Topic") -> Deduplication:
     """What the store has of it, or the beginning. Reads the entries behind the last snapshot."""
     store = topic.store
-    if topic.stored:
+    if topic.storage.stored:
         for cursor_id in store.cursor_ids(topic.id):
             if store.log.deleting(cursor_id):
                 continue  # it was switched off a moment ago
