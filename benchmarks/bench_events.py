@@ -53,6 +53,7 @@ from support.wire_client import (  # noqa: E402
 from support.world import World  # noqa: E402
 
 from magnetar.broker.peer import unsigned  # noqa: E402
+from magnetar.broker.topic.persistent_topic import PersistentTopic  # noqa: E402
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip  # noqa: E402
 from magnetar.model import TopicName  # noqa: E402
 from magnetar.model.message_id_data import MessageIdData  # noqa: E402
@@ -238,6 +239,7 @@ def free(case: Case) -> None:
     world = case.world
     consumer = case.subscribe()
     topic = world.topic("t")
+    assert isinstance(topic, PersistentTopic)
     ids: list[MessageIdData] = []
     for _ in range(ENORMOUS):
         at = world.store.append(topic.id, b"entry", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)

@@ -154,3 +154,14 @@ def test_importing_magnetar_is_light() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == "[]"
+
+
+FOLDERS = sorted({path.parent for path in MODULES})
+# A newcomer reads the tree before any file; more than this is no tree.
+MODULES_MAX = 15
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_folder_has_few_modules(folder: Path) -> None:
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MODULES_MAX, "give some of them a folder that says what they share"

@@ -17,7 +17,7 @@ from support.strategies import COMMANDS, UINT64, frame, frames, messages, mutati
 import magnetar
 from magnetar.protocol import BrokerEntryMetadata, encode_batch, encode_entry, with_broker_metadata
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.protocol.batch import SingleMessage
+from magnetar.protocol.payload.batch import SingleMessage
 
 ROOT = Path(__file__).parent.parent
 COMPILED = ROOT / ".build" / "compiled"

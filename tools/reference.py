@@ -19,7 +19,7 @@ import python_reference
 from opentelemetry.metrics import NoOpMeterProvider
 
 from magnetar import errors
-from magnetar.admin.http.need import Need
+from magnetar.admin.http.required_permission import Need
 from magnetar.admin.http.routes import ROUTES
 from magnetar.admin.route import metrics
 from magnetar.broker.setting.setting import BOOL, COUNT, NAMES, TEXT, Setting

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.errors import MagnetarError
 from magnetar.spark.pipelines.archive import ArchiveOptions, archive
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.session import session
-from magnetar.spark.pipelines.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

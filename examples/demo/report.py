@@ -6,7 +6,7 @@ from pathlib import Path
 
 from examples.demo.checks import Check, figures, handed, sent
 from examples.demo.facts import Acked, Facts
-from magnetar.spark.pipelines.report import Report
+from magnetar.spark.pipelines.report.report import Report
 
 STEP_MS = 500
 

@@ -13,7 +13,7 @@ from support.untraced import untraced
 
 from magnetar.ack import BatchSizes, Cursor, Ledgers
 from magnetar.ack.cursor_info import CursorInfo, cursor_to_info, info_to_cursor
-from magnetar.ack.cursor_info_codec import (
+from magnetar.ack.encoding.cursor_info_codec import (
     decode_managed_cursor_info,
     decode_position_info,
     encode_managed_cursor_info,

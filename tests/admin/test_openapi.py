@@ -17,7 +17,7 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.served import Served
 
-from magnetar.admin.http.openapi import describe
+from magnetar.admin.document.openapi import describe
 from magnetar.admin.http.routes import ROUTES
 
 LONG = os.environ.get("MAGNETAR_SCHEMA_EXAMPLES", "")

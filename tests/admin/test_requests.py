@@ -9,7 +9,7 @@ import pytest
 from support.served import Served
 
 from magnetar.admin.http.call import Admin, Call
-from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.required_permission import PUBLIC
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.router import AdminApp

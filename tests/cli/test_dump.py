@@ -8,7 +8,7 @@ from cli.conftest import ORDERS, QUIET, Builder, Run, build, contents
 from storage.workload import Clock
 
 from magnetar.ack.cursor_info import CursorInfo
-from magnetar.ack.cursor_info_codec import encode_managed_cursor_info, encode_position_info
+from magnetar.ack.encoding.cursor_info_codec import encode_managed_cursor_info, encode_position_info
 from magnetar.cli.data.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
 from magnetar.cli.data.directory import open_directory
 from magnetar.cli.data.dump import KINDS, Compression

@@ -13,13 +13,13 @@ from magnetar.client.producer.core import ProducerCore
 from magnetar.client.producer.outgoing import Done, Outgoing
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
-from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.command import decode
-from magnetar.protocol.compression import decompress
 from magnetar.protocol.entry import split_entry
 from magnetar.protocol.frame import read_u32
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.batch import SingleMessage, decode_batch
+from magnetar.protocol.payload.compression import decompress
 from magnetar.protocol.send import CommandSend, CommandSendReceipt
 
 TOPIC = "persistent://public/default/orders-partition-3"

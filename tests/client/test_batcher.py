@@ -15,7 +15,7 @@ from magnetar.client.producer.batcher import (
     room_for,
 )
 from magnetar.client.producer.outgoing import Done, Outgoing
-from magnetar.protocol.batch import decode_batch
+from magnetar.protocol.payload.batch import decode_batch
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 KINDS = [DefaultBatch, KeyedBatches]

@@ -32,11 +32,11 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol.ack import ACK_RESPONSE_SHAPE, ACK_SHAPE, decode_ack, decode_ack_response
-from magnetar.protocol.batch import SHAPE as SINGLE_SHAPE
 from magnetar.protocol.entry import BROKER_METADATA_SHAPE, decode_broker_metadata
 from magnetar.protocol.message import FLOW_SHAPE, MESSAGE_SHAPE, decode_flow, decode_message
 from magnetar.protocol.metadata import ENCRYPTION_KEYS_SHAPE, decode_metadata
 from magnetar.protocol.metadata import SHAPE as METADATA_SHAPE
+from magnetar.protocol.payload.batch import SHAPE as SINGLE_SHAPE
 from magnetar.protocol.send import RECEIPT_SHAPE, SEND_SHAPE, decode_send, decode_send_receipt
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import BytesWriter

@@ -22,7 +22,7 @@ from magnetar.protocol import (
     encode_batch,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.protocol.columns import (
+from magnetar.protocol.payload.columns import (
     ALL_COLUMNS,
     EVENT_TIMES,
     KEYS,

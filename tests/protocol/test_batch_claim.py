@@ -24,9 +24,9 @@ from magnetar.protocol import (
     with_broker_metadata,
 )
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.protocol.batch_claim import DECOMPRESS_BYTES_MAX
-from magnetar.protocol.batch_walk import walk_batch
 from magnetar.protocol.entry import BrokerEntryMetadata
+from magnetar.protocol.payload.batch_claim import DECOMPRESS_BYTES_MAX
+from magnetar.protocol.payload.batch_walk import walk_batch
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, MESSAGE_BYTES_MIN
 
 PACKED = [kind for kind in CompressionType if kind != CompressionType.NONE]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from magnetar.errors import MessageTooLargeError
 from magnetar.protocol import MessageMetadata, encode_entry, plan_chunks
-from magnetar.protocol.chunk import TOTAL_SIZE_MAX
 from magnetar.protocol.entry import CHECKSUM_PART_SIZE
+from magnetar.protocol.payload.chunk import TOTAL_SIZE_MAX
 
 
 @given(st.integers(0, 5000), st.integers(100, 400), st.integers(1, 500))

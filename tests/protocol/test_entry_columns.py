@@ -10,8 +10,8 @@ from magnetar.errors import RemoteProtocolError
 from magnetar.model import ChunkMessageId, MessageId
 from magnetar.protocol import SingleMessage, compress, encode_batch, encode_entry, split_entry
 from magnetar.protocol.entry import Entry
-from magnetar.protocol.entry_columns import ALL_ENTRY_COLUMNS, MESSAGE_IDS, EntryColumns
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.entry_columns import ALL_ENTRY_COLUMNS, MESSAGE_IDS, EntryColumns
 
 
 def entry_of(metadata: MessageMetadata, payload: bytes) -> Entry:

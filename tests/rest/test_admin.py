@@ -22,7 +22,7 @@ from magnetar.rest.admin_error import (
     OperationNotAllowedError,
     PreconditionFailedError,
 )
-from magnetar.rest.said.policy import BacklogQuota, DelayedDelivery, Retention
+from magnetar.rest.response.policy import BacklogQuota, DelayedDelivery, Retention
 
 DOORS = ["blocking", "asyncio"]
 

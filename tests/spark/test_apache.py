@@ -22,7 +22,7 @@ from magnetar.errors import OperationNotSupported
 from magnetar.schema import AvroSchema, Integer, JsonSchema, Record, String, StringSchema
 from magnetar.spark.connect import drop_clients
 from magnetar.spark.pipelines.archive import ArchiveOptions, archive
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
 from magnetar.spark.skip import SkipWriter

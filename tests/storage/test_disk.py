@@ -442,7 +442,7 @@ def test_a_power_cut_may_bring_back_what_was_replaced_but_not_settled() -> None:
     for seed in range(20):
         disk = SimDisk(Random(seed))
         disk.replace("a", b"old")
-        disk.fail_sync_names()
+        disk.fail_settle()
         with pytest.raises(DiskError):
             disk.replace("a", b"new")
         assert disk.read("a", 0, 9) == b"new"
@@ -455,7 +455,7 @@ def test_what_recovery_has_read_is_durable_before_anything_is_removed() -> None:
     needs are removed next, so a power cut must not bring the old one back."""
     disk = SimDisk(Random(1))
     open_store(disk, lambda: 1).close()
-    disk.fail_sync_names()
+    disk.fail_settle()
     with pytest.raises(DiskError):
         disk.replace("FORMAT", bytes(disk.files["FORMAT"]))
     after = disk.crash(Random(2), power_loss=False)

@@ -2,7 +2,7 @@
 
 from array import array
 
-from magnetar.protocol.columns import BinaryColumn, BitColumn, NumberColumn
+from magnetar.protocol.payload.columns import BinaryColumn, BitColumn, NumberColumn
 
 
 def cells(column: BinaryColumn) -> list[bytes | None]:

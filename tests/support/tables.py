@@ -14,9 +14,9 @@ from magnetar.client.network.connection import ClientConnection
 from magnetar.model import CompressionType
 from magnetar.protocol import CommandSend, encode, encode_entry
 from magnetar.protocol import pulsar_pb2 as pb
-from magnetar.protocol.batch_claim import DECOMPRESS_BYTES_MAX
-from magnetar.protocol.compression import compress
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.batch_claim import DECOMPRESS_BYTES_MAX
+from magnetar.protocol.payload.compression import compress
 from magnetar.spark.source import BatchReader, MagnetarDataSource
 from magnetar.spark.stream import StreamReader
 

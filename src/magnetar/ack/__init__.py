@@ -8,9 +8,9 @@ client does not: what it keeps are acks on their way (`client/ack`), not what is
 from magnetar.ack.acks import Acks
 from magnetar.ack.cursor import Cursor
 from magnetar.ack.delta import AckDelta, Delta, ResetDelta
-from magnetar.ack.delta_codec import decode_delta, encode_delta
+from magnetar.ack.encoding.delta_codec import decode_delta, encode_delta
+from magnetar.ack.entry_run import Run
 from magnetar.ack.ledgers import BatchSizes, Ledgers
-from magnetar.ack.run import Run
 from magnetar.ack.snapshot import decode_snapshot, encode_snapshot, snapshot_slices
 
 __all__ = [

@@ -23,10 +23,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.ack.bitmap import next_set, run_end
+from magnetar.ack.entry_run import Run
 from magnetar.ack.ledger_acks import LedgerAcks, Tally
 from magnetar.ack.ledgers import BatchSizes
 from magnetar.ack.record import record_size
-from magnetar.ack.run import Run
 from magnetar.model.position import Position
 
 

@@ -23,12 +23,12 @@ from pyroaring import BitMap
 from magnetar.ack.acks import Acks
 from magnetar.ack.bitmap import clear_count, next_set, nth_clear, run_end
 from magnetar.ack.delta import AckDelta, Delta, LedgerDelta, ResetDelta
+from magnetar.ack.entry_run import Run
 from magnetar.ack.ledger_acks import LedgerAcks
 from magnetar.ack.ledgers import ENTRY_COUNT_MAX, Ledgers
 from magnetar.ack.plan import RECORD_BYTES_MAX, AckPlan
 from magnetar.ack.record import record_size, remaining_indexes
 from magnetar.ack.reset_plan import ResetPlan
-from magnetar.ack.run import Run
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position import Position
 

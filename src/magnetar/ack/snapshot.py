@@ -22,7 +22,8 @@ from mypy_extensions import i64
 from pyroaring import BitMap
 
 from magnetar.ack.acks import Acks
-from magnetar.ack.codec import (
+from magnetar.ack.cursor import Cursor
+from magnetar.ack.encoding.codec import (
     ENTRY_ID_MAX,
     LEDGER_ID_MAX,
     SNAPSHOT,
@@ -31,8 +32,7 @@ from magnetar.ack.codec import (
     put_position,
     put_record,
 )
-from magnetar.ack.cursor import Cursor
-from magnetar.ack.delta_codec import EPOCH_MAX
+from magnetar.ack.encoding.delta_codec import EPOCH_MAX
 from magnetar.ack.ledger_acks import LedgerAcks, Tally
 from magnetar.ack.ledgers import Ledgers
 from magnetar.model.position import Position

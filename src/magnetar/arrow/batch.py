@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from magnetar.protocol.columns import (
+from magnetar.protocol.payload.columns import (
     EVENT_TIMES,
     KEYS,
     ORDERING_KEYS,
@@ -28,7 +28,7 @@ from magnetar.protocol.columns import (
     BitColumn,
     NumberColumn,
 )
-from magnetar.protocol.entry_columns import MESSAGE_IDS, EntryColumns
+from magnetar.protocol.payload.entry_columns import MESSAGE_IDS, EntryColumns
 
 __all__ = ["COLUMNS", "TYPES", "batch_of", "wanted_of"]
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, TypeAlias, final
 
-from magnetar.arrow.plan.place import Place, parse_place
+from magnetar.arrow.plan.range_end import Place, parse_place
 from magnetar.errors import SettingsError
 from magnetar.model.message_id import MessageId
 from magnetar.model.topic_name import TopicName

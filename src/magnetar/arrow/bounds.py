@@ -1,6 +1,6 @@
 """Where topic partitions begin and end, and where a time is between."""
 
-from magnetar.arrow.plan.place import BEGINNING, Place, behind_entry
+from magnetar.arrow.plan.range_end import BEGINNING, Place, behind_entry
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import Timeout, TopicNotFound
 from magnetar.model import MessageId

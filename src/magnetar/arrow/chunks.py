@@ -12,8 +12,8 @@ from magnetar.client.consumer.start.entry_range import RawEntry
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import InvalidMessage
 from magnetar.model import MessageId, TopicName
-from magnetar.protocol.compression import decompress
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.compression import decompress
 
 __all__ = ["Chunks", "Whole", "is_chunk"]
 

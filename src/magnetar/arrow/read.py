@@ -16,15 +16,15 @@ from magnetar.arrow.batch import batch_of, binary, wanted_of
 from magnetar.arrow.chunks import Chunks, Whole, is_chunk
 from magnetar.arrow.loss import Losses
 from magnetar.arrow.plan.backlog import Run
-from magnetar.arrow.plan.place import Place, Range, entry_end
+from magnetar.arrow.plan.range_end import Place, Range, entry_end
 from magnetar.arrow.plan.settings import ReadSettings
 from magnetar.arrow.values import ValueDecoder
 from magnetar.client.consumer.start.entry_range import RawEntry
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import InvalidMessage, RemoteProtocolError
 from magnetar.model import TopicName
-from magnetar.protocol.entry_columns import EntryColumns
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.entry_columns import EntryColumns
 from magnetar.wire.integer import INT32_MAX
 
 __all__ = ["Picks", "read_split"]

@@ -16,7 +16,7 @@ from magnetar.arrow.bounds import Bounds
 from magnetar.arrow.connect import client_options
 from magnetar.arrow.plan.backlog import plan_backlog
 from magnetar.arrow.plan.connection import Connection
-from magnetar.arrow.plan.place import Place, Range
+from magnetar.arrow.plan.range_end import Place, Range
 from magnetar.arrow.plan.settings import ReadSettings
 from magnetar.arrow.read import Picks, read_split
 from magnetar.arrow.rest import Rest

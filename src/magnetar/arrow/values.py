@@ -18,7 +18,7 @@ from magnetar.client.door.bulk import BulkClient
 from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.errors import InvalidMessage, OperationNotSupported, SettingsError, TopicNotFound
 from magnetar.model import SchemaType
-from magnetar.protocol.columns import NumberColumn
+from magnetar.protocol.payload.columns import NumberColumn
 
 __all__ = ["ValueDecoder", "value_type_of"]
 

@@ -5,17 +5,7 @@ batches, columns, chunks and compression are what travels inside.
 """
 
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
-from magnetar.protocol.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
-from magnetar.protocol.batch_claim import batch_fault, messages_charged, unpacked_size
-from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.cold import message_id_from_pb, message_id_to_pb
-from magnetar.protocol.columns import (
-    BatchColumns,
-    BinaryColumn,
-    BitColumn,
-    NumberColumn,
-    decode_batch_columns,
-)
 from magnetar.protocol.command import (
     Command,
     HotCommand,
@@ -24,7 +14,6 @@ from magnetar.protocol.command import (
     encode_head,
     encode_with_fields,
 )
-from magnetar.protocol.compression import compress, decompress
 from magnetar.protocol.connection import Connection
 from magnetar.protocol.entry import (
     BrokerEntryMetadata,
@@ -38,6 +27,17 @@ from magnetar.protocol.key_hash import auto_split_slot, consistent_slot, key_has
 from magnetar.protocol.limit import MESSAGE_SIZE_MAX, PROTOCOL_VERSION
 from magnetar.protocol.message import CommandFlow, CommandMessage
 from magnetar.protocol.metadata import EncryptionKeys, MessageMetadata
+from magnetar.protocol.payload.batch import BatchWriter, SingleMessage, decode_batch, encode_batch
+from magnetar.protocol.payload.batch_claim import batch_fault, messages_charged, unpacked_size
+from magnetar.protocol.payload.chunk import ChunkPlan, plan_chunks
+from magnetar.protocol.payload.columns import (
+    BatchColumns,
+    BinaryColumn,
+    BitColumn,
+    NumberColumn,
+    decode_batch_columns,
+)
+from magnetar.protocol.payload.compression import compress, decompress
 from magnetar.protocol.send import CommandSend, CommandSendReceipt
 from magnetar.protocol.topics_hash import topics_hash
 from magnetar.wire.checksum import crc32c

@@ -9,8 +9,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.protocol.key_value import SHAPE as KEY_VALUE_SHAPE
-from magnetar.protocol.key_value import decode_key_value, put_key_values
+from magnetar.protocol.payload.key_value import SHAPE as KEY_VALUE_SHAPE
+from magnetar.protocol.payload.key_value import decode_key_value, put_key_values
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import (
     BytesWriter,

@@ -13,7 +13,7 @@ acked when it has been read.
 
 import asyncio
 
-from magnetar.arrow.plan.place import Place, behind_entry
+from magnetar.arrow.plan.range_end import Place, behind_entry
 from magnetar.client.door import aio
 from magnetar.client.door.bulk import mark_delete
 from magnetar.errors import ConsumerBusy

@@ -9,7 +9,7 @@ import time
 from magnetar.arrow.bounds import Bounds
 from magnetar.arrow.chunks import is_chunk
 from magnetar.arrow.loss import DataLossError
-from magnetar.arrow.plan.place import BEGINNING, Place, Range, entry_end
+from magnetar.arrow.plan.range_end import BEGINNING, Place, Range, entry_end
 from magnetar.client.consumer.start.entry_range import At, RawEntry
 from magnetar.client.door.bulk import BulkClient
 from magnetar.errors import SettingsError, TopicNotFound

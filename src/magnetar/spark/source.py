@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from magnetar.arrow.batch import COLUMNS
 from magnetar.arrow.plan.backlog import BacklogSplit, plan_backlog
-from magnetar.arrow.plan.place import Range
+from magnetar.arrow.plan.range_end import Range
 from magnetar.arrow.plan.settings import SPARK
 from magnetar.arrow.read import Picks, read_split
 from magnetar.arrow.snapshot import backlog_of

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from magnetar.arrow.plan.place import BEGINNING, Place
+from magnetar.arrow.plan.range_end import BEGINNING, Place
 from magnetar.arrow.read import read_split
 from magnetar.errors import SettingsError
 from magnetar.spark.acks import ack_offsets, place_subscription

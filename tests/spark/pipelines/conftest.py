@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.broker_process import BrokerProcess
 
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
 
 
 @pytest.fixture

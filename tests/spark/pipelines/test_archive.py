@@ -22,8 +22,8 @@ from magnetar.errors import ConnectError, SettingsError, Timeout, TopicNotFound
 from magnetar.spark.pipelines.archive import ArchiveOptions, archive
 from magnetar.spark.pipelines.delta_sink import Written
 from magnetar.spark.pipelines.failure import failure_of
-from magnetar.spark.pipelines.report import Report
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
+from magnetar.spark.pipelines.report.report import Report
 
 Publish = Callable[..., None]
 

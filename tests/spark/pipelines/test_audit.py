@@ -18,9 +18,9 @@ from magnetar.cli.pipeline import audit as pipeline_audit
 from magnetar.errors import SettingsError, SubscriptionNotFound
 from magnetar.schema import Integer, JsonSchema, Record
 from magnetar.spark.pipelines.audit import AuditOptions, audit
-from magnetar.spark.pipelines.audit_report import audit_report
-from magnetar.spark.pipelines.figures import age_text, step_s, timeline
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
+from magnetar.spark.pipelines.report.audit_report import audit_report
+from magnetar.spark.pipelines.report.message_counts import age_text, step_s, timeline
 
 EARLIEST = magnetar.InitialPosition.Earliest
 

@@ -21,10 +21,10 @@ from magnetar import errors
 from magnetar.arrow.loss import DataLossError
 from magnetar.spark.pipelines import java
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.progress import Followed, Progress
-from magnetar.spark.pipelines.report import ROWS_MAX, Report
+from magnetar.spark.pipelines.report.report import ROWS_MAX, Report
 from magnetar.spark.pipelines.session import LOG_KEPT_S, _log, session
-from magnetar.spark.pipelines.target import Target
 
 # ---- Reports -----------------------------------------------------------------
 

@@ -15,8 +15,8 @@ import magnetar
 from magnetar.errors import MagnetarError, SettingsError
 from magnetar.schema import StringSchema
 from magnetar.spark.connect import drop_clients
-from magnetar.spark.pipelines.lane import Lanes
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.ordered_sender import Lanes
+from magnetar.spark.pipelines.letter.target import Target
 
 SCHEMA = pa.schema(
     {

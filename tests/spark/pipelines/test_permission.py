@@ -14,9 +14,9 @@ from support.tokens import token
 from magnetar.errors import AuthenticationError, AuthorizationError
 from magnetar.spark.pipelines.archive import ArchiveOptions, archive
 from magnetar.spark.pipelines.audit import AuditOptions, audit
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.purge import PurgeOptions, purge
 from magnetar.spark.pipelines.redrive import RedriveOptions, redrive
-from magnetar.spark.pipelines.target import Target
 
 TOPIC = "persistent://public/default/guarded"
 RUNS: dict[str, Callable[[SparkSession, Target, Path], Any]] = {

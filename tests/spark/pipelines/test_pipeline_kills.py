@@ -27,10 +27,10 @@ from support.tables import Tables, backlog_of, path_of
 import magnetar
 from magnetar.errors import ConnectError, SettingsError
 from magnetar.spark.connect import drop_clients
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.purge import PurgeOptions, purge
 from magnetar.spark.pipelines.redrive import RedriveOptions, redrive
 from magnetar.spark.pipelines.session import session
-from magnetar.spark.pipelines.target import Target
 
 KILLS = int(os.environ.get("MAGNETAR_PIPELINE_KILLS", "1"))
 WAIT_S = 300.0

@@ -18,9 +18,9 @@ from support.tables import backlog_of, path_of
 
 import magnetar
 from magnetar.errors import SettingsError
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.project import Project
 from magnetar.spark.pipelines.redrive import RedriveOptions, stream_options
-from magnetar.spark.pipelines.target import Target
 
 EARLIEST = magnetar.InitialPosition.Earliest
 

@@ -15,8 +15,8 @@ from magnetar.cli.app import app
 from magnetar.errors import NotAllowedError, SettingsError, SubscriptionNotFound, TopicNotFound
 from magnetar.schema import Integer, JsonSchema, Record, String
 from magnetar.spark.pipelines.backlog import read_backlog
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.purge import PurgeOptions, purge, purge_report
-from magnetar.spark.pipelines.target import Target
 
 Publish = Callable[..., None]
 EARLIEST = magnetar.InitialPosition.Earliest

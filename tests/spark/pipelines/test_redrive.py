@@ -23,13 +23,13 @@ import magnetar
 from magnetar.cli.app import app
 from magnetar.errors import NotAllowedError, SettingsError, TopicNotFound
 from magnetar.schema import Integer, JsonSchema, Record
-from magnetar.spark.pipelines.letters import key_text, lane_of, restored, target_of
+from magnetar.spark.pipelines.letter.letters import key_text, lane_of, restored, target_of
+from magnetar.spark.pipelines.letter.redrive_plan import Plan, PlanStore
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.redrive import RedriveOptions, _steps, rate_of, redrive
-from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
-from magnetar.spark.pipelines.redrive_report import redrive_report
+from magnetar.spark.pipelines.report.redrive_report import redrive_report
 from magnetar.spark.pipelines.submit import arranged
 from magnetar.spark.pipelines.subscription import subscriptions_of
-from magnetar.spark.pipelines.target import Target
 
 EARLIEST = magnetar.InitialPosition.Earliest
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.arrow.plan.place import Place
+from magnetar.arrow.plan.range_end import Place
 from magnetar.spark.plan.admission import Limits, Quota, shares
 
 ENTRIES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 100)), max_size=12)

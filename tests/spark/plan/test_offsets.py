@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.arrow.plan.place import BEGINNING, behind_entry, entry_end, parse_place
+from magnetar.arrow.plan.range_end import BEGINNING, behind_entry, entry_end, parse_place
 from magnetar.errors import SettingsError, UsageError
 from magnetar.spark.plan.offsets import Offsets, offsets_of
 

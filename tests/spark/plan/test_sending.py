@@ -10,8 +10,8 @@ from magnetar.client.producer.chunks import Part
 from magnetar.client.producer.core import ProducerCore
 from magnetar.errors import AlreadyClosed
 from magnetar.model import MessageId
-from magnetar.protocol.columns import BatchColumns, decode_batch_columns
 from magnetar.protocol.entry import split_entry
+from magnetar.protocol.payload.columns import BatchColumns, decode_batch_columns
 from magnetar.spark.plan.rows import Row
 from magnetar.spark.plan.sending import MARKED, send_rows, send_values
 

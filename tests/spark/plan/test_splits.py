@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.arrow.plan.place import BEGINNING, Place, Range
+from magnetar.arrow.plan.range_end import BEGINNING, Place, Range
 from magnetar.spark.plan.splits import Ledgers, Piece, Weights, pieces_of, plan_splits
 
 

@@ -8,8 +8,8 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from magnetar.spark.pipelines.audit import Audited, AuditOptions, flags_of, suspects_of
-from magnetar.spark.pipelines.figures import figures
 from magnetar.spark.pipelines.project import Project
+from magnetar.spark.pipelines.report.message_counts import figures
 
 spark = SparkSession.active()
 project = Project(spark, "topic", "subscription")

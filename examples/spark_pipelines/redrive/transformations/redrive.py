@@ -10,7 +10,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from magnetar.spark.pipelines.backlog import chosen
-from magnetar.spark.pipelines.letter_rows import letters_of, sent_back
+from magnetar.spark.pipelines.letter.letter_rows import letters_of, sent_back
 from magnetar.spark.pipelines.project import Project
 from magnetar.spark.pipelines.redrive import RedriveOptions, rate_of, read_letters, stream_options
 

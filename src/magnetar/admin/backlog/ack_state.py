@@ -20,7 +20,7 @@ from magnetar.ack import Cursor
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
 from magnetar.admin.http.call import SUBSCRIPTION, Call, shown, stored, whole_number
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (

@@ -11,7 +11,7 @@ from magnetar.admin.backlog.stats_shape import ANALYSIS, OFFLINE_BACKLOG
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, POSITION, REFUSAL, answers

@@ -21,7 +21,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import durable, read_entry
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, ledgers_of, stored
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, OCTETS, PLACE, POSITION, Json, answers, one_of

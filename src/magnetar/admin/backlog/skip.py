@@ -39,7 +39,7 @@ from magnetar.admin.http.call import (
     stored,
     whole_number,
 )
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (

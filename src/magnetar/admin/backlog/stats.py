@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from magnetar.admin.backlog.figures import Figures, StatsOptions, internal_figures, topic_figures
 from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.backlog.stats_shape import (
     INTERNAL_INFO,
@@ -11,10 +10,16 @@ from magnetar.admin.backlog.stats_shape import (
     PARTITIONED_STATS,
     TOPIC_STATS,
 )
+from magnetar.admin.backlog.topic_stats import (
+    Figures,
+    StatsOptions,
+    internal_figures,
+    topic_figures,
+)
 from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
 from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FLAG, Json, answers

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from magnetar.admin.http.need import Need
+from magnetar.admin.http.required_permission import Need
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.shape import NOTHING, Answer, Json
 

@@ -27,8 +27,8 @@ from magnetar.admin.http.answer import (
     status_of,
 )
 from magnetar.admin.http.call import Admin, Call
-from magnetar.admin.http.need import PUBLIC, SCRAPE, Need, check_need
 from magnetar.admin.http.request import ClientDisconnect, Receive, Request, Scope, Send
+from magnetar.admin.http.required_permission import PUBLIC, SCRAPE, Need, check_need
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.broker.auth.roles import Principal

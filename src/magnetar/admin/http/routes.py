@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from magnetar.admin.backlog import ack_state, backlog, messages, skip, stats
+from magnetar.admin.document.openapi import open_api
 from magnetar.admin.http.call import Admin
-from magnetar.admin.http.openapi import open_api
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.router import AdminApp
 from magnetar.admin.route import (

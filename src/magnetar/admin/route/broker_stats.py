@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 import magnetar
-from magnetar.admin.backlog.figures import StatsOptions, topic_figures
 from magnetar.admin.backlog.stats_shape import COUNTED_STATS
+from magnetar.admin.backlog.topic_stats import StatsOptions, topic_figures
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.need import SUPERUSER
+from magnetar.admin.http.required_permission import SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (

@@ -13,7 +13,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import durable
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.need import ANYONE, PUBLIC, SUPERUSER
+from magnetar.admin.http.required_permission import ANYONE, PUBLIC, SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN, REFUSAL, TEXT, TEXT_MAP, TEXTS, answers, object_of

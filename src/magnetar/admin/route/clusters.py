@@ -4,7 +4,7 @@ from typing import Final
 
 from magnetar.admin.http.answer import CONFLICT, NOT_ALLOWED, Refusal, json_answer
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.need import ANYONE, SUPERUSER
+from magnetar.admin.http.required_permission import ANYONE, SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FLAG, REFUSAL, TEXT, TEXTS, Json, answers, map_of, object_of

@@ -4,7 +4,7 @@ from typing import Final
 
 from magnetar.admin.http.answer import json_answer, text_answer
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.need import on_topic
+from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN, TEXT, Json, answers, object_of

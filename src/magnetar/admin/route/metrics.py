@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from magnetar.admin.http.call import Admin, Call
-from magnetar.admin.http.need import SCRAPE
+from magnetar.admin.http.required_permission import SCRAPE
 from magnetar.admin.http.response import Response, StreamingResponse
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import PLAIN

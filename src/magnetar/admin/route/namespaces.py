@@ -12,7 +12,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, check_name, shown
-from magnetar.admin.http.need import ADMIN, on_namespace
+from magnetar.admin.http.required_permission import ADMIN, on_namespace
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (

@@ -10,7 +10,7 @@ from typing import Final
 from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import TOPIC, Call, shown
-from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.required_permission import on_namespace, on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import TEXTS, Json, answers, map_of

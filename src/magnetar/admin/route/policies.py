@@ -19,7 +19,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import TOPIC, Call, whole_number
-from magnetar.admin.http.need import on_namespace, on_topic
+from magnetar.admin.http.required_permission import on_namespace, on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import ANYTHING, FLAG, Json, answers, integer, one_of

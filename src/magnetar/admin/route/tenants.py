@@ -13,7 +13,7 @@ from magnetar.admin.http.answer import (
 )
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, check_name, shown
-from magnetar.admin.http.need import ADMIN, SUPERUSER
+from magnetar.admin.http.required_permission import ADMIN, SUPERUSER
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FORCE, TEXTS, Json, answers, object_of

@@ -10,7 +10,7 @@ number of entries that they have.
 
 from typing import Final, TypeAlias, final
 
-from magnetar.arrow.plan.place import Place
+from magnetar.arrow.plan.range_end import Place
 
 __all__ = ["Backlog", "BacklogSplit", "Run", "plan_backlog"]
 

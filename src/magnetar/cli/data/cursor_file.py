@@ -15,7 +15,7 @@ be a field of wire type 7, which there is not.
 from typing import Final
 
 from magnetar.ack.cursor_info import CursorInfo
-from magnetar.ack.cursor_info_codec import (
+from magnetar.ack.encoding.cursor_info_codec import (
     decode_managed_cursor_info,
     decode_position_info,
     encode_managed_cursor_info,
@@ -23,7 +23,7 @@ from magnetar.ack.cursor_info_codec import (
 )
 from magnetar.errors import CorruptAckError, ProtocolError, RemoteProtocolError
 from magnetar.model import CompressionType
-from magnetar.protocol.compression import compress, decompress
+from magnetar.protocol.payload.compression import compress, decompress
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import BytesWriter, put_int_field
 

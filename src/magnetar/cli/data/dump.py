@@ -149,7 +149,7 @@ def _write_files(
     as_long_array: bool,
 ) -> None:
     from magnetar.ack.cursor_info import cursor_to_info
-    from magnetar.ack.cursor_info_codec import encode_position_info
+    from magnetar.ack.encoding.cursor_info_codec import encode_position_info
     from magnetar.cli.data.cursor_file import encode_compressed, file_name
     from magnetar.cli.data.directory import open_directory
     from magnetar.cli.data.table import print_files

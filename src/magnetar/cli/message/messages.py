@@ -16,7 +16,7 @@ import typer
 from magnetar.cli.console import printable
 from magnetar.errors import RemoteProtocolError, SettingsError
 from magnetar.model import MessageId, TopicName
-from magnetar.protocol.batch import decode_batch
+from magnetar.protocol.payload.batch import decode_batch
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.admin_error import AdminError
 from magnetar.rest.answer import Answer

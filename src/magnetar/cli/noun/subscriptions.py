@@ -339,7 +339,7 @@ def ack_state(
     as_json: Json = False,
 ) -> None:
     """Show what is acknowledged, down to batch indexes (Magnetar only)."""
-    from magnetar.cli.stats_table import print_ack_state
+    from magnetar.cli.status.stats_table import print_ack_state
 
     with current().admin() as admin:
         query = {"from": first, "limit": limit}

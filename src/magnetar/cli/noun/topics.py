@@ -172,7 +172,7 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Show rates, backlogs, producers and consumers of a topic."""
-    from magnetar.cli.stats_table import print_stats
+    from magnetar.cli.status.stats_table import print_stats
 
     with current().admin() as admin:
         found = admin.get(
@@ -193,7 +193,7 @@ def partitioned_stats(
     as_json: Json = False,
 ) -> None:
     """Show the stats of a partitioned topic, summed over its partitions."""
-    from magnetar.cli.stats_table import print_stats
+    from magnetar.cli.status.stats_table import print_stats
 
     with current().admin() as admin:
         found = admin.get(topic_path(topic, "partitioned-stats"), perPartition=per_partition)
@@ -203,7 +203,7 @@ def partitioned_stats(
 @app.command("stats-internal")
 def stats_internal(topic: TopicArgument, as_json: Json = False) -> None:
     """Show the ledgers and cursors of a topic."""
-    from magnetar.cli.stats_table import print_internal_stats
+    from magnetar.cli.status.stats_table import print_internal_stats
 
     with current().admin() as admin:
         found = admin.get(topic_path(topic, "internalStats"))

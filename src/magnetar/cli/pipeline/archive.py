@@ -98,7 +98,7 @@ def archive(
     """
     from magnetar.spark.pipelines.archive import ArchiveOptions
     from magnetar.spark.pipelines.archive import archive as run
-    from magnetar.spark.pipelines.report import Report
+    from magnetar.spark.pipelines.report.report import Report
 
     options = ArchiveOptions(
         target=pipeline_target(),

@@ -33,7 +33,7 @@ def audit(
     """
     from magnetar.spark.pipelines.audit import AuditOptions
     from magnetar.spark.pipelines.audit import audit as run
-    from magnetar.spark.pipelines.audit_report import audit_report
+    from magnetar.spark.pipelines.report.audit_report import audit_report
 
     options = AuditOptions(pipeline_target(), topic, subscription)
     with running("audit", options.target, master, conf) as spark:

@@ -17,8 +17,8 @@ from magnetar.errors import MagnetarError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from magnetar.spark.pipelines.report import Report
-    from magnetar.spark.pipelines.target import Target
+    from magnetar.spark.pipelines.letter.target import Target
+    from magnetar.spark.pipelines.report.report import Report
 
 __all__ = [
     "Conf",
@@ -61,7 +61,7 @@ ReportFile: TypeAlias = Annotated[
 
 def pipeline_target() -> "Target":
     """The broker of this command, for a pipeline. Raises SettingsError."""
-    from magnetar.spark.pipelines.target import Target
+    from magnetar.spark.pipelines.letter.target import Target
 
     found = current()
     return Target(
@@ -93,7 +93,7 @@ def running(
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Names and values, a line each."""
-    from magnetar.spark.pipelines.report import shown
+    from magnetar.spark.pipelines.report.report import shown
 
     console = output()
     width = max(map(len, facts), default=0)

@@ -81,7 +81,7 @@ def redrive(
     """
     from magnetar.spark.pipelines.redrive import RedriveOptions, rate_of
     from magnetar.spark.pipelines.redrive import redrive as run
-    from magnetar.spark.pipelines.redrive_report import redrive_report
+    from magnetar.spark.pipelines.report.redrive_report import redrive_report
 
     options = RedriveOptions(
         pipeline_target(), topic, subscription, where, to, rate_of(rate), apply, checkpoint

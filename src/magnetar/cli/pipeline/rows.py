@@ -23,7 +23,7 @@ def print_rows(
 
     `total` is how many there are, if rows are only some of them. Nothing is printed of no rows.
     """
-    from magnetar.spark.pipelines.report import shown
+    from magnetar.spark.pipelines.report.report import shown
 
     if not rows:
         return

@@ -34,13 +34,13 @@ from magnetar.errors import CryptoError, RemoteProtocolError
 from magnetar.model.enums import ValidationError
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.position_key import wide_key
-from magnetar.protocol.batch import SHAPE as BATCH_SHAPE
-from magnetar.protocol.batch import check_batch_end, metadata_end_at, payload_end_at
-from magnetar.protocol.batch_claim import messages_charged, unpacked_size
-from magnetar.protocol.compression import decompress
 from magnetar.protocol.entry import Entry, split_entry
 from magnetar.protocol.message import CommandMessage
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.batch import SHAPE as BATCH_SHAPE
+from magnetar.protocol.payload.batch import check_batch_end, metadata_end_at, payload_end_at
+from magnetar.protocol.payload.batch_claim import messages_charged, unpacked_size
+from magnetar.protocol.payload.compression import decompress
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, all_unacked
 from magnetar.wire.reader import Reader
 

@@ -18,8 +18,8 @@ from magnetar.client.consumer.origin import Origin
 from magnetar.client.option.encryption_context import EncryptionContext
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
-from magnetar.protocol.batch import SingleMessage, decode_batch
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.batch import SingleMessage, decode_batch
 from magnetar.wire.ack_set import all_unacked
 
 __all__ = ["Decode", "Delivery", "Message"]

@@ -21,7 +21,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.producer.outgoing import Outgoing, Sender
-from magnetar.protocol.batch import BatchWriter
+from magnetar.protocol.payload.batch import BatchWriter
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 __all__ = ["Batch", "Batcher", "DefaultBatch", "KeyedBatches", "SequenceIds", "room_for"]

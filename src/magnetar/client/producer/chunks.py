@@ -21,10 +21,10 @@ from mypy_extensions import i64
 
 from magnetar.client.option.encryption import DataKey
 from magnetar.errors import MessageTooLargeError
-from magnetar.protocol.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.command import encode_head
 from magnetar.protocol.entry import encode_entry_head
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.chunk import ChunkPlan, plan_chunks
 from magnetar.protocol.send import CommandSend
 
 __all__ = ["COUNT_MAX", "WINDOW_BYTES", "Chunks", "Part", "plan"]

@@ -23,12 +23,12 @@ from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.producer.send_queue import Publish
 from magnetar.errors import MessageTooLargeError
 from magnetar.model.topic_name import TopicName
-from magnetar.protocol.chunk import TOTAL_SIZE_MAX
 from magnetar.protocol.command import encode_head
-from magnetar.protocol.compression import compress
 from magnetar.protocol.entry import encode_entry
 from magnetar.protocol.limit import FRAME_OVERHEAD_MAX, MESSAGE_SIZE_MAX
 from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.chunk import TOTAL_SIZE_MAX
+from magnetar.protocol.payload.compression import compress
 from magnetar.protocol.send import CommandSend
 
 __all__ = ["Packer"]

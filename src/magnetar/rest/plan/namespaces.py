@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from magnetar.rest.path import namespace_path, path_of
 from magnetar.rest.request import Plan, Request
-from magnetar.rest.said.place import Tenant
+from magnetar.rest.response.lookup import Tenant
 
 __all__ = [
     "clear_backlog",

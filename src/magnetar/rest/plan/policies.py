@@ -6,7 +6,7 @@ A name with one slash, `tenant/namespace`, is a namespace; every other one is a 
 from magnetar.errors import SettingsError
 from magnetar.rest.path import namespace_path, topic_path
 from magnetar.rest.request import Plan, Request
-from magnetar.rest.said.policy import BacklogQuota, DelayedDelivery, Retention
+from magnetar.rest.response.policy import BacklogQuota, DelayedDelivery, Retention
 
 __all__ = [
     "backlog_quotas",

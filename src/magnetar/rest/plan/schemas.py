@@ -5,7 +5,7 @@ from typing import Any
 
 from magnetar.rest.path import schema_path
 from magnetar.rest.request import Plan, Request
-from magnetar.rest.said.schema_version import SchemaVersion
+from magnetar.rest.response.schema_version import SchemaVersion
 
 __all__ = ["add", "delete", "get", "is_compatible", "list_versions"]
 

@@ -7,7 +7,7 @@ from magnetar.errors import SettingsError
 from magnetar.rest.id_text import Where, place_json, time_ms
 from magnetar.rest.path import subscription_path, topic_path
 from magnetar.rest.request import Plan, Request
-from magnetar.rest.said.internal_stats import AckState, BacklogAnalysis
+from magnetar.rest.response.internal_stats import AckState, BacklogAnalysis
 
 __all__ = [
     "ack_state",

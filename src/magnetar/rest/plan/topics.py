@@ -7,9 +7,9 @@ from magnetar.model import MessageId, TopicName
 from magnetar.rest.id_text import time_ms
 from magnetar.rest.path import lookup_path, topic_path, topics_path
 from magnetar.rest.request import Plan, Request
-from magnetar.rest.said.internal_stats import InternalStats
-from magnetar.rest.said.place import Lookup, MessagePlace, PartitionedMetadata
-from magnetar.rest.said.topic_stats import TopicStats
+from magnetar.rest.response.internal_stats import InternalStats
+from magnetar.rest.response.lookup import Lookup, MessagePlace, PartitionedMetadata
+from magnetar.rest.response.topic_stats import TopicStats
 
 __all__ = [
     "create",

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from magnetar.rest.said.record import Record
+from magnetar.rest.response.record import Record
 
 __all__ = ["Skipped", "SkippedId"]
 

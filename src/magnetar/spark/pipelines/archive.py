@@ -29,9 +29,9 @@ from magnetar.spark.connect import client_of, drop_clients
 from magnetar.spark.driver import Driver
 from magnetar.spark.pipelines.checkpoint import Checkpoint, batch_last
 from magnetar.spark.pipelines.files import Files
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.progress import Followed, Progress
-from magnetar.spark.pipelines.report import Report
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.report.report import Report
 from magnetar.spark.plan.options import ReadOptions
 from magnetar.spark.rest import Rest
 

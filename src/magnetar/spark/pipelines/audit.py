@@ -18,12 +18,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from magnetar.spark.pipelines.ack_figures import AckFigures
 from magnetar.spark.pipelines.backlog import has_fields, preview, read_backlog, view
-from magnetar.spark.pipelines.figures import TOP, age_text, groups_of, iso, step_s, timeline
+from magnetar.spark.pipelines.letter.target import Target
 from magnetar.spark.pipelines.progress import Progress
+from magnetar.spark.pipelines.report.ack_counts import AckFigures
+from magnetar.spark.pipelines.report.message_counts import (
+    TOP,
+    age_text,
+    groups_of,
+    iso,
+    step_s,
+    timeline,
+)
 from magnetar.spark.pipelines.subscription import IN_ORDER, Subscription
-from magnetar.spark.pipelines.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from magnetar.errors import SettingsError, TopicNotFound
 from magnetar.rest.path import schema_path
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

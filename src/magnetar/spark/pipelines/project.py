@@ -14,7 +14,7 @@ one dataset is made of another Spark sees only through projections, filters and 
 from typing import TYPE_CHECKING
 
 from magnetar.errors import SettingsError
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

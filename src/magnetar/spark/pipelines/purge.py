@@ -22,7 +22,9 @@ from magnetar.spark.pipelines.backlog import (
     read_backlog,
     view,
 )
-from magnetar.spark.pipelines.figures import (
+from magnetar.spark.pipelines.letter.target import Target
+from magnetar.spark.pipelines.progress import Progress
+from magnetar.spark.pipelines.report.message_counts import (
     ORDER,
     TOP,
     Totals,
@@ -32,10 +34,8 @@ from magnetar.spark.pipelines.figures import (
     timeline,
     totals_of,
 )
-from magnetar.spark.pipelines.progress import Progress
-from magnetar.spark.pipelines.report import Report
+from magnetar.spark.pipelines.report.report import Report
 from magnetar.spark.pipelines.subscription import Subscription
-from magnetar.spark.pipelines.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,6 @@ from magnetar.client.consumer.dead_letter import REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError, SettingsError, TopicNotFound
 from magnetar.model import TopicName
 from magnetar.rest.path import subscription_path, topic_path
-from magnetar.spark.pipelines.ack_figures import AckFigures
 from magnetar.spark.pipelines.backlog import (
     chosen,
     has_fields,
@@ -36,7 +35,14 @@ from magnetar.spark.pipelines.backlog import (
     read_backlog,
     view,
 )
-from magnetar.spark.pipelines.figures import (
+from magnetar.spark.pipelines.letter.letter_rows import ADDRESSED, addressed, letters_of
+from magnetar.spark.pipelines.letter.letters import origin_of
+from magnetar.spark.pipelines.letter.ordered_sender import SENT, Lanes
+from magnetar.spark.pipelines.letter.redrive_plan import Plan, PlanStore
+from magnetar.spark.pipelines.letter.target import Target
+from magnetar.spark.pipelines.progress import Progress
+from magnetar.spark.pipelines.report.ack_counts import AckFigures
+from magnetar.spark.pipelines.report.message_counts import (
     ORDER,
     TOP,
     Totals,
@@ -45,13 +51,7 @@ from magnetar.spark.pipelines.figures import (
     timeline,
     totals_of,
 )
-from magnetar.spark.pipelines.lane import SENT, Lanes
-from magnetar.spark.pipelines.letter_rows import ADDRESSED, addressed, letters_of
-from magnetar.spark.pipelines.letters import origin_of
-from magnetar.spark.pipelines.progress import Progress
-from magnetar.spark.pipelines.redrive_plan import Plan, PlanStore
 from magnetar.spark.pipelines.subscription import Subscription, partitions_of, subscriptions_of
-from magnetar.spark.pipelines.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

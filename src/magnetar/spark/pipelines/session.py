@@ -30,7 +30,7 @@ from magnetar.errors import MagnetarError, SettingsError
 from magnetar.spark import attach
 from magnetar.spark.pipelines.failure import PipelineError, failure_of
 from magnetar.spark.pipelines.java import find_java
-from magnetar.spark.pipelines.target import Target
+from magnetar.spark.pipelines.letter.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ leaves of its share goes to those that come after it.
 
 from typing import Final, final
 
-from magnetar.arrow.plan.place import Place
+from magnetar.arrow.plan.range_end import Place
 
 __all__ = ["Limits", "Quota", "Window", "shares"]
 

@@ -16,7 +16,7 @@ beginning. One that only the earlier has is gone.
 import json
 from typing import Final, final
 
-from magnetar.arrow.plan.place import BEGINNING, Place, Range
+from magnetar.arrow.plan.range_end import BEGINNING, Place, Range
 from magnetar.errors import UsageError
 
 __all__ = ["Offsets", "offsets_of"]

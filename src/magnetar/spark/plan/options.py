@@ -17,7 +17,7 @@ import re
 from typing import Final, final
 
 from magnetar.arrow.plan.connection import Connection
-from magnetar.arrow.plan.place import Place, parse_place
+from magnetar.arrow.plan.range_end import Place, parse_place
 from magnetar.arrow.plan.settings import SPARK, ReadSettings
 from magnetar.errors import SettingsError
 from magnetar.model.topic_name import TopicName

@@ -13,7 +13,7 @@ An entry is never divided but by the ends of the range itself.
 
 from typing import Final, final
 
-from magnetar.arrow.plan.place import Place, Range, entry_end
+from magnetar.arrow.plan.range_end import Place, Range, entry_end
 
 __all__ = ["Ledgers", "Piece", "Weights", "pieces_of", "plan_splits"]
 

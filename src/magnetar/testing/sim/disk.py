@@ -115,7 +115,7 @@ class SimDisk(MemoryDisk):
         self._full_until = 0
         self._short_until = 0
         self._sync_fails = False
-        self._sync_names_fails = False
+        self._settle_fails = False
         # Files whose new content has its name by chance only: what was there before, if anything.
         self.names_unsynced: dict[str, bytearray | None] = {}
 
@@ -170,9 +170,9 @@ class SimDisk(MemoryDisk):
         """The next sync fails."""
         self._sync_fails = True
 
-    def fail_sync_names(self) -> None:
+    def fail_settle(self) -> None:
         """The next file that is replaced is, but a power cut may bring the old one back."""
-        self._sync_names_fails = True
+        self._settle_fails = True
 
     def lose_power_after(self, operations: int) -> None:
         """The power goes in the middle of the n-th operation from now."""
@@ -256,8 +256,8 @@ class SimDisk(MemoryDisk):
             before = self.files.get(path)
             super().replace(path, data)
             self._unsynced.pop(path, None)
-            if self._sync_names_fails:
-                self._sync_names_fails = False
+            if self._settle_fails:
+                self._settle_fails = False
                 self.names_unsynced.setdefault(path, before)
                 raise DiskError("replace", path, "Input/output error")
             self.names_unsynced.pop(path, None)

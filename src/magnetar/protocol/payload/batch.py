@@ -12,8 +12,8 @@ from mypy_extensions import i64
 
 from magnetar.errors import LocalProtocolError, RemoteProtocolError
 from magnetar.protocol.frame import read_u32
-from magnetar.protocol.key_value import SHAPE as KEY_VALUE_SHAPE
-from magnetar.protocol.key_value import decode_key_value, put_key_values
+from magnetar.protocol.payload.key_value import SHAPE as KEY_VALUE_SHAPE
+from magnetar.protocol.payload.key_value import decode_key_value, put_key_values
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 from magnetar.wire.reader import Reader, Shape
 from magnetar.wire.writer import (

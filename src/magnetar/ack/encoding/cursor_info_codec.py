@@ -12,8 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.ack.codec import ENTRY_ID_MAX
 from magnetar.ack.cursor_info import CursorInfo, range_of
+from magnetar.ack.encoding.codec import ENTRY_ID_MAX
 from magnetar.errors import CorruptAckError, RemoteProtocolError
 from magnetar.model.position import Position
 from magnetar.wire.ack_set import AckSetReader, put_ack_set_field

@@ -28,7 +28,7 @@ from magnetar.errors import SettingsError
 from magnetar.model import MessageId
 from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.connect import client_of, open_when_free
-from magnetar.spark.pipelines.letters import key_text, restored, target_of
+from magnetar.spark.pipelines.letter.letters import key_text, restored, target_of
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.rest import Rest
 

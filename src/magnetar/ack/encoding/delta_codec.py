@@ -13,7 +13,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.ack.codec import (
+from magnetar.ack.delta import AckDelta, Delta, LedgerDelta, ResetDelta
+from magnetar.ack.encoding.codec import (
     ACK_DELTA,
     ENTRY_ID_MAX,
     LEDGER_ID_MAX,
@@ -23,7 +24,6 @@ from magnetar.ack.codec import (
     put_position,
     put_record,
 )
-from magnetar.ack.delta import AckDelta, Delta, LedgerDelta, ResetDelta
 from magnetar.model.position import Position
 from magnetar.wire.writer import BytesWriter, put_varint
 

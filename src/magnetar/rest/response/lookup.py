@@ -3,7 +3,7 @@
 from msgspec import field
 
 from magnetar.model import MessageId
-from magnetar.rest.said.record import Record
+from magnetar.rest.response.record import Record
 
 __all__ = ["Lookup", "MessagePlace", "PartitionedMetadata", "Tenant"]
 

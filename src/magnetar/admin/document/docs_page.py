@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.required_permission import PUBLIC
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import TEXT, Answer, Json

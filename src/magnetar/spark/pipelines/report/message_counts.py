@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from magnetar.spark.pipelines.report import Report
+from magnetar.spark.pipelines.report.report import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -12,8 +12,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from magnetar.protocol.batch import check_batch_count
-from magnetar.protocol.columns import (
+from magnetar.protocol.entry import Entry
+from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.batch import check_batch_count
+from magnetar.protocol.payload.columns import (
     ALL_COLUMNS,
     EVENT_TIMES,
     KEYS,
@@ -25,9 +27,7 @@ from magnetar.protocol.columns import (
     NumberColumn,
     decode_batch_columns,
 )
-from magnetar.protocol.compression import decompress
-from magnetar.protocol.entry import Entry
-from magnetar.protocol.metadata import MessageMetadata
+from magnetar.protocol.payload.compression import decompress
 from magnetar.wire.integer import INT32_MAX
 from magnetar.wire.writer import BytesWriter, put_bytes_field, put_int_field
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from magnetar.spark.pipelines.figures import plot_times
-from magnetar.spark.pipelines.report import Report
+from magnetar.spark.pipelines.report.message_counts import plot_times
+from magnetar.spark.pipelines.report.report import Report
 
 __all__ = ["audit_report"]
 

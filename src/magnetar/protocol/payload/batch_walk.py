@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from magnetar.protocol.batch import SHAPE, metadata_end_at, payload_end_at
+from magnetar.protocol.payload.batch import SHAPE, metadata_end_at, payload_end_at
 from magnetar.wire.reader import Reader
 
 __all__ = ["walk_batch"]

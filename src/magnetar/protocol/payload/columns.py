@@ -14,14 +14,14 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from magnetar.errors import LocalProtocolError
-from magnetar.protocol.batch import (
+from magnetar.protocol.payload.batch import (
     SHAPE,
     check_batch_count,
     check_batch_end,
     metadata_end_at,
     payload_end_at,
 )
-from magnetar.protocol.key_value import SHAPE as KEY_VALUE_SHAPE
+from magnetar.protocol.payload.key_value import SHAPE as KEY_VALUE_SHAPE
 from magnetar.wire.ack_set import all_unacked
 from magnetar.wire.integer import INT32_MAX
 from magnetar.wire.reader import Reader

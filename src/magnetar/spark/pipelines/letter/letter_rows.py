@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.client.consumer.dead_letter import REAL_SUBSCRIPTION, REAL_TOPIC
 from magnetar.errors import InvalidTopicNameError
 from magnetar.spark.pipelines.backlog import view
-from magnetar.spark.pipelines.letters import key_text, lane_of, origin_of, restored
+from magnetar.spark.pipelines.letter.letters import key_text, lane_of, origin_of, restored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -3,10 +3,10 @@
 from typing import Final
 
 import magnetar
+from magnetar.admin.document.docs_page import docs_page
 from magnetar.admin.http.answer import json_answer
 from magnetar.admin.http.call import Call
-from magnetar.admin.http.docs_page import docs_page
-from magnetar.admin.http.need import PUBLIC
+from magnetar.admin.http.required_permission import PUBLIC
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (

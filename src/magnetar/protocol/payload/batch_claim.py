@@ -22,10 +22,10 @@ from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
 from magnetar.model.enums import CompressionType
-from magnetar.protocol.batch_walk import walk_batch
-from magnetar.protocol.compression import decompress
 from magnetar.protocol.entry import Entry
 from magnetar.protocol.entry_facts import EntryFacts
+from magnetar.protocol.payload.batch_walk import walk_batch
+from magnetar.protocol.payload.compression import decompress
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, MESSAGE_BYTES_MIN, all_unacked
 
 __all__ = ["DECOMPRESS_BYTES_MAX", "batch_fault", "messages_charged", "unpacked_size"]

@@ -1,0 +1,1 @@
+"""Acks, deltas and cursors as bytes."""

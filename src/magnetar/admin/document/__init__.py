@@ -1,0 +1,1 @@
+"""The OpenAPI document of admin REST, and a page of it for people."""

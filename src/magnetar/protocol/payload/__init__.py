@@ -1,0 +1,1 @@
+"""What entries carry: batches, chunks, columns of them, keys with values, compression."""

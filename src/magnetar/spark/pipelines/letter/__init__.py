@@ -1,0 +1,1 @@
+"""Dead letters on their way back: rows, targets, and the plan of a redrive."""

@@ -1,0 +1,1 @@
+"""What pipelines tell: counts, and the reports made of them."""
