@@ -1,8 +1,10 @@
 """What `import magnetar` offers."""
 
+import importlib
 import importlib.metadata
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,28 @@ def test_errors_pickle_with_their_fields_and_tell_them(name: str) -> None:
 
 def test_the_version_is_the_packages() -> None:
     assert importlib.metadata.version("magnetar") == magnetar.__version__
+
+
+PUBLIC_NAMES = Path(__file__).parent / "public_names.txt"
+FRONT_DOORS = ["magnetar", "magnetar.aio", "magnetar.cloudevents", "magnetar.exceptions"]
+FRONT_DOORS += ["magnetar.schema", "magnetar.testing"]
+
+
+def public_names() -> list[str]:
+    return [
+        f"{module}.{name}"
+        for module in FRONT_DOORS
+        for name in sorted(importlib.import_module(module).__all__)
+    ]
+
+
+def test_the_public_names_are_those_that_are_listed() -> None:
+    """Whoever takes one away breaks programs; whoever adds one keeps it for years.
+
+    After a change that is meant, write them anew: `python tests/test_front_door.py`.
+    """
+    assert public_names() == PUBLIC_NAMES.read_text().splitlines()
+
+
+if __name__ == "__main__":
+    PUBLIC_NAMES.write_text("\n".join(public_names()) + "\n")

@@ -36,8 +36,6 @@ from magnetar.client.option.service_info import (
     ServiceInfoProvider,
 )
 from magnetar.client.schema.schema import BytesSchema
-from magnetar.client.worker.health import WorkerHealth
-from magnetar.client.worker.state import WorkerState
 from magnetar.errors import (
     AckSizeError,
     AlreadyClosed,
@@ -135,10 +133,12 @@ if TYPE_CHECKING:
     from magnetar import aio, cloudevents
     from magnetar.arrow.door import read_arrow, scan_arrow
     from magnetar.client.door.blocking import Client, Consumer, Producer, Reader, TableView
+    from magnetar.client.worker.health import WorkerHealth
     from magnetar.client.worker.runner.aio import AsyncWorker
     from magnetar.client.worker.runner.decorator import worker
     from magnetar.client.worker.runner.run import run
     from magnetar.client.worker.runner.threads import ThreadWorker
+    from magnetar.client.worker.state import WorkerState
     from magnetar.rest.admin import Admin
     from magnetar.rest.admin_error import AdminError
 
@@ -290,6 +290,8 @@ _LATE = {
     ),
     "AsyncWorker": "magnetar.client.worker.runner.aio",
     "ThreadWorker": "magnetar.client.worker.runner.threads",
+    "WorkerHealth": "magnetar.client.worker.health",
+    "WorkerState": "magnetar.client.worker.state",
     "read_arrow": "magnetar.arrow.door",
     "scan_arrow": "magnetar.arrow.door",
     "run": "magnetar.client.worker.runner.run",

@@ -5,7 +5,6 @@ for among the modules that are loaded. These classes are other libraries', so th
 compiled.
 """
 
-import dataclasses
 import sys
 from typing import Any, NamedTuple, get_type_hints
 
@@ -50,7 +49,7 @@ def is_model(kind: Any) -> bool:
     """Says whether a class is one of those that can be a schema."""
     if not isinstance(kind, type):
         return False
-    return dataclasses.is_dataclass(kind) or is_struct(kind) or is_pydantic(kind)
+    return is_struct(kind) or is_pydantic(kind) or hasattr(kind, "__dataclass_fields__")
 
 
 def fields_of(kind: Any) -> list[ModelField]:
@@ -67,6 +66,8 @@ def fields_of(kind: Any) -> list[ModelField]:
 
 
 def _dataclass_fields(kind: Any) -> list[ModelField]:
+    import dataclasses  # brings inspect and ast, which `import magnetar` does not wait for
+
     hints = get_type_hints(kind, include_extras=True)
     missing = dataclasses.MISSING
     return [

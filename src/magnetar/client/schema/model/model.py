@@ -8,7 +8,6 @@ refused, whoever wrote it.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from magnetar.client.schema.model.avro import AvroWriter
 from magnetar.client.schema.model.field import is_model, is_pydantic
 from magnetar.errors import UsageError
 
@@ -23,6 +22,8 @@ class Model(ABC):
 
     def __init__(self, kind: Any, *, json: bool) -> None:
         self._kind = kind
+        from magnetar.client.schema.model.avro import AvroWriter  # only for those who have a model
+
         writer = AvroWriter(json=json)
         self.definition: Any = writer.record(kind)
         self._natives = tuple(writer.natives)
