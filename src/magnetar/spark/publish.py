@@ -54,13 +54,7 @@ ROW_OVERHEAD = 64
 # By how much clocks may differ.
 SKEW_MS = 60_000
 
-_KINDS = {
-    "none": CompressionType.NONE,
-    "lz4": CompressionType.LZ4,
-    "zlib": CompressionType.ZLib,
-    "zstd": CompressionType.ZSTD,
-    "snappy": CompressionType.SNAPPY,
-}
+_KINDS = {kind.name.lower(): kind for kind in CompressionType}
 # In this process: topics that are known to be there, and partitions that deduplicate.
 _made: set[tuple[str, str]] = set()
 _deduplicated: set[tuple[str, str]] = set()

@@ -28,7 +28,7 @@ from magnetar.admin.http.shape import (
 from magnetar.admin.route.policy_shape import NAMESPACE_POLICIES
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
 from magnetar.broker.broker import Broker
-from magnetar.broker.policy.policy import Policies
+from magnetar.broker.policy.policy import NUMBER_POLICIES, Policies
 from magnetar.model import TopicName
 
 __all__ = [
@@ -48,21 +48,14 @@ BUNDLES: Final = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
 
 # What Pulsar calls policies where it has all of a namespace in one object.
 WHOLE: Final[dict[str, str]] = {
+    **{row.in_whole: row.at_namespace for row in NUMBER_POLICIES if row.in_whole},
     "retention_policies": "retention",
     "backlog_quota_map": "backlogQuotaMap",
-    "message_ttl_in_seconds": "messageTTL",
     "deduplicationEnabled": "deduplication",
     "autoTopicCreationOverride": "autoTopicCreation",
     "autoSubscriptionCreationOverride": "autoSubscriptionCreation",
     "delayed_delivery_policies": "delayedDelivery",
     "inactive_topic_policies": "inactiveTopicPolicies",
-    "max_producers_per_topic": "maxProducersPerTopic",
-    "max_consumers_per_topic": "maxConsumersPerTopic",
-    "max_consumers_per_subscription": "maxConsumersPerSubscription",
-    "max_subscriptions_per_topic": "maxSubscriptionsPerTopic",
-    "max_topics_per_namespace": "maxTopicsPerNamespace",
-    "max_unacked_messages_per_consumer": "maxUnackedMessagesPerConsumer",
-    "max_unacked_messages_per_subscription": "maxUnackedMessagesPerSubscription",
     "schema_compatibility_strategy": "schemaCompatibilityStrategy",
     "schema_validation_enforced": "schemaValidationEnforced",
     "autoSkipNonRecoverableData": "autoSkipNonRecoverableData",

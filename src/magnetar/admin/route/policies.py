@@ -28,7 +28,7 @@ from magnetar.admin.route.policy_shape import POLICY_VALUE
 from magnetar.broker.auth.access import MANAGE
 from magnetar.broker.broker import Broker
 from magnetar.broker.policy.effective_policies import EffectivePolicies
-from magnetar.broker.policy.policy import NO_EFFECT, POLICY_NAMES, Policies
+from magnetar.broker.policy.policy import NO_EFFECT, NUMBER_POLICIES, POLICY_NAMES, Policies
 from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -201,17 +201,7 @@ def applied(e: EffectivePolicies) -> Policies:
         "schemaValidationEnforced": e.schema_validation_enforced,
         "autoSkipNonRecoverableData": e.skip_damaged,
     }
-    whole.numbers = {
-        "messageTTL": e.ttl_ms // 1000,
-        "maxUnackedMessagesOnConsumer": e.max_unacked_per_consumer,
-        "maxUnackedMessagesOnSubscription": e.max_unacked_per_subscription,
-        "maxProducers": e.max_producers,
-        "maxConsumers": e.max_consumers,
-        "maxSubscriptionsPerTopic": e.max_subscriptions,
-        "maxConsumersPerSubscription": e.max_consumers_per_subscription,
-        "maxTopicsPerNamespace": e.max_topics_per_namespace,
-        "maxMessageSize": e.message_size_max,
-    }
+    whole.numbers = {row.name: getattr(e, row.effective) // row.unit for row in NUMBER_POLICIES}
     return whole
 
 

@@ -15,6 +15,7 @@ from magnetar.admin.http.shape import (
     one_of,
     record,
 )
+from magnetar.broker.policy.policy import NUMBER_POLICIES
 
 __all__ = ["NAMESPACE_POLICIES", "POLICY_VALUE"]
 
@@ -47,18 +48,8 @@ POLICY_VALUE: Final[Json] = either(
 )
 
 _GRANTS: Final[Json] = map_of(TEXTS)
-_NUMBERS: Final = (
-    "message_ttl_in_seconds",
-    "max_producers_per_topic",
-    "max_consumers_per_topic",
-    "max_consumers_per_subscription",
-    "max_subscriptions_per_topic",
-    "max_topics_per_namespace",
-    "max_unacked_messages_per_consumer",
-    "max_unacked_messages_per_subscription",
-)
 _TOLD: Final[dict[str, Json]] = {
-    **each(WHOLE, *_NUMBERS),
+    **each(WHOLE, *(row.in_whole for row in NUMBER_POLICIES if row.in_whole)),
     **each(FLAG, "deduplicationEnabled", "autoSkipNonRecoverableData"),
     "retention_policies": _RETENTION,
     "autoTopicCreationOverride": _AUTO_TOPIC,

@@ -32,20 +32,76 @@ from magnetar.broker.setting.setting import INT_MAX
 from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
 from magnetar.errors import SettingsError
 
-__all__ = ["NO_EFFECT", "POLICY_NAMES", "Policies"]
+__all__ = ["NO_EFFECT", "NUMBER_POLICIES", "POLICY_NAMES", "NumberPolicy", "Policies"]
 
-# Whole numbers from 0, by their name at topics. 0 is "no limit", and "never" for the TTL.
-_NUMBERS: Final = (
-    "messageTTL",
-    "maxUnackedMessagesOnConsumer",
-    "maxUnackedMessagesOnSubscription",
-    "maxProducers",
-    "maxConsumers",
-    "maxSubscriptionsPerTopic",
-    "maxConsumersPerSubscription",
-    "maxTopicsPerNamespace",
-    "maxMessageSize",
+
+@final
+class NumberPolicy:
+    """A policy that is a whole number from 0, under all of its names.
+
+    `name` is the path's at topics, `at_namespace` the path's at namespaces, and `in_whole` the
+    field's where Pulsar has all policies of a namespace in one object; empty where it has none.
+    `effective` is the attribute of `EffectivePolicies`, in units of which `unit` make one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        effective: str,
+        *,
+        at_namespace: str = "",
+        in_whole: str = "",
+        unit: int = 1,
+    ) -> None:
+        self.name: Final = name
+        self.effective: Final = effective
+        self.at_namespace: Final = at_namespace or name
+        self.in_whole: Final = in_whole
+        self.unit: Final = unit
+
+
+# 0 is "no limit", and "never" for the TTL. A new one is a row here, an attribute of
+# `EffectivePolicies`, and a row of the command line's; REST and OpenAPI follow from it.
+NUMBER_POLICIES: Final = (
+    NumberPolicy("messageTTL", "ttl_ms", in_whole="message_ttl_in_seconds", unit=1000),
+    NumberPolicy(
+        "maxUnackedMessagesOnConsumer",
+        "max_unacked_per_consumer",
+        at_namespace="maxUnackedMessagesPerConsumer",
+        in_whole="max_unacked_messages_per_consumer",
+    ),
+    NumberPolicy(
+        "maxUnackedMessagesOnSubscription",
+        "max_unacked_per_subscription",
+        at_namespace="maxUnackedMessagesPerSubscription",
+        in_whole="max_unacked_messages_per_subscription",
+    ),
+    NumberPolicy(
+        "maxProducers",
+        "max_producers",
+        at_namespace="maxProducersPerTopic",
+        in_whole="max_producers_per_topic",
+    ),
+    NumberPolicy(
+        "maxConsumers",
+        "max_consumers",
+        at_namespace="maxConsumersPerTopic",
+        in_whole="max_consumers_per_topic",
+    ),
+    NumberPolicy(
+        "maxSubscriptionsPerTopic", "max_subscriptions", in_whole="max_subscriptions_per_topic"
+    ),
+    NumberPolicy(
+        "maxConsumersPerSubscription",
+        "max_consumers_per_subscription",
+        in_whole="max_consumers_per_subscription",
+    ),
+    NumberPolicy(
+        "maxTopicsPerNamespace", "max_topics_per_namespace", in_whole="max_topics_per_namespace"
+    ),
+    NumberPolicy("maxMessageSize", "message_size_max"),
 )
+_NUMBERS: Final = frozenset([row.name for row in NUMBER_POLICIES])
 _FLAGS: Final = (
     "deduplicationEnabled",
     "schemaValidationEnforced",
@@ -55,12 +111,9 @@ _FLAGS: Final = (
 
 # Every policy by each of its names; the topic's name of it is the one to keep.
 POLICY_NAMES: Final[dict[str, str]] = {
-    **{name: name for name in _NUMBERS},
+    **{row.name: row.name for row in NUMBER_POLICIES},
+    **{row.at_namespace: row.name for row in NUMBER_POLICIES},
     **{name: name for name in _FLAGS},
-    "maxUnackedMessagesPerConsumer": "maxUnackedMessagesOnConsumer",
-    "maxUnackedMessagesPerSubscription": "maxUnackedMessagesOnSubscription",
-    "maxProducersPerTopic": "maxProducers",
-    "maxConsumersPerTopic": "maxConsumers",
     "deduplication": "deduplicationEnabled",
     "retention": "retention",
     "backlogQuota": "backlogQuotaMap",

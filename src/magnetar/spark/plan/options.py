@@ -20,6 +20,7 @@ from magnetar.arrow.plan.connection import Connection
 from magnetar.arrow.plan.range_end import Place, parse_place
 from magnetar.arrow.plan.settings import SPARK, ReadSettings
 from magnetar.errors import SettingsError
+from magnetar.model.enums import CompressionType
 from magnetar.model.topic_name import TopicName
 from magnetar.spark.plan.admission import Limits
 from magnetar.spark.plan.hint import hint_for
@@ -281,7 +282,7 @@ class WriteOptions:
         self.deduplication: Final = given.choice("deduplication", ["set", "verify"])
         self.checkpoint: Final = given.text("checkpointLocation")
         self.compression: Final = given.choice(
-            "compression", ["none", "lz4", "zlib", "zstd", "snappy"]
+            "compression", [kind.name.lower() for kind in CompressionType]
         )
         self.chunking: Final[bool] = given.flag("chunking", True)
         self.producer_name: Final = given.text("producerName")
