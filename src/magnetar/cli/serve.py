@@ -301,12 +301,12 @@ async def _serve(plan: Plan) -> int:
         log.warning("super_user_roles is empty: nobody can make tenants or grant the first right")
     urls = [broker.service_url(plan.host), broker.http_url, broker.url_tls, broker.http_url_tls]
     _log_banner(plan, [url for url in urls if url])
-    garbage = GarbageRuns(lambda: broker.broker.quiet)
+    garbage = GarbageRuns(lambda: broker.broker.left_behind, lambda: broker.broker.quiet)
     garbage.start()
     print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
-    garbage.stop()
     await _stop(broker, https)
+    garbage.stop()
     return DONE
 
 

@@ -310,14 +310,17 @@ class Subscription:
         consumer.closed = True
         consumer.held = True
 
-        def left(done: None) -> None:
-            self.last_active_ms = self.topic.host.now_ms()
-            if not self.durable and not self.busy:
-                self.topic.drop(self)
-            promise.keep(None)
-
-        self._when_quiet(lambda: self._remove(consumer).then(left, promise.fail))
+        # Not a function of its own: compiled, that refers to itself, and to the consumer.
+        self._when_quiet(
+            lambda: self._remove(consumer).then(lambda done: self._left(promise), promise.fail)
+        )
         return promise
+
+    def _left(self, promise: Promise[None]) -> None:
+        self.last_active_ms = self.topic.host.now_ms()
+        if not self.durable and not self.busy:
+            self.topic.drop(self)
+        promise.keep(None)
 
     def _remove(self, consumer: Consumer) -> Promise[None]:
         dispatcher = self.dispatcher
