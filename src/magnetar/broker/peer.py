@@ -116,6 +116,10 @@ class Peer:
     def have_room(self) -> None:
         """It may be fed again, as far as others are concerned."""
 
+    def acks_began(self, size: i64) -> None:
+        """Acks whose parts of batches take so much are on their way to the disk."""
+        self.ack_bytes += size
+
     def acks_ended(self, size: i64) -> None:
         """Acks that took so much are on the disk, or will never be."""
         self.ack_bytes -= size

@@ -426,7 +426,7 @@ class Subscription:
             return
         self._ack_ticket = ticket
         self.share.reserve(delta.growth)
-        consumer.peer.ack_bytes += delta.record_bytes
+        consumer.peer.acks_began(delta.record_bytes)
         self.topic.commits.add(
             _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
         )
