@@ -131,7 +131,6 @@ class LongAck:
     def _take(self, delta: AckDelta, piece: list[MessageIdData]) -> None:
         self._next += len(piece)
         self._record_bytes += delta.record_bytes
-        self._hold(self._record_bytes)
         self._growth += delta.growth
         if not delta.empty:
             cursor, ledgers = self.subscription.cursor, self.subscription.topic.ledgers
@@ -139,6 +138,7 @@ class LongAck:
             self._pieces.append(made)
             if delta.record_bytes > 0:
                 self._written_bytes += len(made.data)
+                self._hold(self._written_bytes)
 
     def _write(self) -> None:
         subscription = self.subscription
