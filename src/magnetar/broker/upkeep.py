@@ -37,6 +37,10 @@ RETENTION_CHECK_MS: Final = 120_000
 TURN_TOPICS: Final = 50
 # The same for rates of one topic.
 TURN_RATES: Final = 1000
+# Snapshots of cursors are written a few at a time, and of each so much is queued for the disk at a
+# time: others wait behind that.
+SNAPSHOT_BYTES_MAX: Final = 16 << 20
+SNAPSHOT_QUEUED_MAX: Final = 1 << 20
 NOTHING: Final = Position(0, -1)
 
 
@@ -53,6 +57,8 @@ class Upkeep:
         self._to_trim: list[Topic] = []
         # Cursors whose snapshot is being written.
         self._snapshots: Final[set[int]] = set()
+        # What the partly acked batches of these take.
+        self._snapshot_bytes: int = 0
         self._stopped: bool = False
 
     def start(self) -> None:
@@ -138,6 +144,8 @@ class Upkeep:
         for cursor_id in self._store.cursors_due():
             if cursor_id in self._snapshots:
                 continue  # on a slow disk it takes longer than until we look again
+            if self._snapshot_bytes >= SNAPSHOT_BYTES_MAX:
+                return  # others are looked at again when these are written
             state = self._store.log.state.cursors[cursor_id]
             name = self._store.log.state.topics[state.topic_id].name
             topic = self._topics.get(name)
@@ -155,30 +163,49 @@ class Upkeep:
         writer = self._store.begin_snapshot(cursor_id)
         slices = snapshot_slices(cursor)
         waiting: list[bytes] = []
+        size = cursor.record_bytes()
+        # What was queued for the disk since it was waited for.
+        queued = 0
         self._snapshots.add(cursor_id)
+        self._snapshot_bytes += size
 
-        def written(error: Exception | None) -> None:
+        def end() -> None:
             self._snapshots.discard(cursor_id)
+            self._snapshot_bytes -= size
+
+        def on_disk(error: Exception | None) -> None:
+            nonlocal queued
+            queued = 0
+            if error is None:
+                step()
+            else:
+                end()
 
         def step() -> None:
+            nonlocal queued
             try:
                 part = next(slices, None)
                 if waiting:
+                    queued += len(waiting[-1])
                     writer.add(waiting.pop(), last=part is None)
                     self._host.kick()
-            except StorageError as error:
-                self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
-                self._snapshots.discard(cursor_id)
+            except (StorageError, MemoryError) as error:
+                # The one before counts, and this is tried again.
+                self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error!r}")
+                end()
                 return
             except Exception as error:
                 topic.give_up(error)
-                self._snapshots.discard(cursor_id)
+                end()
                 return
-            if part is not None:
-                waiting.append(part)
+            if part is None:
+                topic.when(self._store.ticket_last, lambda error: end())
+                return
+            waiting.append(part)
+            if queued < SNAPSHOT_QUEUED_MAX:
                 self._host.call_soon(step)
             else:
-                topic.when(self._store.ticket_last, written)
+                topic.when(self._store.ticket_last, on_disk)
 
         step()
 

@@ -505,7 +505,7 @@ class BrokerSettings:
         default=64 * MIB, metadata=says(BYTES, "the same for all that a subscription has")
     )
     max_ack_state_bytes: int = field(
-        default=128 * MIB, metadata=says(BYTES, "the same for all subscriptions of the broker")
+        default=96 * MIB, metadata=says(BYTES, "the same for all subscriptions of the broker")
     )
     max_unacked_per_consumer: int = field(
         default=50_000,

@@ -261,7 +261,12 @@ class BrokerServer:
             except StorageError as error:
                 log.warning("no copy of the catalog was made: %s", error)
 
-        self._reads.submit(copy, file)
+        try:
+            self._reads.submit(copy, file)
+        except RuntimeError as error:
+            # There is no memory for a thread; it must not end a stop in the middle.
+            self._copied = -1
+            log.warning("no copy of the catalog was made: %s", error)
 
     def _make_authentication(self) -> Authentication | None:
         """Who is let in; None if everybody is. Raises SettingsError."""
