@@ -149,6 +149,8 @@ class Upkeep:
             state = self._store.log.state.cursors[cursor_id]
             name = self._store.log.state.topics[state.topic_id].name
             topic = self._topics.get(name)
+            if topic is None and cursor_id in self._store.cursors_wanted():
+                topic = self._find(TopicName.parse(name))
             if topic is None:
                 continue
             for subscription in topic.subscriptions.values():
@@ -249,8 +251,12 @@ class Upkeep:
         policies = self._broker.directory.effective(parsed)
         if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
             return None
+        return self._find(parsed)
+
+    def _find(self, name: TopicName) -> Topic | None:
+        """Loads a topic."""
         try:
-            return self._broker.find(parsed)
+            return self._broker.find(name)
         except BrokerError as error:
             self._host.warn(str(error))
             return None
