@@ -17,12 +17,15 @@ from support.world import FULL, World
 
 from magnetar.ack.record import record_bytes
 from magnetar.broker.session import session as session_states
-from magnetar.broker.session.session import ACK_BYTES_MAX
+from magnetar.broker.session.session import ACK_BYTES_ALL_MAX, ACK_BYTES_MAX
 from magnetar.broker.topic.ack.ack_budget import FREE_BYTES
-from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES
+from magnetar.broker.topic.ack.long_ack import (
+    PIECE_IDS,
+    PIECE_RECORD_BYTES,
+    WRITTEN_BYTES_MAX,
+)
 from magnetar.broker.topic.persistent_topic import PersistentTopic
 from magnetar.broker.topic.skip.skip import skip_messages
-from magnetar.broker.turn.turns import LOOK_COST
 from magnetar.errors import AckSizeError, BrokerError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -31,6 +34,8 @@ from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 LARGE = record_bytes(BATCH_SIZE_MAX)
 THOUSAND = record_bytes(1000)
+# What it takes on the disk to ack a part of the largest batch, at least.
+WRITTEN = BATCH_SIZE_MAX // 8
 
 
 def store(world: World, entries: int, batch_size: int) -> list[MessageIdData]:
@@ -123,7 +128,8 @@ def test_one_ack_of_a_few_kilobytes_does_not_make_gigabytes(world: World) -> Non
     consumer = consumer_of(world)
     with nothing_changes(world), refused(ServerError.NotAllowedError, "name fewer at once"):
         consumer.acked(*partly(ids))
-    consumer.acked(*partly(ids[:100]))
+    for first in range(0, 100, 25):
+        consumer.acked(*partly(ids[first : first + 25]))
     assert used(world) == 100 * LARGE
     consumer.acked(*ids)
     assert again(world) == []
@@ -322,7 +328,7 @@ def input_of(consumer: WireConsumer) -> int:
 def test_little_of_one_peers_acks_is_on_its_way_to_the_disk_at_once() -> None:
     """A few kilobytes of acks stand for as many bitsets of 128 KiB, and others wait behind them."""
     world = World(max_ack_state_bytes_per_subscription=0, max_ack_state_bytes=0)
-    count = 3 * ACK_BYTES_MAX // LARGE
+    count = 3 * ACK_BYTES_MAX // WRITTEN
     ids = store(world, count, BATCH_SIZE_MAX)
     consumer = consumer_of(world)
     session = consumer.client.session
@@ -333,7 +339,7 @@ def test_little_of_one_peers_acks_is_on_its_way_to_the_disk_at_once() -> None:
     session.receive(said)
     world.settle()
     assert input_of(consumer) == session_states.FULL
-    assert session.ack_bytes < ACK_BYTES_MAX + LOOK_COST * LARGE
+    assert session.ack_bytes < ACK_BYTES_MAX + 2 * WRITTEN
     world.release_disk()
     answers = consumer.client.take(CommandAckResponse)
     assert [answer.request_id for answer in answers] == list(range(count))
@@ -386,7 +392,8 @@ def test_a_long_ack_is_told_when_its_topic_is_unloaded_before_it_is_planned(worl
 def test_large_records_that_end_together_are_freed_in_pieces(world: World) -> None:
     ids = store(world, 100, BATCH_SIZE_MAX)
     consumer = consumer_of(world)
-    consumer.acked(*partly(ids))
+    for first in range(0, 100, 25):
+        consumer.acked(*partly(ids[first : first + 25]))
     subscription = world.subscription("t", "sub")
     budget = world.broker.ack_budget
     delta = subscription.cursor.plan_acks(ids, 0)
@@ -406,7 +413,8 @@ def test_large_records_that_end_together_are_freed_in_pieces(world: World) -> No
 def test_records_of_a_cursor_that_ends_are_freed_in_pieces_too(world: World, end: str) -> None:
     ids = store(world, 40, BATCH_SIZE_MAX)
     consumer = consumer_of(world)
-    consumer.acked(*partly(ids))
+    consumer.acked(*partly(ids[:20]))
+    consumer.acked(*partly(ids[20:]))
     budget = world.broker.ack_budget
     most = 0
     call_soon = world.host.call_soon
@@ -425,3 +433,60 @@ def test_records_of_a_cursor_that_ends_are_freed_in_pieces_too(world: World, end
         consumer.seek(ids[0])
     assert most >= 40
     assert budget.discarded == []
+
+
+def test_an_ack_that_would_take_much_of_the_disk_at_once_is_refused(world: World) -> None:
+    """Others would wait for its one group, whatever it may take of memory."""
+    count = WRITTEN_BYTES_MAX // WRITTEN + 1
+    ids = store(world, count, BATCH_SIZE_MAX)
+    consumer = consumer_of(world)
+    with nothing_changes(world), refused(ServerError.NotAllowedError, "name fewer at once"):
+        consumer.acked(*partly(ids))
+    assert consumer.client.session.ack_bytes == 0
+    assert world.broker.ack_budget.writing == 0
+    consumer.acked(*partly(ids[:-2]))
+    assert used(world) == (count - 2) * LARGE
+
+
+def test_long_acks_of_one_peer_are_written_one_after_the_other(world: World) -> None:
+    ids = store(world, 60, BATCH_SIZE_MAX)
+    consumer = consumer_of(world)
+    session = consumer.client.session
+    world.hold_disk()
+    said = b""
+    for first in range(0, len(ids), 20):
+        some = tuple(partly(ids[first : first + 20]))
+        said += encode(consumer.ack_command(some, request_id=first))
+    session.receive(said)
+    world.settle()
+    assert input_of(consumer) == session_states.FULL
+    assert session.ack_bytes == world.broker.ack_budget.writing
+    assert 20 * WRITTEN < session.ack_bytes < 21 * WRITTEN
+    world.release_disk()
+    answers = consumer.client.take(CommandAckResponse)
+    assert [(answer.request_id, answer.error) for answer in answers] == [
+        (0, None),
+        (20, None),
+        (40, None),
+    ]
+    assert world.broker.ack_budget.writing == 0
+    assert used(world) == 60 * LARGE
+
+
+def test_of_many_peers_each_has_one_ack_on_its_way_when_there_is_much(world: World) -> None:
+    peers = 2 * ACK_BYTES_ALL_MAX // WRITTEN
+    ids = store(world, 2 * peers, BATCH_SIZE_MAX)
+    consumers = [consumer_of(world) for _ in range(peers)]
+    world.hold_disk()
+    for number, consumer in enumerate(consumers):
+        said = b""
+        for one in partly(ids[2 * number : 2 * number + 2]):
+            said += encode(consumer.ack_command((one,), request_id=int(one.entry_id)))
+        consumer.client.session.receive(said)
+        world.settle()
+    held = [int(consumer.client.session.ack_bytes) // WRITTEN for consumer in consumers]
+    assert held[0] == 2, "while there was little"
+    assert held[-1] == 1
+    world.release_disk()
+    assert used(world) == 2 * peers * LARGE
+    assert world.broker.ack_budget.writing == 0

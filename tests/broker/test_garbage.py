@@ -6,9 +6,11 @@ import weakref
 from collections.abc import Awaitable, Callable
 
 import pytest
+from support.world import World
 
+from magnetar.broker.broker import TOPIC_OBJECTS
 from magnetar.broker.shell import garbage
-from magnetar.broker.shell.garbage import SHORT_RUNS, GarbageRuns
+from magnetar.broker.shell.garbage import LEFT_MAX, SHORT_RUNS, GarbageRuns
 
 
 class Cycle:
@@ -21,15 +23,24 @@ def gone(cycle: Cycle) -> Callable[[], bool]:
     return lambda: reference() is None
 
 
-def run(quiet: Callable[[], bool], test: Callable[[GarbageRuns], Awaitable[None]]) -> None:
+class Told:
+    """What the broker tells."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.quiet = False
+
+
+def run(test: Callable[[GarbageRuns, Told], Awaitable[None]]) -> None:
     """Runs a test with the collector as it is set up, and sees that it is as before then."""
     thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
 
     async def main() -> None:
-        runs = GarbageRuns(quiet)
+        told = Told()
+        runs = GarbageRuns(lambda: told.left, lambda: told.quiet)
         runs.start()
         try:
-            await test(runs)
+            await test(runs, told)
         finally:
             runs.stop()
 
@@ -40,7 +51,7 @@ def run(quiet: Callable[[], bool], test: Callable[[GarbageRuns], Awaitable[None]
 
 
 def test_after_some_automatic_runs_what_is_new_is_looked_at_and_what_stays_put_aside() -> None:
-    async def test(runs: GarbageRuns) -> None:
+    async def test(runs: GarbageRuns, told: Told) -> None:
         put_aside = gc.get_freeze_count()
         young, old = Cycle(), Cycle()
         young_gone, old_gone = gone(young), gone(old)
@@ -58,54 +69,70 @@ def test_after_some_automatic_runs_what_is_new_is_looked_at_and_what_stays_put_a
         assert not old_gone()
         assert gc.get_freeze_count() > put_aside - 100, "what stays is put aside again"
 
-    run(lambda: True, test)
+    run(test)
 
 
-def test_cycles_that_die_after_they_were_put_aside_are_found_when_there_is_twice_as_much(
+def test_what_was_left_behind_after_it_was_put_aside_is_found_in_a_quiet_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(garbage, "SPARE_BLOCKS", 0)
     monkeypatch.setattr(garbage, "LOOK_SECONDS", 0.0)
 
-    quiet = False
-
-    async def test(runs: GarbageRuns) -> None:
-        nonlocal quiet
+    async def test(runs: GarbageRuns, told: Told) -> None:
         cycle = Cycle()
         cycle_gone = gone(cycle)
         runs.run_short()
         del cycle
         runs.run_short()
         assert not cycle_gone(), "it is out of sight"
-        assert runs.thorough == 1, "there is no more than there was"
-        much = [object() for _ in range(3 * runs.blocks // 2)]
+        assert runs.thorough == 1, "little was left behind"
+        told.left += LEFT_MAX + 1
+        runs.run_short()
         runs.run_short()
         for _ in range(10):
             await asyncio.sleep(0)
         assert runs.thorough == 1, "somebody is waiting for something"
-        quiet = True
+        told.quiet = True
         while runs.thorough == 1:  # noqa: ASYNC110, the next round of the loop does it
             await asyncio.sleep(0)
         assert cycle_gone()
-        assert much
+        runs.run_short()
+        assert runs.thorough == 2, "nothing was left behind since"
 
-    run(lambda: quiet, test)
+    run(test)
 
 
-def test_with_four_times_as_much_everything_is_looked_at_however_busy_the_broker_is(
+def test_however_busy_the_broker_is_much_is_not_left_behind() -> None:
+    async def test(runs: GarbageRuns, told: Told) -> None:
+        told.left += 4 * LEFT_MAX + 1
+        runs.run_short()
+        assert runs.thorough == 2
+
+    run(test)
+
+
+def test_cycles_that_nobody_knows_of_are_found_when_there_is_four_times_as_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(garbage, "SPARE_BLOCKS", 0)
 
-    async def test(runs: GarbageRuns) -> None:
+    async def test(runs: GarbageRuns, told: Told) -> None:
         cycle = Cycle()
         cycle_gone = gone(cycle)
         runs.run_short()
         del cycle
-        much = [object() for _ in range(4 * runs.blocks)]
+        much = [object() for _ in range(2 * runs.blocks)]
+        runs.run_short()
+        assert runs.thorough == 1, "a broker may grow"
+        much += [object() for _ in range(2 * runs.blocks)]
         runs.run_short()
         assert runs.thorough == 2
         assert cycle_gone()
-        assert much
 
-    run(lambda: False, test)
+    run(test)
+
+
+def test_a_broker_counts_what_it_may_leave_behind(world: World) -> None:
+    world.connect().producer("t")
+    before = world.broker.left_behind
+    world.unload("t")
+    assert world.broker.left_behind == before + TOPIC_OBJECTS

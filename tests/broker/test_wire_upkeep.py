@@ -2,6 +2,7 @@
 
 import pytest
 from support.wire_client import (
+    Earliest,
     Exclusive,
     Failover,
     KeyShared,
@@ -13,17 +14,19 @@ from support.wire_client import (
 )
 from support.world import BROKEN, World, never
 
+from magnetar.ack.record import record_bytes
 from magnetar.broker.peer import Peer
 from magnetar.broker.policy.policy import Policies
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
-from magnetar.broker.upkeep import TURN_TOPICS
+from magnetar.broker.upkeep import SNAPSHOT_BYTES_MAX, SNAPSHOT_QUEUED_MAX, TURN_TOPICS
 from magnetar.errors import BrokerError, DiskShortageError, StorageError
 from magnetar.model import Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import encode
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
 # ---- Snapshots of cursors --------------------------------------------------------
 
@@ -63,6 +66,51 @@ def test_a_snapshot_is_taken_and_loses_nothing(world: World) -> None:
     world.crash()
     again = world.connect().subscribe("t", "sub", Shared)
     assert again.receive(100_000) == expected(199)
+
+
+def enormous(world: World, subscriptions: int) -> list[WireConsumer]:
+    """Subscriptions that are due for a snapshot of some megabytes each."""
+    client = world.connect()
+    client.producer("t")
+    topic = world.topic("t")
+    ids: list[MessageIdData] = []
+    for _ in range(20):
+        at = world.store.append(topic.id, b"x", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)
+        topic.when(
+            world.store.ticket_last,
+            lambda error, at=at: topic.have_stored(at, BATCH_SIZE_MAX, 1),  # type: ignore[misc]
+        )
+        ids.append(MessageIdData(at.ledger_id, at.entry_id, -1, -1, 0b10))
+    world.host.kick()
+    world.settle()
+    consumers = []
+    for number in range(subscriptions):
+        name = f"s{number}"
+        consumers.append(client.subscribe("t", name, Shared, initialPosition=Earliest))
+        for _ in range(2):  # the second time nothing is new
+            consumers[-1].acked(*ids)
+    assert len(world.store.cursors_due()) == subscriptions
+    return consumers
+
+
+def test_little_of_snapshots_waits_for_the_disk_and_few_are_made_at_once() -> None:
+    """Others publish behind what is queued, and there may be little memory."""
+    world = World(segment_bytes=64 << 20)
+    enormous(world, 9)
+    world.hold_disk()
+    before = world.store.log.journal.queue_bytes()
+    world.advance(3000)
+    queued = world.store.log.journal.queue_bytes() - before
+    begun = SNAPSHOT_BYTES_MAX // (20 * record_bytes(BATCH_SIZE_MAX)) + 1
+    assert begun * SNAPSHOT_QUEUED_MAX <= queued < begun * (SNAPSHOT_QUEUED_MAX + (1 << 18))
+    world.release_disk()
+    world.advance(5000)
+    assert not world.store.cursors_due()
+    world.crash()
+    for number in range(9):
+        world.connect().subscribe("t", f"s{number}", Shared)
+        assert world.subscription("t", f"s{number}").cursor.partial_entries() == 20
+    world.close()
 
 
 def test_a_subscription_may_go_while_its_snapshot_is_written(world: World) -> None:

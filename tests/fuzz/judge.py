@@ -46,7 +46,7 @@ class _Mark:
 MARK: Final = _Mark()
 
 
-class timed:  # used as a function
+class timed:
     """Raises TooSlow if what is done inside takes too much of this thread's time.
 
     An event that took long by the clock is judged by this thread's time since the last mark, less

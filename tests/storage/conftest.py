@@ -38,10 +38,14 @@ class House:
         """All maintenance there is to do."""
         waits = 0
         while waits < 5:
-            busy = self.store.maintain()
-            outcomes = self.store.flush()
-            waits = 0 if busy or outcomes else waits + 1
-            self.clock.now_ms += 10
+            waits = 0 if self.work_off_once() else waits + 1
+
+    def work_off_once(self) -> bool:
+        """A step of it; whether there was anything to do."""
+        busy = self.store.maintain()
+        outcomes = self.store.flush()
+        self.clock.now_ms += 10
+        return busy or bool(outcomes)
 
 
 @pytest.fixture(params=["memory", "file"])

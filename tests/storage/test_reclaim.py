@@ -15,6 +15,7 @@ from magnetar.storage import (
 )
 from magnetar.storage.log.job import ReadBodies
 from magnetar.storage.log.segment import heads_path, segment_path
+from magnetar.storage.object_rewriter import ASKS_MAX, IMAGE_BYTES_MAX
 
 
 class KeepingDisk(MemoryDisk):
@@ -238,6 +239,54 @@ def test_reclaiming_waits_for_a_cursor_whose_deltas_are_on_their_way(house: Hous
     house.work_off()
     assert store.cursor_image(cursor_id).deltas == [b"1"]
     assert house.reopen().cursor_image(cursor_id).deltas == [b"1"]
+
+
+def with_a_large_image(store: Store) -> tuple[int, list[bytes]]:
+    """A cursor whose deltas are large, among entries that are all trimmed."""
+    topic_id = store.create_topic("t")
+    cursor_id = store.create_cursor(topic_id, "sub", b"")
+    publish(store, topic_id, 20, 400)
+    deltas = [bytes([number]) * (IMAGE_BYTES_MAX // 2) for number in range(3)]
+    for delta in deltas:
+        store.append_delta(cursor_id, 0, delta)
+        store.flush()
+    publish(store, topic_id, 40, 400)
+    store.seal_topic(topic_id)
+    store.flush()
+    store.trim(topic_id, BEHIND_ALL, Retention())
+    store.flush()
+    return cursor_id, deltas
+
+
+def test_a_large_image_of_a_cursor_is_not_moved_but_made_anew(house: House) -> None:
+    """It would be read and queued in one go, and everybody would wait for that."""
+    store = house.store
+    cursor_id, _ = with_a_large_image(store)
+    for _ in range(ASKS_MAX):
+        house.work_off_once()
+        if store.cursors_wanted():
+            break
+    assert store.cursors_wanted() == [cursor_id]
+    assert cursor_id in store.cursors_due()
+    writer = store.begin_snapshot(cursor_id)
+    writer.add(b"all of it", last=True)
+    store.flush()
+    assert store.cursors_wanted() == []
+    house.work_off()
+    assert len(segments(house)) <= 3
+    for opened in (store, house.reopen()):
+        image = opened.cursor_image(cursor_id)
+        assert (image.snapshot, image.deltas) == (b"all of it", [])
+
+
+def test_a_large_image_is_moved_in_the_end_if_nobody_makes_it_anew(house: House) -> None:
+    store = house.store
+    cursor_id, deltas = with_a_large_image(store)
+    for _ in range(10 * ASKS_MAX):
+        house.work_off_once()
+    assert store.cursors_wanted() == []
+    assert len(segments(house)) <= 5
+    assert house.reopen().cursor_image(cursor_id).deltas == deltas
 
 
 def test_what_is_being_deleted_is_not_written_again(house: House) -> None:

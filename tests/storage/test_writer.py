@@ -155,3 +155,40 @@ def test_a_bug_that_shows_at_a_stop_is_heard_of() -> None:
     with pytest.raises(PowerCut):
         owner.writer.stop()
     assert [outcome.end for outcome in owner.outcomes] == [owner.store.ticket_last + 1]
+
+
+class CrampedDisk(MemoryDisk):
+    """A disk with which there is no memory for chores, for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cramped = 0
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._want_memory()
+        super().replace(path, data)
+
+    def create(self, path: str, length: int) -> None:
+        self._want_memory()
+        super().create(path, length)
+
+    def _want_memory(self) -> None:
+        if self.cramped and threading.current_thread().name == "store-chore":
+            self.cramped -= 1
+            raise MemoryError
+
+
+def test_chores_without_memory_are_tried_again_and_end_nothing() -> None:
+    disk = CrampedDisk()
+    owner = Owner(disk)
+    topic = owner.store.create_topic("t")
+    disk.cramped = 3
+    while disk.cramped:
+        owner.store.append(topic, bytes(1000), batch_size=1, publish_time_ms=1)
+        owner.run_until(owner.store.ticket_last)
+        owner.clock.now_ms += 1000
+    assert owner.store.read_only_reason == ""
+    assert {outcome.error for outcome in owner.outcomes} == {None}
+    owner.writer.stop()
+    owner.store.close()
+    assert check(disk) == []

@@ -49,6 +49,8 @@ __all__ = ["Broker"]
 SCHEMAS: Final = "schemas"
 # There is a limit to partitions where none is set.
 PARTITIONS_MAX: Final = 10_000
+# A topic and its subscriptions, which refer to each other.
+TOPIC_OBJECTS: Final = 100
 
 
 @final
@@ -101,6 +103,8 @@ class Broker:
         self.sessions: int = 0
         self.strays: Final = Strays()
         self.refused_connections: int = 0
+        # Objects that refer to each other, of sessions and topics that are gone (`garbage.py`).
+        self.left_behind: int = 0
         # Of peers that have not connected yet, and of those that did not prove who they are.
         self.strangers: Final = RareWarning(host)
         self.refused_log_ins: Final = RareWarning(host)
@@ -139,6 +143,7 @@ class Broker:
         """The topic is not loaded any more; one that is not stored is gone."""
         name = str(topic.name)
         self.topics.pop(name, None)
+        self.left_behind += TOPIC_OBJECTS
         if not topic.name.persistent:
             self.namespace_topics.remove(topic.name.namespace, name, persistent=False)
 
@@ -279,6 +284,7 @@ class Broker:
             topic.deleted = True
             topic.close()
             self.topics.pop(name, None)
+            self.left_behind += TOPIC_OBJECTS
             self._forget(name)
             self.watchers.note(topic.name, created=False)
 

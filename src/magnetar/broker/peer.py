@@ -82,7 +82,7 @@ class Peer:
         self.unwritten: i64 = 0
         # What is being read from the disk for it.
         self.reading_bytes: i64 = 0
-        # What parts of batches take in acks of this peer that are on their way to the disk.
+        # What acks of parts of batches take that are on their way to the disk, of this peer.
         self.ack_bytes: i64 = 0
         # Publishes of this peer that are on their way to the disk.
         self.pending_publishes: i64 = 0
@@ -115,6 +115,10 @@ class Peer:
 
     def have_room(self) -> None:
         """It may be fed again, as far as others are concerned."""
+
+    def acks_began(self, size: i64) -> None:
+        """Acks of parts of batches, of so many bytes, are on their way to the disk."""
+        self.ack_bytes += size
 
     def acks_ended(self, size: i64) -> None:
         """Acks that took so much are on the disk, or will never be."""

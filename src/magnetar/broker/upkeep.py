@@ -37,6 +37,10 @@ RETENTION_CHECK_MS: Final = 120_000
 TURN_TOPICS: Final = 50
 # The same for rates of one topic.
 TURN_RATES: Final = 1000
+# Snapshots of cursors are written a few at a time, and of each so much is queued for the disk at a
+# time: others wait behind that.
+SNAPSHOT_BYTES_MAX: Final = 16 << 20
+SNAPSHOT_QUEUED_MAX: Final = 1 << 20
 NOTHING: Final = Position(0, -1)
 
 
@@ -53,6 +57,8 @@ class Upkeep:
         self._to_trim: list[Topic] = []
         # Cursors whose snapshot is being written.
         self._snapshots: Final[set[int]] = set()
+        # What the partly acked batches of these take.
+        self._snapshot_bytes: int = 0
         self._stopped: bool = False
 
     def start(self) -> None:
@@ -138,9 +144,13 @@ class Upkeep:
         for cursor_id in self._store.cursors_due():
             if cursor_id in self._snapshots:
                 continue  # on a slow disk it takes longer than until we look again
+            if self._snapshot_bytes >= SNAPSHOT_BYTES_MAX:
+                return  # others are looked at again when these are written
             state = self._store.log.state.cursors[cursor_id]
             name = self._store.log.state.topics[state.topic_id].name
             topic = self._topics.get(name)
+            if topic is None and cursor_id in self._store.cursors_wanted():
+                topic = self._find(TopicName.parse(name))
             if topic is None:
                 continue
             for subscription in topic.subscriptions.values():
@@ -155,30 +165,49 @@ class Upkeep:
         writer = self._store.begin_snapshot(cursor_id)
         slices = snapshot_slices(cursor)
         waiting: list[bytes] = []
+        size = cursor.record_bytes()
+        # What was queued for the disk since it was waited for.
+        queued = 0
         self._snapshots.add(cursor_id)
+        self._snapshot_bytes += size
 
-        def written(error: Exception | None) -> None:
+        def end() -> None:
             self._snapshots.discard(cursor_id)
+            self._snapshot_bytes -= size
+
+        def on_disk(error: Exception | None) -> None:
+            nonlocal queued
+            queued = 0
+            if error is None:
+                step()
+            else:
+                end()
 
         def step() -> None:
+            nonlocal queued
             try:
                 part = next(slices, None)
                 if waiting:
+                    queued += len(waiting[-1])
                     writer.add(waiting.pop(), last=part is None)
                     self._host.kick()
-            except StorageError as error:
-                self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error}")
-                self._snapshots.discard(cursor_id)
+            except (StorageError, MemoryError) as error:
+                # The one before counts, and this is tried again.
+                self._host.warn(f"no snapshot of {name!r} of {topic.name}: {error!r}")
+                end()
                 return
             except Exception as error:
                 topic.give_up(error)
-                self._snapshots.discard(cursor_id)
+                end()
                 return
-            if part is not None:
-                waiting.append(part)
+            if part is None:
+                topic.wait_for(self._store.ticket_last).when_done(lambda error: end())
+                return
+            waiting.append(part)
+            if queued < SNAPSHOT_QUEUED_MAX:
                 self._host.call_soon(step)
             else:
-                topic.wait_for(self._store.ticket_last).when_done(written)
+                topic.wait_for(self._store.ticket_last).when_done(on_disk)
 
         step()
 
@@ -222,8 +251,12 @@ class Upkeep:
         policies = self._broker.directory.effective(parsed)
         if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
             return None
+        return self._find(parsed)
+
+    def _find(self, name: TopicName) -> Topic | None:
+        """Loads a topic."""
         try:
-            return self._broker.find(parsed)
+            return self._broker.find(name)
         except BrokerError as error:
             self._host.warn(str(error))
             return None

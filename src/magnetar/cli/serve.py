@@ -8,10 +8,11 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import magnetar
 from magnetar.cli.build import build
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "plan_of", "run"]
 
 log = logging.getLogger("magnetar.serve")
+
+# The stack of each thread beside the loop's.
+THREAD_STACK_BYTES: Final = 1 << 20
+
 
 DEFAULT_CONFIG = "magnetar.toml"
 
@@ -289,6 +294,8 @@ async def _serve(plan: Plan) -> int:
         loop.add_signal_handler(number, stop.set)
     # Threads that write must not wait long for this one: see docs/internals/storage.md.
     sys.setswitchinterval(0.0005)
+    # They read and write files, and the 8 MiB that each would get count where memory is limited.
+    threading.stack_size(THREAD_STACK_BYTES)
     _raise_file_limit()
     from magnetar.broker.shell.garbage import GarbageRuns
 
@@ -301,12 +308,12 @@ async def _serve(plan: Plan) -> int:
         log.warning("super_user_roles is empty: nobody can make tenants or grant the first right")
     urls = [broker.service_url(plan.host), broker.http_url, broker.url_tls, broker.http_url_tls]
     _log_banner(plan, [url for url in urls if url])
-    garbage = GarbageRuns(lambda: broker.broker.quiet)
+    garbage = GarbageRuns(lambda: broker.broker.left_behind, lambda: broker.broker.quiet)
     garbage.start()
     print("ready", *[url for url in urls if url], flush=True)
     await stop.wait()
-    garbage.stop()
     await _stop(broker, https)
+    garbage.stop()
     return DONE
 
 

@@ -3,6 +3,11 @@
 The latest record of an object wins, so it can be written again at the end of the log. Two
 things must not happen: older news overtaking newer that is on its way, and anything being
 written about what is being deleted, which would bring it back to life.
+
+The image of a cursor can be tens of megabytes, if large batches are partly acked. To read it here
+and queue it in one go would hold everybody up twice. So of such a cursor a new snapshot is wanted
+(`Log.wanted`), which its owner writes bit by bit, and the segment stays until then; for a while,
+for there may be nobody who does that.
 """
 
 from typing import Final, final
@@ -16,6 +21,10 @@ from magnetar.storage.state import CATALOG_ID, CursorState, catalog_record
 __all__ = ["ObjectRewriter"]
 
 NONE: Final = -1
+# The image of a cursor that has more bytes is not written again here.
+IMAGE_BYTES_MAX: Final = 1 << 20
+# But after so many requests for a snapshot, one in a second, it is all the same.
+ASKS_MAX: Final = 30
 
 
 @final
@@ -26,18 +35,35 @@ class ObjectRewriter:
         self._log: Final = log
         self._segment_id: int = 0
         self._ticket: int = NONE
+        # How often snapshots were asked for, so that this segment may go.
+        self._asks: int = 0
 
     def ready(self, segment_id: int) -> bool:
         """Whether no news is on its way of an object that the segment has the latest of.
 
         A seal or a cursor's properties would be overtaken by what they were before, deltas by
-        copies of earlier ones.
+        copies of earlier ones. Nor is it if a large image of a cursor is to be moved.
         """
+        if segment_id != self._segment_id:
+            self._asks = 0
         self._segment_id = segment_id
+        self._log.wanted.clear()
         for id in self._ids():
             if self._log.has_pending(id) and self._holds(id):
                 return False
+            if self._asks < ASKS_MAX and self._has_large_image(id):
+                self._log.wanted[id] = segment_id
+        if self._log.wanted:
+            self._asks += 1
+            return False
         return True
+
+    def _has_large_image(self, id: int) -> bool:
+        cursor = self._log.state.cursors.get(id)
+        if cursor is None or self._log.deleting(id) or self._log.deleting(cursor.topic_id):
+            return False
+        size = sum(cursor.slices.sizes) + sum(cursor.deltas.sizes)
+        return size > IMAGE_BYTES_MAX and self._has_image(cursor)
 
     def rewrite(self, segment_id: int) -> int:
         """Queues the records, and returns the ticket of the last, or -1 if there are none."""

@@ -383,6 +383,10 @@ class Store:
         """The cursors that should have a snapshot taken soon."""
         return self._cursors.due()
 
+    def cursors_wanted(self) -> list[int]:
+        """Those of them whose old snapshot holds up a segment that is to go."""
+        return self._cursors.wanted()
+
     # ---- The catalog ---------------------------------------------------------
 
     @property

@@ -94,7 +94,9 @@ UNIT_FIELDS: Final = 8
 
 # So much may be on its way to the disk of one peer's acks. Thirty bytes of an ACK can stand for a
 # bitset of 128 KiB, and whoever publishes waits behind all that is written before.
-ACK_BYTES_MAX: Final = 4 * 1024 * 1024
+ACK_BYTES_MAX: Final = 1024 * 1024
+# And of all peers together, but for the first ACK of each.
+ACK_BYTES_ALL_MAX: Final = 4 * ACK_BYTES_MAX
 
 # States of the input.
 OPEN: Final = 0
@@ -227,7 +229,7 @@ class Session(Peer):
             else:
                 self._become(OPEN)
                 return
-            if self._spent >= self._look_at and not self._may_go_on():
+            if (self._spent >= self._look_at or self._acks_are_full()) and not self._may_go_on():
                 return
 
     def _work_on(self, answer: LongAnswer) -> bool:
@@ -258,7 +260,7 @@ class Session(Peer):
 
         `_go_on` is called when that changes.
         """
-        if self.ack_bytes >= ACK_BYTES_MAX:
+        if self._acks_are_full():
             return True
         waiting = self.outbox_bytes + self.unwritten
         if waiting == 0:
@@ -269,6 +271,13 @@ class Session(Peer):
             self.outbound.wait(self)
             return True
         return False
+
+    def _acks_are_full(self) -> bool:
+        """Whether too much is on its way to the disk of this peer's acks, or of all peers'."""
+        if self.ack_bytes == 0:
+            return False
+        writing = self.broker.ack_budget.writing
+        return self.ack_bytes >= ACK_BYTES_MAX or writing >= ACK_BYTES_ALL_MAX
 
     def _become(self, state: int) -> None:
         self._input = state
@@ -398,8 +407,13 @@ class Session(Peer):
         super().have_written(unwritten)
         self._go_on()
 
+    def acks_began(self, size: i64) -> None:
+        super().acks_began(size)
+        self.broker.ack_budget.writing += size
+
     def acks_ended(self, size: i64) -> None:
         super().acks_ended(size)
+        self.broker.ack_budget.writing -= size
         self._go_on()
 
     def producer_ready(self, producer_id: int, topic_epoch: int) -> None:

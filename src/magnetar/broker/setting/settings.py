@@ -498,14 +498,14 @@ class BrokerSettings:
             BYTES,
             "memory that the partly acked batches of one ack or skip may take; 1000 "
             "messages in a batch take 270 bytes, and acks of whole batches take "
-            "nothing. 0 is no limit",
+            "nothing. An ack takes 4 MiB of the disk at most besides. 0 is no limit",
         ),
     )
     max_ack_state_bytes_per_subscription: int = field(
         default=64 * MIB, metadata=says(BYTES, "the same for all that a subscription has")
     )
     max_ack_state_bytes: int = field(
-        default=128 * MIB, metadata=says(BYTES, "the same for all subscriptions of the broker")
+        default=96 * MIB, metadata=says(BYTES, "the same for all subscriptions of the broker")
     )
     max_unacked_per_consumer: int = field(
         default=50_000,

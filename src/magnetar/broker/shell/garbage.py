@@ -4,20 +4,23 @@ Left to itself the collector looks at every object of the process whenever there
 of them. With 5,000 loaded topics that takes 22 ms, in which nobody is served (I10). Nearly all
 that it looks at then stays: topics, subscriptions, connections.
 
-| run       | when                                      | what it looks at                        |
-|-----------|-------------------------------------------|-----------------------------------------|
-| automatic | as ever: after 700, and 10 times 700, new | new objects; a millisecond at most       |
-|           | objects                                   |                                         |
-| short     | `SHORT_RUNS` of the larger ones were made | what came since the last short run; then |
-|           |                                           | what stays is put aside (`gc.freeze`)    |
-| thorough  | there are twice as many objects as after  | everything, what was put aside too       |
-|           | the last one, in a moment when nobody     |                                         |
-|           | waits; four times as many, at any moment  |                                         |
+| run       | when                                    | what it looks at                         |
+|-----------|-----------------------------------------|------------------------------------------|
+| automatic | as ever: after 700, and 10 times 700,   | new objects; a millisecond at most       |
+|           | new objects                             |                                          |
+| short     | `SHORT_RUNS` of the larger ones ran     | what came since the last short run; then |
+|           |                                         | what stays is put aside (`gc.freeze`)    |
+| thorough  | `LEFT_MAX` objects may have been left   | everything, what was put aside too       |
+|           | behind, in a moment when nobody waits;  |                                          |
+|           | four times as many, at any moment;      |                                          |
+|           | or there are four times as many memory  |                                          |
+|           | blocks as after the last one            |                                          |
 
 What is put aside is freed as ever when nothing refers to it. Only cycles that die after they were
-put aside wait for a thorough run, so they never take more than what is alive does, three times
-over. A connection leaves some forty such objects behind. A broker in which nothing grows has no
-thorough run at all.
+put aside wait for a thorough run. Those that the broker makes are known: a connection that ends
+leaves some forty objects behind, a topic that is unloaded about a hundred. So what they take is
+bounded, and a broker that grows, to thousands of topics or consumers, is not looked through for
+it. The last rule is for cycles that nobody knows of.
 
 The collector belongs to the process: `magnetar serve` sets this up, and a broker inside of
 another program (`magnetar.testing`) leaves the collector alone.
@@ -36,17 +39,26 @@ __all__ = ["GarbageRuns"]
 THRESHOLDS: Final = (700, 10, 1 << 30)
 # So many automatic runs of the second kind leave some 30,000 objects: three milliseconds.
 SHORT_RUNS: Final = 4
-# Few objects double soon. So many memory blocks may always be there beside twice what there was.
+# So many objects may be left behind before a quiet moment is used to look for them: 10 MB.
+LEFT_MAX: Final = 100_000
+# Few memory blocks are soon four times as many: so many are always allowed.
 SPARE_BLOCKS: Final = 300_000
 # A thorough run that is due waits for a quiet moment, and looks for one so often.
 LOOK_SECONDS: Final = 0.05
 
 
 class GarbageRuns:
-    """See the module. `quiet` says whether nobody waits for anything just now."""
+    """See the module.
 
-    def __init__(self, quiet: Callable[[], bool]) -> None:
+    `left` tells how many objects may have been left behind since the start, in cycles, and
+    `quiet` whether nobody waits for anything just now.
+    """
+
+    def __init__(self, left: Callable[[], int], quiet: Callable[[], bool]) -> None:
+        self._left = left
         self._quiet = quiet
+        # What `left` told at the last thorough run.
+        self._left_before = 0
         self._loop = asyncio.get_running_loop()
         self._automatic = 0
         self._due: asyncio.TimerHandle | None = None
@@ -85,14 +97,16 @@ class GarbageRuns:
         self.short += 1
         gc.collect()
         gc.freeze()
-        if self._due is None and sys.getallocatedblocks() > 2 * self.blocks + SPARE_BLOCKS:
+        if self._due is None:
             self._look()
 
     def _look(self) -> None:
         self._due = None
-        if self._quiet() or sys.getallocatedblocks() > 4 * self.blocks + SPARE_BLOCKS:
+        left = self._left() - self._left_before
+        many = sys.getallocatedblocks() > 4 * self.blocks + SPARE_BLOCKS
+        if many or left > 4 * LEFT_MAX or (left > LEFT_MAX and self._quiet()):
             self.run_thorough()
-        else:
+        elif left > LEFT_MAX:
             self._due = self._loop.call_later(LOOK_SECONDS, self._look)
 
     def run_thorough(self) -> None:
@@ -101,4 +115,5 @@ class GarbageRuns:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+        self._left_before = self._left()
         self.blocks = sys.getallocatedblocks()

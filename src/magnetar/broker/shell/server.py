@@ -54,6 +54,8 @@ READ_BYTES_MAX = 32 << 20
 # What is on its way at a stop has this long.
 STOP_SECONDS = 4.0
 READ_THREADS = 4
+# A session and all that belongs to it, which refer to each other.
+SESSION_OBJECTS = 40
 # What a client has for its TLS handshake.
 HANDSHAKE_SECONDS = 15.0
 # A token that is taken back counts for so long at most.
@@ -260,7 +262,12 @@ class BrokerServer:
             except StorageError as error:
                 log.warning("no copy of the catalog was made: %s", error)
 
-        self._reads.submit(copy, file)
+        try:
+            self._reads.submit(copy, file)
+        except RuntimeError as error:
+            # There is no memory for a thread; it must not end a stop in the middle.
+            self._copied = -1
+            log.warning("no copy of the catalog was made: %s", error)
 
     def _make_authentication(self) -> Authentication | None:
         """Who is let in; None if everybody is. Raises SettingsError."""
@@ -386,6 +393,7 @@ class BrokerServer:
         if link in self._links:
             del self._links[link]
             self._limits.leave(ip)
+            self.broker.left_behind += SESSION_OBJECTS
         self._count()
 
     def _count(self) -> None:

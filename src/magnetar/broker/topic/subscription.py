@@ -65,8 +65,11 @@ class _Ack(Commit):
         keys: list[int],
         *,
         moves: bool,
+        size: i64,
     ) -> None:
         super().__init__(ticket)
+        # What it takes of what the peer may have on its way to the disk.
+        self._size: Final[i64] = size
         self._subscription: Final = subscription
         self._delta: Final = delta
         self._consumer: Final = consumer
@@ -79,7 +82,7 @@ class _Ack(Commit):
         return self._subscription.topic
 
     def apply(self, error: Exception | None) -> None:
-        self._consumer.peer.acks_ended(self._delta.record_bytes)
+        self._consumer.peer.acks_ended(self._size)
         self._subscription.share.arrived(self._delta.growth)
         self._applied = error is None and self._subscription.apply_acks(self._delta)
 
@@ -310,14 +313,17 @@ class Subscription:
         consumer.closed = True
         consumer.held = True
 
-        def left(done: None) -> None:
-            self.last_active_ms = self.topic.host.now_ms()
-            if not self.durable and not self.busy:
-                self.topic.drop(self)
-            promise.keep(None)
-
-        self._when_quiet(lambda: self._remove(consumer).then(left, promise.fail))
+        # Not a function of its own: compiled, that refers to itself, and to the consumer.
+        self._when_quiet(
+            lambda: self._remove(consumer).then(lambda done: self._left(promise), promise.fail)
+        )
         return promise
+
+    def _left(self, promise: Promise[None]) -> None:
+        self.last_active_ms = self.topic.host.now_ms()
+        if not self.durable and not self.busy:
+            self.topic.drop(self)
+        promise.keep(None)
 
     def _remove(self, consumer: Consumer) -> Promise[None]:
         dispatcher = self.dispatcher
@@ -416,16 +422,18 @@ class Subscription:
             self.have_acked(keys, consumer, moves=cumulative)
             answer_ack(consumer, ack.request_id)
             return
+        data = encode_delta(delta)
         try:
-            ticket = self.write(delta)
+            ticket = self._write(delta.epoch, data)
         except StorageError as error:
             refuse_ack(consumer, ack.request_id, ServerError.PersistenceError, str(error))
             return
         self._ack_ticket = ticket
         self.share.reserve(delta.growth)
-        consumer.peer.ack_bytes += delta.record_bytes
+        size = len(data) if delta.record_bytes > 0 else 0
+        consumer.peer.acks_began(size)
         self.topic.commits.add(
-            _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative)
+            _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative, size=size)
         )
 
     def _ack_in_pieces(self, consumer: Consumer, ack: CommandAck) -> None:
@@ -530,7 +538,10 @@ class Subscription:
 
     def write(self, delta: Delta) -> int:
         """Queues a delta to be written; its ticket. Raises StorageError."""
-        ticket = self.topic.store.append_delta(self.cursor_id, delta.epoch, encode_delta(delta))
+        return self._write(delta.epoch, encode_delta(delta))
+
+    def _write(self, epoch: int, data: bytes) -> int:
+        ticket = self.topic.store.append_delta(self.cursor_id, epoch, data)
         self.topic.host.kick()
         return ticket
 

@@ -14,7 +14,7 @@ from typing import Final, final
 from magnetar.errors import UnknownObjectError
 from magnetar.storage.ids import Ids
 from magnetar.storage.log.log import Log
-from magnetar.storage.log.record import Record
+from magnetar.storage.log.record import Record, address_of
 from magnetar.storage.log.record_kind import DELETE, DELTA, SLICE, SLICE_LAST
 from magnetar.storage.state import CursorState, Places, cursor_record
 
@@ -135,8 +135,18 @@ class CursorLog:
         )
 
     def due(self) -> list[int]:
-        """The cursors that should have a snapshot taken."""
-        return [id for id, cursor in self._log.state.cursors.items() if _due(cursor)]
+        """The cursors that should have a snapshot taken: for their own sake, or for a segment's."""
+        due = [id for id, cursor in self._log.state.cursors.items() if _due(cursor)]
+        return due + [id for id in self.wanted() if id not in due]
+
+    def wanted(self) -> list[int]:
+        """The cursors whose image holds up a segment that is to go."""
+        cursors = self._log.state.cursors
+        return [
+            id
+            for id, segment_id in self._log.wanted.items()
+            if id in cursors and _is_in(cursors[id], segment_id)
+        ]
 
     def settle(self) -> None:
         """A group became durable."""
@@ -164,3 +174,9 @@ class CursorLog:
 def _due(cursor: CursorState) -> bool:
     limit = max(DELTA_BYTES_MIN, 2 * cursor.slices.total_bytes)
     return cursor.deltas.count() > DELTAS_MAX or cursor.deltas.total_bytes > limit
+
+
+def _is_in(cursor: CursorState, segment_id: int) -> bool:
+    """Whether a segment has some of what a cursor's present image is made of."""
+    first, end = address_of(segment_id, 0), address_of(segment_id + 1, 0)
+    return cursor.slices.any_between(first, end) or cursor.deltas.any_between(first, end)

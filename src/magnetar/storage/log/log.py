@@ -116,6 +116,8 @@ class Log:
         self._indexed: list[int] = []
         self._measured_ticks: int = 0
         self._pins: Final[dict[int, int]] = {}
+        # Cursors of which a snapshot is wanted, and the segment that may go then.
+        self.wanted: Final[dict[int, int]] = {}
         # How many records of each ledger and cursor are on their way, entries and slices apart.
         self._pending: Final[dict[int, int]] = {}
         # The same of one object, news of which came last, all in a row: it is not in there yet.

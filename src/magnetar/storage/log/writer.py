@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Protocol
 
-from magnetar.errors import StorageError
+from magnetar.errors import DiskShortageError, StorageError
 from magnetar.storage.disk.disk import Disk
 from magnetar.storage.log.job import Job
 from magnetar.storage.log.journal import Outcome
@@ -125,6 +125,8 @@ class _ThreadLane:
             error: Exception | None = None
             try:
                 job.run(self._disk)
+            except MemoryError as failed:
+                error = failed if job.lasting else DiskShortageError(job.kind, "", "out of memory")
             except Exception as failed:
                 error = failed
             self._results.put((job, error))

@@ -49,6 +49,8 @@ class AckBudget:
         # What cursors have, and what is on its way to them.
         self.used: i64 = 0
         self.coming: i64 = 0
+        # What acks of parts of batches take that are on their way to the disk, of all peers.
+        self.writing: i64 = 0
         # Requests that were refused for it.
         self.refused: int = 0
         # Records that nobody needs any more.

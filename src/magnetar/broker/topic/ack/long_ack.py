@@ -38,6 +38,10 @@ __all__ = ["PIECE_IDS", "PIECE_RECORD_BYTES", "LongAck"]
 # What is planned, or told, in one go: two or three milliseconds of work.
 PIECE_IDS: Final = 2000
 PIECE_RECORD_BYTES: Final = 1 << 20
+# What one ACK may take on the disk, unless there are no limits: it is written in one group, and
+# whoever publishes waits for that. Of batches of 3000 messages it is more than 10,000, which is
+# what our client names at once.
+WRITTEN_BYTES_MAX: Final = 4 << 20
 
 
 @final
@@ -85,6 +89,9 @@ class LongAck:
         self._pieces: Final[list[_Piece]] = []
         self._told: int = 0
         self._record_bytes: i64 = 0
+        self._written_bytes: i64 = 0
+        # What it has of what the peer may have on its way to the disk.
+        self._held: i64 = 0
         self._growth: i64 = 0
 
     def plan(self) -> None:
@@ -96,13 +103,15 @@ class LongAck:
         try:
             self._take(subscription.cursor.plan_acks(piece, PIECE_RECORD_BYTES), piece)
         except AckSizeError:
-            # Of large batches fewer make a piece; one alone always does.
+            # Of large batches fewer make a piece; one alone always does. The peer's next ACK waits.
+            self._hold(PIECE_RECORD_BYTES)
             self._piece_ids = max(len(piece) // 2, 1)
         except UsageError as error:
             self._refuse(ServerError.NotAllowedError, str(error))
             return
         limit = subscription.topic.settings.max_ack_state_bytes_per_request
-        if 0 < limit < self._record_bytes:
+        if limit > 0 and (self._record_bytes > limit or self._written_bytes > WRITTEN_BYTES_MAX):
+            limit = limit if self._record_bytes > limit else WRITTEN_BYTES_MAX
             self._refuse(ServerError.NotAllowedError, str(AckSizeError(limit)))
             return
         more = self._next < len(self._ids)
@@ -125,7 +134,11 @@ class LongAck:
         self._growth += delta.growth
         if not delta.empty:
             cursor, ledgers = self.subscription.cursor, self.subscription.topic.ledgers
-            self._pieces.append(_Piece(delta, ledgers.keys(piece), single=cursor.are_single(delta)))
+            made = _Piece(delta, ledgers.keys(piece), single=cursor.are_single(delta))
+            self._pieces.append(made)
+            if delta.record_bytes > 0:
+                self._written_bytes += len(made.data)
+                self._hold(self._written_bytes)
 
     def _write(self) -> None:
         subscription = self.subscription
@@ -136,6 +149,7 @@ class LongAck:
             self._refuse(fault.code, fault.reason)
             return
         if not self._pieces:
+            self._release()
             subscription.end_search()
             subscription.answer_in_turn(self._consumer, self._request_id)
             return
@@ -157,6 +171,7 @@ class LongAck:
     def apply(self, error: Exception | None) -> bool:
         """The pieces are durable, or not. Says whether the cursor knows them now."""
         self.subscription.share.arrived(self._growth)
+        self._release()
         if error is not None or self.subscription.cursor.epoch != self._epoch:
             return False
         for piece in self._pieces:
@@ -187,6 +202,19 @@ class LongAck:
         reason = f"{self.subscription.title} was reset while the ack was on its way"
         self._refuse(ServerError.ServiceNotReady, reason)
 
+    def _hold(self, size: i64) -> None:
+        """So much of the peer's acks, at least, is on its way to the disk."""
+        if size > self._held:
+            self._consumer.peer.acks_began(size - self._held)
+            self._held = size
+
+    def _release(self) -> None:
+        """It is on the disk, or will never be: the peer may go on."""
+        size = self._held
+        self._held = 0
+        self._consumer.peer.acks_ended(size)
+
     def _refuse(self, code: int, reason: str) -> None:
+        self._release()
         refuse_ack(self._consumer, self._request_id, code, reason)
         self.subscription.end_search()
