@@ -209,7 +209,6 @@ def test_a_backlog_is_exactly_what_is_not_acked(
         assert values(table) == [one for i, one in enumerate(payloads(40)) if i % 3]
 
 
-@pytest.mark.apache
 @pytest.mark.both_engines
 def test_a_backlog_that_cannot_be_told_is_refused(
     engine: Engine, client: magnetar.Client, topic: str
