@@ -72,8 +72,7 @@ def read_arrow(
     TopicNotFound if there is no such topic, and SettingsError, which names the wrong argument.
     """
     given = dict(locals())
-    with _open(**given) as reader:
-        return reader.read_all()
+    return _open(**given).read_all()
 
 
 def scan_arrow(
@@ -100,8 +99,9 @@ def scan_arrow(
     """Returns the same as `read_arrow`, as a RecordBatchReader: for what does not fit in memory.
 
     What is to be read is settled when this returns; the rows come from the broker as the reader
-    is read. Closing the reader, reading it to its end or dropping it closes the connection. The
-    arguments and errors are those of `read_arrow`; what goes wrong later is raised by the reader.
+    is read. A reader that was read to its end, has failed or is dropped (`del reader`) ends its
+    connection; its own `close` does not, for Arrow tells nobody of it. The arguments and errors are
+    those of `read_arrow`; what goes wrong later is raised by the reader.
     """
     given = dict(locals())
     return _open(**given)
