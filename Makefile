@@ -54,6 +54,7 @@ help:
 
 demo: $(READY) sweep
 	@$(BIN)/python tools/find_java.py --install > /dev/null
+	@$(BIN)/python tools/compile.py --if-quick
 	@$(BIN)/python tools/compile.py --current && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path $(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 

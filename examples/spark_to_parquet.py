@@ -1,6 +1,6 @@
 """A topic as a Spark stream, to Parquet, each message once.
 
-    pip install 'magnetar[spark]'      # and Java 17 or newer
+    pip install '.[spark]'      # in a clone; and install Java 17 or newer
     magnetar serve
     python examples/spark_to_parquet.py pulsar://127.0.0.1:6650 /tmp/readings
 

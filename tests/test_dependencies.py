@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -60,6 +62,35 @@ def rows_under(heading: str) -> list[str]:
 def test_the_page_has_the_reason_for_each_dependency() -> None:
     assert rows_under("package") == sorted(NEEDED)
     assert rows_under("extra") == sorted(EXTRAS)
+
+
+def closure(wanted: set[str]) -> set[str]:
+    """What is installed with these: they, and all that they need, on this machine."""
+    found: set[str] = set()
+    left = [(canonicalize_name(name), "") for name in wanted]
+    while left:
+        name, extra = left.pop()
+        found.add(name)
+        for text in requires(name) or []:
+            one = Requirement(text)
+            if one.marker is None or one.marker.evaluate({"extra": extra}):
+                needed = canonicalize_name(one.name)
+                more = [(needed, each) for each in one.extras]
+                left += more + ([(needed, "")] if needed not in found else [])
+    return found
+
+
+def test_the_page_lists_all_that_a_clean_installation_has() -> None:
+    listed = re.search(r"without pip and setuptools\n(.*?)```", INSTALL, re.DOTALL)
+    assert listed is not None
+    names_listed = [canonicalize_name(name) for name in listed[1].split()]
+    assert names_listed == sorted(names_listed)
+    texts = PROJECT["project"]["dependencies"]
+    wanted = {Requirement(text).name for text in texts}
+    assert set(names_listed) == closure(wanted) | {"magnetar"}
+    count = re.search(r"^(\d+) packages and", INSTALL, re.MULTILINE)
+    assert count is not None
+    assert int(count[1]) == len(names_listed)
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:

@@ -7,6 +7,7 @@ leaves as it was comes from .build/objects. Without a C compiler or Python.h the
 package, and everything runs interpreted; this says so, and fails if MAGNETAR_REQUIRE names
 `compiled`.
 
+`--if-quick` leaves it where nothing was compiled before: `make demo` should begin soon.
 `--wheels DIR` writes the compiled wheel (where one can be built) and the pure one.
 """
 
@@ -40,6 +41,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="write wheels instead")
     parser.add_argument("--possible", action="store_true", help="say whether it can be done")
+    parser.add_argument(
+        "--if-quick", action="store_true", help="do it if an earlier build left most of it"
+    )
     parser.add_argument("--current", action="store_true", help="say whether it is done")
     arguments = parser.parse_args()
     wheels: Path | None = arguments.wheels
@@ -48,6 +52,9 @@ def main() -> int:
     why_not = obstacle()
     if arguments.possible:
         return 1 if why_not else 0
+    if arguments.if_quick and not why_not and not is_quick():
+        print("interpreted, for to compile takes minutes the first time: `make compiled` does it")
+        return 0
     sweep()
     if why_not:
         shutil.rmtree(COMPILED, ignore_errors=True)
@@ -77,6 +84,11 @@ def sweep() -> None:
 def is_current(digest: str) -> bool:
     """Whether there is a compiled package of these sources."""
     return DIGEST.exists() and DIGEST.read_text() == digest and COMPILED.is_dir()
+
+
+def is_quick() -> bool:
+    """Whether it is done, or an earlier build left objects, so that it takes a minute or so."""
+    return is_current(digest_of_inputs()) or any(OBJECTS.glob("*"))
 
 
 def compile_package() -> None:

@@ -60,9 +60,10 @@ def main(arguments: list[str] | None = None) -> int:
         with screen:
             facts = asyncio.run(story.run())
         checks = judge(facts)
-        report = write_report(facts, checks, screen.events, BUILD, given.report)
+        report = write_report(facts, checks, screen.events, screen.began_ms, BUILD, given.report)
         show(console, facts, checks)
-        console.print(f"\n{screen.seconds:.0f} s. The report: {report.absolute()}", soft_wrap=True)
+        said = f"\n{screen.seconds:.0f} s, {BUILD}. The report: {report.absolute()}"
+        console.print(said, soft_wrap=True)
         code = code_of(checks)
         kept = given.keep
         if kept:

@@ -4,14 +4,15 @@ All processes append lines to one file, each with a single write, so the file ha
 order in which they happened:
 
     W WORKER                                 a worker began
-    X WORKER                                 it was killed
-    K                                        the broker was killed
-    Z                                        Spark was killed
+    X WORKER MS                              it was killed
+    K MS                                     the broker was killed
+    Z MS                                     Spark was killed
     P WORKER PLACE KEY NUMBER CRC MS COUNT   a worker was handed an order, and could handle it
     N WORKER PLACE KEY NUMBER CRC MS COUNT   it was handed one, and refused it (nack)
     A WORKER PLACE MS                        the broker confirmed its ack
     S PLACE KEY NUMBER KIND CRC MS DUE       the broker confirmed that it has stored an order
     T PLACE                                  an operator skipped a message, and was told that it is
+    R BATCH ROWS MS                          Spark committed a micro-batch to the lake
     L KEY NUMBER CRC                         a row of the lake
 
 COUNT is how often it came before, MS a time and DUE the one before which it must not come, both in
@@ -45,14 +46,15 @@ class Began(NamedTuple):
 
 class WorkerKilled(NamedTuple):
     worker: str
+    at_ms: int
 
 
 class BrokerKilled(NamedTuple):
-    pass
+    at_ms: int
 
 
 class SparkKilled(NamedTuple):
-    pass
+    at_ms: int
 
 
 class Handed(NamedTuple):
@@ -86,13 +88,30 @@ class Skipped(NamedTuple):
     place: Place
 
 
+class Archived(NamedTuple):
+    batch: int
+    rows: int
+    at_ms: int
+
+
 class Row(NamedTuple):
     key: str
     number: int
     crc: str
 
 
-Event = Began | WorkerKilled | BrokerKilled | SparkKilled | Handed | Acked | Sent | Skipped | Row
+Event = (
+    Began
+    | WorkerKilled
+    | BrokerKilled
+    | SparkKilled
+    | Handed
+    | Acked
+    | Sent
+    | Skipped
+    | Archived
+    | Row
+)
 
 
 def event_of(line: str) -> Event:
@@ -121,11 +140,13 @@ def event_of(line: str) -> Event:
         case "W":
             return Began(rest[0])
         case "X":
-            return WorkerKilled(rest[0])
+            return WorkerKilled(rest[0], int(rest[1]))
         case "K":
-            return BrokerKilled()
+            return BrokerKilled(int(rest[0]))
         case "Z":
-            return SparkKilled()
+            return SparkKilled(int(rest[0]))
+        case "R":
+            return Archived(int(rest[0]), int(rest[1]), int(rest[2]))
         case "T":
             return Skipped(Place.parse(rest[0]))
     raise ValueError(f"no such fact: {line!r}")

@@ -95,7 +95,7 @@ def tell_of_batches(spark: "SparkSession") -> None:
 
         def onQueryProgress(self, event: Any) -> None:
             if event.progress.numInputRows:
-                say(rows=event.progress.numInputRows)
+                say(batch=event.progress.batchId, rows=event.progress.numInputRows)
 
         def onQueryIdle(self, event: Any) -> None:
             pass

@@ -48,6 +48,8 @@ class Screen:
         self.console = console or Console(highlight=False)
         self._title = title
         self._began = time.monotonic()
+        # The same moment, on the clock that facts have.
+        self.began_ms = time.time_ns() // 1_000_000
         # Seconds from the start, what happened, and the colour of it.
         self.events: list[tuple[float, str, str]] = []
         self._phases: dict[str, float | None] = {}

@@ -133,7 +133,7 @@ class Story:
         worker = self._workers.pop(name)
         worker.kill()
         worker.wait()
-        self._note("X", name)
+        self._note("X", name, now_ms())
         self._now.workers[name] = ("killed", *self._now.workers[name][1:])
         new = self._start_worker()
         self._say(f"{name} is killed with SIGKILL, {new} takes its place", "red")
@@ -141,7 +141,7 @@ class Story:
     async def _kill_broker(self, sender: Sender) -> None:
         await self._until("enough is sent", lambda: sender.share >= self.plan.broker_killed_at)
         self.broker.kill()
-        self._note("K")
+        self._note("K", now_ms())
         self._now.broker = "killed"
         self._say("the broker is killed with SIGKILL, in the middle of it all", "bold red")
         began = time.monotonic()
@@ -252,7 +252,7 @@ class Story:
         assert self._spark is not None
         os.killpg(self._spark.pid, signal.SIGKILL)
         self._now.spark = "killed"
-        self._note("Z")
+        self._note("Z", now_ms())
         self._say("Spark is killed with SIGKILL, driver and workers; it starts again", "red")
 
     def _hear(self, said: dict[str, Any]) -> None:
@@ -260,8 +260,9 @@ class Story:
             case {"ready": version}:
                 self._now.spark = "streaming"
                 self._say(f"Spark {version} streams the topic to Parquet")
-            case {"rows": rows}:
+            case {"batch": batch, "rows": rows}:
                 self._now.archived += int(rows)
+                self._note("R", batch, rows, now_ms())
             case {"failed": why}:
                 self._say(f"Spark goes on from its checkpoint: {why}", "yellow")
             case {"lake": rows}:

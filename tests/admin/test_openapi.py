@@ -59,6 +59,11 @@ def test_every_operation_says_what_it_answers(served: Served) -> None:
                 assert ("content" in answer) == (status == "200")
 
 
+def test_every_operation_says_in_a_sentence_what_it_does() -> None:
+    silent = [route.key for route in ROUTES if not (route.handler.__doc__ or "").strip()]
+    assert silent == []
+
+
 def configured(directory: Path, **names: str) -> Path:
     """A configuration that gives names in paths, where they shall not be made up."""
     lines = [f'"path.{name}" = "{value}"' for name, value in names.items()]

@@ -76,8 +76,7 @@ def enormous(world: World, subscriptions: int) -> list[WireConsumer]:
     ids: list[MessageIdData] = []
     for _ in range(20):
         at = world.store.append(topic.id, b"x", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)
-        topic.when(
-            world.store.ticket_last,
+        topic.wait_for(world.store.ticket_last).when_done(
             lambda error, at=at: topic.have_stored(at, BATCH_SIZE_MAX, 1),  # type: ignore[misc]
         )
         ids.append(MessageIdData(at.ledger_id, at.entry_id, -1, -1, 0b10))

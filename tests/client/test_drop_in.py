@@ -7,7 +7,7 @@ classes, their parameters and defaults. What it misses is a gap, named like this
     MessageId.wrap                a member of a class
     Client.subscribe(schema)      a parameter that is missing, elsewhere, or has another default
 
-Every gap stands in a table of docs/compatibility.md under "The client", with its reason; and
+Every gap stands in a table of docs/compatibility-client.md under "The client", with its reason; and
 what stands there must be one.
 """
 
@@ -28,7 +28,7 @@ import magnetar
 import magnetar.exceptions
 import magnetar.schema
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility-client.md"
 VERSION = "3.13.0"
 
 MODULES: list[tuple[ModuleType, ModuleType]] = [

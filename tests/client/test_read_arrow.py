@@ -209,7 +209,6 @@ def test_a_backlog_is_exactly_what_is_not_acked(
         assert values(table) == [one for i, one in enumerate(payloads(40)) if i % 3]
 
 
-@pytest.mark.apache
 @pytest.mark.both_engines
 def test_a_backlog_that_cannot_be_told_is_refused(
     engine: Engine, client: magnetar.Client, topic: str
@@ -284,8 +283,23 @@ def test_a_reader_that_was_never_read_ends_its_thread(
 ) -> None:
     send(client, topic, payloads(1))
     before = client_threads()
-    magnetar.scan_arrow(topic, engine.url).close()
+    reader = magnetar.scan_arrow(topic, engine.url)
+    # It has a consumer there that asks where the topic ends.
+    assert len(engine.stats(topic)["subscriptions"]) == 1
+    del reader
     gc.collect()
+    wait_until(lambda: client_threads() == before, lambda: str(client_threads()))
+    wait_until(lambda: not engine.stats(topic)["subscriptions"], lambda: "it is still connected")
+
+
+def test_a_reader_that_fails_ends_its_thread(
+    engine: Engine, client: magnetar.Client, topic: str
+) -> None:
+    send(client, topic, [b"\xff"])
+    before = client_threads()
+    reader = magnetar.scan_arrow(topic, engine.url, values="string")
+    with pytest.raises(InvalidMessage):
+        reader.read_all()
     wait_until(lambda: client_threads() == before, lambda: str(client_threads()))
 
 

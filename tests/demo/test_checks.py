@@ -28,11 +28,11 @@ T 5:0:1
 P w2 5:1:-1 b 0 c3 1700 1
 P w2 5:2:-1 b 1 c4 1701 1
 A w2 5:1:-1 1750
-X w2
+X w2 1755
 W w3
 P w3 5:2:-1 b 1 c4 1760 2
 A w3 5:2:-1 1770
-K
+K 1800
 P w1 5:0:2 a 2 c2 1900 2
 A w1 5:0:2 1950
 P w3 5:5:-1 bulk 0 c5 1960 0
@@ -55,7 +55,10 @@ L b 1 c4
 L bulk 0 c5
 L gone 0 c6
 L later 0 c7
-Z
+R 0 5 2650
+R 1 3 2700
+R 1 3 2800
+Z 2660
 """.strip().splitlines()
 
 Broken = Callable[[Facts], Facts]
@@ -121,8 +124,8 @@ BREAKS: list[tuple[str, Broken]] = [
     ("the_cancelled_never_came", after(END, "P w1 5:9:-1 gone 0 c6 2700 0")),
     ("the_cancelled_never_came", without("T 5:9:-1")),
     ("the_cancelled_never_came", but(ended_ms=2400)),
-    ("there_was_trouble", without("X w2")),
-    ("there_was_trouble", without("K")),
+    ("there_was_trouble", without("X w2 1755")),
+    ("there_was_trouble", without("K 1800")),
     ("there_was_trouble", without(*REFUSED)),
     ("the_lake_is_exact", without("L b 1 c4")),
     ("the_lake_is_exact", after("L b 1 c4", "L b 1 c4")),

@@ -14,7 +14,7 @@ def test_lines_are_counted_when_they_are_whole(tmp_path: Path) -> None:
         for text in (
             "W w1\nP w1 5:0:0 a 0 c0 1 0\nA w",
             "1 5:0:0 2\nN w1 5:0:1 a 1 c1 3 0\n",
-            "K\n",
+            "K 4\n",
         ):
             file.write(text)
             file.flush()

@@ -97,3 +97,23 @@ def test_without_a_compiler_there_is_no_compiled_build_and_a_word_about_it(
     )
     monkeypatch.setenv("MAGNETAR_REQUIRE", "spark compiled")
     assert tool.main() == 1
+
+
+def test_a_demo_waits_for_the_compiler_only_if_an_earlier_build_left_most_of_it(
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    built: list[bool] = []
+    monkeypatch.setattr(tool, "OBJECTS", tmp_path / ".build" / "objects")
+    monkeypatch.setattr(tool, "obstacle", lambda: "")
+    monkeypatch.setattr(tool, "compile_package", lambda: built.append(True))
+    monkeypatch.setattr("sys.argv", ["compile.py", "--if-quick"])
+    assert tool.main() == 0
+    assert "`make compiled` does it" in capsys.readouterr().out
+    assert not built
+    tool.OBJECTS.mkdir(parents=True)
+    (tool.OBJECTS / "a.o").touch()
+    assert tool.main() == 0
+    assert built

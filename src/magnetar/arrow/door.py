@@ -5,7 +5,9 @@ pyarrow is loaded when one of them is called, and need not be installed until th
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
 
 from magnetar.arrow.bound import Bound
 from magnetar.arrow.plan.connection import Connection
@@ -71,9 +73,8 @@ def read_arrow(
     Raises OperationNotSupported if pyarrow is not installed or the broker cannot tell a backlog,
     TopicNotFound if there is no such topic, and SettingsError, which names the wrong argument.
     """
-    given = dict(locals())
-    with _open(**given) as reader:
-        return reader.read_all()
+    given = locals()  # all arguments, and they alone
+    return scan_arrow(**given).read_all()
 
 
 def scan_arrow(
@@ -100,52 +101,28 @@ def scan_arrow(
     """Returns the same as `read_arrow`, as a RecordBatchReader: for what does not fit in memory.
 
     What is to be read is settled when this returns; the rows come from the broker as the reader
-    is read. Closing the reader, reading it to its end or dropping it closes the connection. The
-    arguments and errors are those of `read_arrow`; what goes wrong later is raised by the reader.
+    is read. A reader that was read to its end, has failed or is dropped (`del reader`) ends its
+    connection; its own `close` does not, for Arrow tells nobody of it. The arguments and errors are
+    those of `read_arrow`; what goes wrong later is raised by the reader.
     """
-    given = dict(locals())
-    return _open(**given)
-
-
-def _open(
-    topic: "str | Sequence[str] | re.Pattern[str]",
-    service_url: str,
-    admin_url: str,
-    subscription: str,
-    start: "Bound | Mapping[str, Bound]",
-    end: "Bound | Mapping[str, Bound]",
-    columns: Sequence[str] | None,
-    values: str,
-    bad_records: str,
-    on_data_loss: str,
-    rows_per_batch: int,
-    operation_timeout_seconds: int,
-    token: str,
-    **tls: Any,
-) -> "pa.RecordBatchReader":
     chosen = {"values": values, "bad_records": bad_records, "on_data_loss": on_data_loss}
     for name, choice in chosen.items():
         if choice not in _CHOICES[name]:
             raise SettingsError(name, f"{choice!r:.40} is not one of {', '.join(_CHOICES[name])}")
     if rows_per_batch < 1:
         raise SettingsError("rows_per_batch", f"{rows_per_batch} is less than 1")
-    if subscription and not admin_url:
-        raise SettingsError("admin_url", "missing: the broker tells there what is acknowledged")
-    for name, bound, default in (("start", start, "earliest"), ("end", end, "latest")):
-        if subscription and bound != default:
-            raise SettingsError(name, "a backlog has its own places: leave it out")
-    try:
-        from magnetar.arrow.scan import open_reader
-    except ImportError as missing:
-        raise OperationNotSupported(
-            f"tables need pyarrow ({missing}): pip install 'pyarrow>=18'"
-        ) from missing
+    if subscription:
+        _check_backlog(admin_url, start, end)
     connection = Connection(
         service_url,
         admin_url=admin_url,
         auth_token=token,
+        tls_trust_certs_file_path=tls_trust_certs_file_path,
+        tls_certificate_file_path=tls_certificate_file_path,
+        tls_private_key_file_path=tls_private_key_file_path,
+        tls_allow_insecure_connection=tls_allow_insecure_connection,
+        tls_validate_hostname=tls_validate_hostname,
         operation_timeout_s=operation_timeout_seconds,
-        **tls,
     )
     settings = ReadSettings(
         PYTHON,
@@ -154,7 +131,7 @@ def _open(
         protected=bool(subscription),
         rows_per_batch=rows_per_batch,
     )
-    return open_reader(
+    return _scan_module().open_reader(
         connection,
         settings,
         lambda scan: scan.plan(
@@ -166,3 +143,22 @@ def _open(
             values=values,
         ),
     )
+
+
+def _check_backlog(
+    admin_url: str, start: "Bound | Mapping[str, Bound]", end: "Bound | Mapping[str, Bound]"
+) -> None:
+    if not admin_url:
+        raise SettingsError("admin_url", "missing: the broker tells there what is acknowledged")
+    for name, bound, default in (("start", start, "earliest"), ("end", end, "latest")):
+        if bound != default:
+            raise SettingsError(name, "a backlog has its own places: leave it out")
+
+
+def _scan_module() -> ModuleType:
+    try:
+        return import_module("magnetar.arrow.scan")
+    except ImportError as missing:
+        raise OperationNotSupported(
+            f"tables need pyarrow ({missing}): pip install 'pyarrow>=18'"
+        ) from missing

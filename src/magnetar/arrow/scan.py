@@ -5,7 +5,8 @@ a loop there already, and DuckDB asks from threads of its own.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -61,7 +62,7 @@ class Scan:
         else:
             self._splits = self._ranges(parts, start, end)
 
-    def batches(self) -> Iterator["pa.RecordBatch"]:
+    def batches(self) -> Generator["pa.RecordBatch", None, None]:
         """The record batches, topic partition by topic partition, each in its order."""
         for split, picks in self._splits:
             yield from read_split(self._client, self._settings, split, self.schema, picks)
@@ -139,7 +140,7 @@ class Scan:
 def open_reader(
     connection: Connection, settings: ReadSettings, plan: Callable[[Scan], None]
 ) -> "pa.RecordBatchReader":
-    """A reader of what was planned. It is closed when it has been read, closed or dropped."""
+    """A reader of what was planned. It ends when it has been read, has failed or is dropped."""
     thread = ThreadPoolExecutor(1, "magnetar-arrow")
     try:
         scan = thread.submit(Scan, connection, settings).result()
@@ -151,20 +152,42 @@ def open_reader(
     except BaseException:
         thread.shutdown(wait=False)
         raise
-    return pa.RecordBatchReader.from_batches(scan.schema, _batches(scan, thread))
+    return pa.RecordBatchReader.from_batches(scan.schema, _Batches(scan, thread))
 
 
-def _batches(scan: Scan, thread: ThreadPoolExecutor) -> Iterator["pa.RecordBatch"]:
-    batches = scan.batches()
-    try:
-        while (batch := thread.submit(next, batches, None).result()) is not None:
-            yield batch
-    finally:
-        thread.submit(_end, scan, batches).result()
-        thread.shutdown(wait=False)
+class _Batches:
+    """The record batches of a scan, each made on its thread. Both end with this object.
+
+    No generator: one that nobody has begun to read would end nothing when it is dropped.
+    """
+
+    def __init__(self, scan: Scan, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
+        self._batches = scan.batches()
+        self._end = weakref.finalize(self, _end, scan, self._batches, thread)
+        # A process that ends closes its sockets by itself, and its threads are gone by then.
+        self._end.atexit = False
+
+    def __iter__(self) -> "_Batches":
+        return self
+
+    def __next__(self) -> "pa.RecordBatch":
+        try:
+            batch = self._thread.submit(next, self._batches, None).result()
+        except BaseException:
+            self._end()
+            raise
+        if batch is None:
+            self._end()
+            raise StopIteration
+        return batch
 
 
-def _end(scan: Scan, batches: "Iterator[pa.RecordBatch]") -> None:
-    """What is open on the broker is closed first, which needs the client."""
-    batches.close()  # type: ignore[attr-defined]
-    scan.close()
+def _end(
+    scan: Scan, batches: "Generator[pa.RecordBatch, None, None]", thread: ThreadPoolExecutor
+) -> None:
+    """Nobody waits for it: it may be called by whatever collects garbage."""
+    # What is open on the broker is closed first, which needs the client.
+    thread.submit(batches.close)
+    thread.submit(scan.close)
+    thread.shutdown(wait=False)

@@ -77,6 +77,21 @@ def test_a_report_without_data_says_so(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["report.html"]
 
 
+def test_a_verdict_a_judged_column_and_marks() -> None:
+    report = Report("judged")
+    report.verdict("It <holds>.", holds=True)
+    report.table("checks", ["check", "holds"], [["a", True], ["b", False]], judged="holds")
+    marks = [(1.5, "killed"), (2.0, EVIL)]
+    report.plot("plot", kind="line", x=[1, 2, 3], y=[1, 2, 3], marks=marks)
+    page = report.to_html()
+    assert '<p class="verdict good">It &lt;holds&gt;.</p>' in page
+    assert 'class="s good">\N{CHECK MARK} yes<' in page
+    assert 'class="s bad">\N{BALLOT X} no<' in page
+    assert "<script" not in page
+    assert len(drawings(page)) == 1
+    assert ">killed<" in page
+
+
 def test_a_long_table_is_cut() -> None:
     report = Report("long")
     report.table("rows", ["a"], [[i] for i in range(ROWS_MAX + 7)])

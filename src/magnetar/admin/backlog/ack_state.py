@@ -51,6 +51,7 @@ Batch = tuple[Position, int, list[int]]
 
 
 async def get_ack_state(call: Call) -> Response:
+    """Returns what a subscription has acknowledged, in pages: holes, what is left of batches."""
     subscription = call.subscription()
     stored(subscription.topic)
     limit = whole_number("limit", call.query("limit") or PAGE, 1, PAGE_MAX)

@@ -90,6 +90,7 @@ def _unacked(subscription: Subscription, count: int) -> Position | None:
 
 
 async def get_entry(call: Call) -> Response:
+    """Returns a stored entry by its ledger and number; nothing moves by it."""
     topic = stored(call.topic())
     position = Position(call.number("ledger"), call.number("entry"))
     # The store knows the entries of all topics.
@@ -129,6 +130,7 @@ async def find_by_time(call: Call) -> Response:
 
 
 async def last_message_id(call: Call) -> Response:
+    """Returns the id of the last message of a topic."""
     topic = stored(call.topic())
     last = topic.ledgers.last()
     found: dict[str, int] = id_json(last, topic)

@@ -102,6 +102,7 @@ _IDS: Final = msgspec.json.Decoder(list[_Id])
 
 
 async def skip_by_ids(call: Call) -> Response:
+    """Skips single messages of a subscription by their ids (PIP-423): all of them or none."""
     wait_ms = call.broker.settings.skip_recall_ms
     recall = call.flag("recall", wait_ms > 0)
     details = call.flag("details")

@@ -44,6 +44,7 @@ def _options(call: Call) -> StatsOptions:
 
 
 async def get_stats(call: Call) -> Response:
+    """Returns the figures of a topic, its producers, subscriptions and consumers."""
     name = call.topic_name
     if call.admin.partitions(name):
         raise Refusal(NOT_FOUND, f"{name} is partitioned: ask for its partitioned-stats")
@@ -51,6 +52,7 @@ async def get_stats(call: Call) -> Response:
 
 
 async def get_partitioned_stats(call: Call) -> Response:
+    """Returns the figures of a partitioned topic in sum, and of each partition."""
     name = call.topic_name
     count = call.admin.require_partitions(name)
     options = _options(call)
@@ -101,10 +103,12 @@ def _added(field: str, before: object, value: object) -> object:
 
 
 async def get_internal_stats(call: Call) -> Response:
+    """Returns the ledgers of a topic, and the positions of its cursors."""
     return json_answer(internal_figures(stored(call.topic())))
 
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
+    """Returns the ledgers and cursors of each partition of a topic."""
     count = call.admin.require_partitions(call.topic_name)
     found: dict[str, object] = {}
     async for topic in at_ease(await call.topics()):

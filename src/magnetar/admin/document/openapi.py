@@ -99,7 +99,7 @@ def _operation(route: Route) -> Json:
     doc = (route.handler.__doc__ or "").strip().partition("\n")[0]
     found: Json = {
         "tags": [route.key.partition(".")[0]],
-        "summary": doc or route.handler.__name__.replace("_", " ").capitalize(),
+        "summary": doc,
         "parameters": parameters,
         "responses": _responses(route.answer),
     }

@@ -30,6 +30,7 @@ HEALTH_SECONDS: Final = 5.0
 
 
 async def list_brokers(call: Call) -> Response:
+    """Returns the address of this broker, which is the whole cluster."""
     call.admin.require_cluster(call.path.get("cluster", call.admin.cluster))
     return json_answer([call.admin.broker_id])
 
@@ -70,10 +71,12 @@ def _require_writable(store: Store) -> None:
 
 
 async def version(call: Call) -> Response:
+    """Returns the version of the broker."""
     return text_answer(magnetar.__version__)
 
 
 async def leader(call: Call) -> Response:
+    """Returns the address of this broker, which leads itself."""
     return json_answer({"brokerId": call.admin.broker_id, "serviceUrl": call.admin.http_url})
 
 
@@ -107,20 +110,24 @@ def _text(value: Value) -> str:
 
 
 async def dynamic_names(call: Call) -> Response:
+    """Returns the names of settings that can be changed while the broker runs: there are none."""
     return json_answer([])
 
 
 async def dynamic_values(call: Call) -> Response:
+    """Returns the settings that were changed while the broker runs: there are none."""
     return json_answer({})
 
 
 async def change_configuration(call: Call) -> Response:
+    """Always refuses: settings are in files and arguments."""
     raise Refusal(
         NOT_ALLOWED, "settings are read at the start: change them there, and start the broker anew"
     )
 
 
 async def internal_configuration(call: Call) -> Response:
+    """Returns what Pulsar tells of its metadata stores, as far as there is anything."""
     return json_answer({"metadataStoreUrl": "", "configurationMetadataStoreUrl": ""})
 
 

@@ -13,10 +13,12 @@ __all__ = ["CLUSTERS", "ROUTES"]
 
 
 async def list_clusters(call: Call) -> Response:
+    """Returns the name of the one cluster."""
     return json_answer([call.admin.cluster])
 
 
 async def get_cluster(call: Call) -> Response:
+    """Returns the addresses of the cluster."""
     call.admin.require_cluster(call.path["cluster"])
     return json_answer(
         {
@@ -29,12 +31,14 @@ async def get_cluster(call: Call) -> Response:
 
 
 async def create_cluster(call: Call) -> Response:
+    """Always refuses: there is one cluster, this broker."""
     if call.path["cluster"] == call.admin.cluster:
         raise Refusal(CONFLICT, f"there is a cluster {call.admin.cluster!r} already")
     raise _one_cluster()
 
 
 async def change_cluster(call: Call) -> Response:
+    """Always refuses: there is one cluster, this broker."""
     call.admin.require_cluster(call.path["cluster"])
     raise _one_cluster()
 
@@ -44,6 +48,7 @@ def _one_cluster() -> Refusal:
 
 
 async def list_domains(call: Call) -> Response:
+    """Returns the failure domains of the cluster: there are none."""
     call.admin.require_cluster(call.path["cluster"])
     return json_answer({})
 

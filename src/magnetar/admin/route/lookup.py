@@ -27,6 +27,7 @@ def _require(call: Call) -> None:
 
 
 async def lookup(call: Call) -> Response:
+    """Returns where clients find a topic."""
     _require(call)
     server = call.request.scope.get("server")
     host = str(server[0]) if server else "127.0.0.1"
@@ -44,6 +45,7 @@ async def lookup(call: Call) -> Response:
 
 
 async def get_bundle(call: Call) -> Response:
+    """Returns the bundle of a topic; a namespace has one."""
     call.broker.directory.require_namespace(call.topic_name.namespace)
     return text_answer(BUNDLE)
 

@@ -109,6 +109,7 @@ class _Sheet:
 
 
 async def get_metrics(call: Call) -> Response:
+    """Returns the broker's metrics in the text format of Prometheus."""
     scrape = await scrapes_of(call.admin).get()
     return StreamingResponse(_each(scrape), media_type=CONTENT_TYPE)
 

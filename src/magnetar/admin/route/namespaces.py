@@ -79,6 +79,7 @@ def namespace_policies(call: Call) -> Policies:
 
 
 async def list_namespaces(call: Call) -> Response:
+    """Returns the namespaces of a tenant."""
     tenant = call.path["tenant"]
     if tenant not in call.broker.directory.tenants:
         raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}")
@@ -86,6 +87,7 @@ async def list_namespaces(call: Call) -> Response:
 
 
 async def get_namespace(call: Call) -> Response:
+    """Returns the policies and permissions of a namespace."""
     policies = namespace_policies(call)
     whole: dict[str, object] = {
         "auth_policies": call.broker.directory.permissions_of(call.namespace).to_json(),
@@ -102,6 +104,7 @@ async def get_namespace(call: Call) -> Response:
 
 
 async def create_namespace(call: Call) -> Response:
+    """Creates a namespace, with the policies that the body has."""
     body = await call.json_object()
     tenant = call.path["tenant"]
     check_name("namespace", call.path["namespace"])
@@ -126,6 +129,7 @@ async def create_namespace(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
+    """Deletes a namespace; with `force` its topics too."""
     namespace_policies(call)
     await delete_namespace(call.broker, call.namespace, force=call.flag("force"))
     return no_content()
@@ -160,6 +164,7 @@ def partitioned_names(broker: Broker, namespace: str) -> list[str]:
 
 
 async def list_topics(call: Call) -> Response:
+    """Returns the topics of a namespace."""
     namespace_policies(call)
     mode = (call.query("mode") or "PERSISTENT").upper()
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
@@ -171,6 +176,7 @@ async def list_topics(call: Call) -> Response:
 
 
 async def unload(call: Call) -> Response:
+    """Closes the topics of a namespace, so that clients connect anew."""
     namespace_policies(call)
     for name in call.broker.names(call.namespace, persistent=True, others=True):
         if name in call.broker.topics:
@@ -191,6 +197,7 @@ async def clear_backlog(call: Call) -> Response:
 
 
 async def unsubscribe(call: Call) -> Response:
+    """Deletes a subscription of all topics of a namespace."""
     namespace_policies(call)
     topics = [call.broker.find(TopicName.parse(n)) for n in call.broker.names(call.namespace)]
     found = [
@@ -207,11 +214,13 @@ async def unsubscribe(call: Call) -> Response:
 
 
 async def get_bundles(call: Call) -> Response:
+    """Returns the bundles of a namespace: there is one."""
     namespace_policies(call)
     return json_answer(BUNDLES)
 
 
 async def get_replication(call: Call) -> Response:
+    """Returns the clusters of a namespace: there is one."""
     namespace_policies(call)
     return json_answer([call.admin.cluster])
 

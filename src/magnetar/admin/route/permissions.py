@@ -58,15 +58,18 @@ async def _roles(call: Call) -> tuple[str, ...]:
 
 
 async def get_on_namespace(call: Call) -> Response:
+    """Returns what each role may do in a namespace."""
     return json_answer(_of(call).namespace)
 
 
 async def grant_on_namespace(call: Call) -> Response:
+    """Lets a role do what the body lists, in a namespace."""
     actions = await _actions(call)
     return await _keep(call, _of(call).with_namespace(call.path["role"], actions))
 
 
 async def revoke_on_namespace(call: Call) -> Response:
+    """Takes all permissions of a role in a namespace away."""
     return await _keep(call, _of(call).with_namespace(call.path["role"], ()))
 
 
@@ -74,16 +77,19 @@ async def revoke_on_namespace(call: Call) -> Response:
 
 
 async def get_on_topic(call: Call) -> Response:
+    """Returns what each role may do with a topic."""
     return json_answer(_of(call).grants_on(str(call.topic_name.partitioned)))
 
 
 async def grant_on_topic(call: Call) -> Response:
+    """Lets a role do what the body lists, with a topic."""
     actions = await _actions(call)
     topic = str(call.topic_name.partitioned)
     return await _keep(call, _of(call).with_topic(topic, call.path["role"], actions))
 
 
 async def revoke_on_topic(call: Call) -> Response:
+    """Takes the permissions of a role on a topic away."""
     topic = str(call.topic_name.partitioned)
     before = _of(call)
     if call.path["role"] not in before.topics.get(topic, {}):
@@ -97,6 +103,7 @@ async def revoke_on_topic(call: Call) -> Response:
 
 
 async def get_on_subscriptions(call: Call) -> Response:
+    """Returns the roles that subscriptions of a namespace are reserved for."""
     return json_answer(_of(call).subscriptions)
 
 
@@ -107,6 +114,7 @@ async def grant_on_subscription(call: Call) -> Response:
 
 
 async def revoke_on_subscription(call: Call) -> Response:
+    """Takes a role from those that a subscription is reserved for."""
     before = _of(call)
     name = call.path["subscription"]
     left = [role for role in before.subscriptions.get(name, ()) if role != call.path["role"]]

@@ -152,26 +152,32 @@ async def _remove(level: _Level) -> Response:
 
 
 async def get_namespace_policy(call: Call) -> Response:
+    """Returns a policy of a namespace; 204 if it was not told."""
     return _get(_of_namespace(call))
 
 
 async def set_namespace_policy(call: Call) -> Response:
+    """Sets a policy of a namespace; its topics follow at once."""
     return await _set(_of_namespace(call))
 
 
 async def remove_namespace_policy(call: Call) -> Response:
+    """Removes a policy of a namespace; the broker's setting applies."""
     return await _remove(_of_namespace(call))
 
 
 async def get_topic_policy(call: Call) -> Response:
+    """Returns a policy of a topic; 204 if it was not told."""
     return _get(_of_topic(call))
 
 
 async def set_topic_policy(call: Call) -> Response:
+    """Sets a policy of a topic, which goes before that of its namespace."""
     return await _set(_of_topic(call))
 
 
 async def remove_topic_policy(call: Call) -> Response:
+    """Removes a policy of a topic; its namespace's applies."""
     return await _remove(_of_topic(call))
 
 

@@ -48,6 +48,7 @@ def _topic(call: Call) -> tuple[TopicName, str]:
 
 
 async def get_latest(call: Call) -> Response:
+    """Returns the latest schema of a topic."""
     _, topic = _topic(call)
     found = call.broker.schemas.latest(topic)
     if found is None:
@@ -56,6 +57,7 @@ async def get_latest(call: Call) -> Response:
 
 
 async def get_version(call: Call) -> Response:
+    """Returns the schema of a topic by its version."""
     _, topic = _topic(call)
     found = call.broker.schemas.get(topic, call.number("version"))
     if found is None:
@@ -64,12 +66,14 @@ async def get_version(call: Call) -> Response:
 
 
 async def get_all(call: Call) -> Response:
+    """Returns all versions of a topic's schema."""
     _, topic = _topic(call)
     found = call.broker.schemas.versions(topic)
     return json_answer({"getSchemaResponses": [_schema_json(one) for one in found]})
 
 
 async def add(call: Call) -> Response:
+    """Adds a version of a topic's schema, if it is compatible."""
     name, topic = _topic(call)
     schema = await _valid(call, await _schema(call))
     strategy = call.broker.schema_policy(name).strategy
@@ -94,6 +98,7 @@ async def delete(call: Call) -> Response:
 
 
 async def check_compatibility(call: Call) -> Response:
+    """Returns whether a schema could be added to a topic."""
     name, topic = _topic(call)
     schema = await _valid(call, await _schema(call))
     strategy = call.broker.schema_policy(name).strategy
@@ -110,6 +115,7 @@ async def check_compatibility(call: Call) -> Response:
 
 
 async def find_version(call: Call) -> Response:
+    """Returns the version that a schema has in a topic."""
     _, topic = _topic(call)
     schema = await _valid(call, await _schema(call))
     work = call.broker.schemas.find_steps(topic, schema)

@@ -120,11 +120,13 @@ def read_place(body: object) -> Place:
 
 
 async def list_subscriptions(call: Call) -> Response:
+    """Returns the names of a topic's subscriptions."""
     names = {name: None for topic in await call.topics() for name in topic.subscriptions}
     return json_answer(sorted(names))
 
 
 async def create(call: Call) -> Response:
+    """Creates a subscription, at the position that the body names, or at the end."""
     name = call.path["subscription"]
     place = read_place(await call.json())
     if not name.strip():
@@ -168,6 +170,7 @@ async def _create(topic: Topic, name: str, place: Place) -> None:
 
 
 async def delete(call: Call) -> Response:
+    """Deletes a subscription; with `force` also one that has consumers."""
     subscriptions = await call.subscriptions()
     for subscription in subscriptions:
         if subscription.busy and not call.flag("force"):
@@ -182,6 +185,7 @@ async def delete(call: Call) -> Response:
 
 
 async def get_properties(call: Call) -> Response:
+    """Returns the properties of a subscription."""
     found: dict[str, str] = {}
     for subscription in await call.subscriptions():
         found.update(subscription.properties)
@@ -189,6 +193,7 @@ async def get_properties(call: Call) -> Response:
 
 
 async def set_properties(call: Call) -> Response:
+    """Sets the properties of a subscription."""
     properties = text_map("properties", await call.json())
     for subscription in await call.subscriptions():
         before = subscription.properties
@@ -215,6 +220,7 @@ def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]
 
 
 async def skip(call: Call) -> Response:
+    """Skips the next entries of a subscription, as many as the path says."""
     count = call.number("count")
     (subscription,) = _movable([call.subscription()], CONFLICT)
     await wait_for(subscription.skip(count))
@@ -231,12 +237,14 @@ async def skip_damaged(call: Call) -> Response:
 
 
 async def skip_all(call: Call) -> Response:
+    """Skips everything that a subscription has not acknowledged."""
     for subscription in _movable(await call.subscriptions(), CONFLICT):
         await wait_for(subscription.clear())
     return no_content()
 
 
 async def reset_to_time(call: Call) -> Response:
+    """Moves a subscription to what was published at a time, in milliseconds since 1970."""
     time_ms = call.number("time")
     for subscription in _movable(await call.subscriptions(), PRECONDITION):
         await wait_for(
@@ -248,6 +256,7 @@ async def reset_to_time(call: Call) -> Response:
 
 
 async def reset_to_id(call: Call) -> Response:
+    """Moves a subscription to a message id."""
     place = read_place(await call.json())
     (subscription,) = _movable([call.subscription()], PRECONDITION)
     await _reset(subscription, place)
@@ -282,6 +291,7 @@ async def _to_expire(call: Call) -> list[Subscription]:
 
 
 async def expire_by_id(call: Call) -> Response:
+    """Acknowledges everything up to a message id."""
     place = read_place(await call.json())
     (subscription,) = _movable([call.subscription()], CONFLICT)
     ledgers = subscription.topic.ledgers

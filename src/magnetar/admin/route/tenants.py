@@ -23,14 +23,17 @@ __all__ = ["ROUTES", "TENANTS"]
 
 
 async def list_tenants(call: Call) -> Response:
+    """Returns the names of the tenants."""
     return json_answer(sorted(call.broker.directory.tenants))
 
 
 async def get_tenant(call: Call) -> Response:
+    """Returns who administers a tenant."""
     return json_answer(_tenant(call))
 
 
 async def create_tenant(call: Call) -> Response:
+    """Creates a tenant."""
     name = call.path["tenant"]
     check_name("tenant", name)
     call.broker.require_short("tenant", name)
@@ -42,6 +45,7 @@ async def create_tenant(call: Call) -> Response:
 
 
 async def update_tenant(call: Call) -> Response:
+    """Changes who administers a tenant."""
     info = await _info(call)
     _tenant(call)
     call.broker.directory.put_tenant(call.path["tenant"], info)
@@ -50,6 +54,7 @@ async def update_tenant(call: Call) -> Response:
 
 
 async def delete_tenant(call: Call) -> Response:
+    """Deletes a tenant; with `force` its namespaces too."""
     _tenant(call)
     name = call.path["tenant"]
     namespaces = call.broker.directory.namespaces_of(name)

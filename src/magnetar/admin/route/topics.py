@@ -56,6 +56,7 @@ LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}
 
 
 async def list_topics(call: Call) -> Response:
+    """Returns the topics of a namespace, partitions included."""
     call.broker.directory.require_namespace(call.namespace)
     persistent = call.path["domain"] == "persistent"
     return json_answer(
@@ -64,6 +65,7 @@ async def list_topics(call: Call) -> Response:
 
 
 async def list_partitioned(call: Call) -> Response:
+    """Returns the partitioned topics of a namespace."""
     call.broker.directory.require_namespace(call.namespace)
     prefix = f"{call.path['domain']}://"
     names = partitioned_names(call.broker, call.namespace)
@@ -74,6 +76,7 @@ async def list_partitioned(call: Call) -> Response:
 
 
 async def create(call: Call) -> Response:
+    """Creates a topic without partitions."""
     name = call.topic_name
     properties = text_map("properties", await call.json_object())
     call.broker.directory.require_namespace(name.namespace)
@@ -98,6 +101,7 @@ def _require_new(call: Call, name: TopicName) -> None:
 
 
 async def delete(call: Call) -> Response:
+    """Deletes a topic; with `force` also one that is in use."""
     name = call.topic_name
     if call.admin.partitions(name):
         raise Refusal(CONFLICT, f"{name} is partitioned: delete it as a partitioned topic")
@@ -128,16 +132,19 @@ def _check_unused(topics: list[Topic], *, force: bool) -> None:
 
 
 async def unload(call: Call) -> Response:
+    """Closes a topic, so that its clients connect anew."""
     for topic in await call.topics():
         await wait_for(call.broker.unload(topic.name))
     return no_content()
 
 
 async def terminate(call: Call) -> Response:
+    """Ends a topic: nothing can be published any more, and what is there stays."""
     return json_answer(await _terminate(stored(call.topic())))
 
 
 async def terminate_partitions(call: Call) -> Response:
+    """Ends all partitions of a topic."""
     if not call.admin.partitions(call.topic_name):
         raise Refusal(NOT_ALLOWED, f"{call.topic_name} is not partitioned: terminate it itself")
     topics = [stored(topic) for topic in await call.topics()]
@@ -175,6 +182,7 @@ async def truncate(call: Call) -> Response:
 
 
 async def trim(call: Call) -> Response:
+    """Deletes the ledgers that nobody needs any more."""
     for topic in [stored(topic) for topic in await call.topics()]:
         topic.storage.trim()
     await durable(call.broker)
@@ -182,6 +190,7 @@ async def trim(call: Call) -> Response:
 
 
 async def get_properties(call: Call) -> Response:
+    """Returns the properties of a topic."""
     name = call.topic_name
     if call.admin.partitions(name):
         return json_answer(call.broker.directory.partitioned_properties.get(str(name), {}))
@@ -204,6 +213,7 @@ async def get_partitions(call: Call) -> Response:
 
 
 async def create_partitioned(call: Call) -> Response:
+    """Creates a topic of as many partitions as the body says."""
     name = call.topic_name
     count, properties = await _wanted(call)
     call.broker.directory.require_namespace(name.namespace)
@@ -256,6 +266,7 @@ async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
 
 
 async def delete_partitioned(call: Call) -> Response:
+    """Deletes a topic with all its partitions."""
     name, broker = call.topic_name, call.broker
     count = call.admin.require_partitions(name)
     _check_unused(await call.topics(), force=call.flag("force"))

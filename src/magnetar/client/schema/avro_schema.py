@@ -6,7 +6,7 @@ that is not known yet is asked of the attached client, or is told beforehand by
 `add_writer_schema`, which is how a client that must not wait does it. What the writer had and
 the reader has not is left out, and what it had not gets the reader's default.
 
-fastavro is imported with the first schema, not before: `pip install magnetar[avro]` brings it.
+fastavro is imported with the first schema, not before: the extra `avro` brings it.
 """
 
 import enum
@@ -160,7 +160,7 @@ def _fastavro() -> ModuleType:
         import fastavro
     except ImportError as missing:
         raise OperationNotSupported(
-            f"AvroSchema needs fastavro ({missing}): pip install magnetar[avro]"
+            f"AvroSchema needs fastavro ({missing}): pip install fastavro"
         ) from missing
     return fastavro
 

@@ -1,4 +1,4 @@
-"""Metrics and traces of clients, for OpenTelemetry: `pip install magnetar[otel]`.
+"""Metrics and traces of clients, for OpenTelemetry: the extra `otel`.
 
     telemetry = Telemetry()
     client = magnetar.Client("pulsar://broker:6650", telemetry=telemetry)
@@ -38,7 +38,7 @@ try:
     from magnetar.client.telemetry.tracing import MessageTracing
 except ImportError as _missing:
     raise OperationNotSupported(
-        f"telemetry needs OpenTelemetry ({_missing}): pip install magnetar[otel]"
+        f"telemetry needs OpenTelemetry ({_missing}): pip install opentelemetry-api"
     ) from _missing
 
 __all__ = ["Telemetry"]

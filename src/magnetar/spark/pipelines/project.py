@@ -4,11 +4,12 @@
       magnetar.serviceUrl: pulsar://127.0.0.1:6650
       magnetar.topic: orders
 
-Names are those of the connector's options (docs/pipelines.md lists them), all with `magnetar.`
-before. Spark runs a project by Connect, and lets the functions of datasets neither look at a
-frame nor run it: whatever asks the broker or Spark does so before, when a project is loaded. That
-one dataset is made of another Spark sees only through projections, filters and groups: behind
-`withColumns` and its kin it would take the table as the run before left it.
+Names are those of the connector's options, all with `magnetar.` before;
+docs/pipelines/declarative.md lists them. Spark runs a project by Connect, and lets functions of
+datasets neither look at a frame nor run it: whatever asks the broker or Spark does so before, when
+a project is loaded. That one dataset is made of another Spark sees only through projections,
+filters and groups: behind `withColumns` and its kin it would take the table as the run before left
+it.
 """
 
 from typing import TYPE_CHECKING

@@ -66,7 +66,7 @@ def session(
 
         gateway_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JError
     except ImportError as error:
-        raise SettingsError("spark", f"{error}: pip install 'magnetar[spark]'") from None
+        raise SettingsError("spark", f"{error}: pip install '.[spark]' in a clone") from None
     taken = SparkSession.getActiveSession()
     options = {k: v for k, v in target.options().items() if k != "serviceUrl"}
     with _log(name, wanted=taken is None and "PYSPARK_GATEWAY_PORT" not in os.environ) as started:

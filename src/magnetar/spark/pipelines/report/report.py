@@ -33,6 +33,8 @@ SHORT_MAX = 24
 NAME_SHORT = 11
 
 _COLOURS = ("#3d7ff5", "#e0782f", "#2aa876", "#b35bd1", "#d14a61", "#8a8f98")
+# What went wrong, or was made to.
+_BAD = "#d14a61"
 # Texts of plots have this colour until it is replaced by that of the page.
 _INK = "#010203"
 
@@ -44,15 +46,20 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; --ink: #1c2128; --dim: #59636e; --page: #fff; --line: #d5dae0;
-  --tile: #f5f7f9; }}
+  --tile: #f5f7f9; --good: #1a7f37; --bad: #c5221f; }}
 @media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e3e8ee; --dim: #9aa5b1; --page: #14181d; --line: #343c46; --tile: #1d232a; }} }}
+  :root {{ --ink: #e3e8ee; --dim: #9aa5b1; --page: #14181d; --line: #343c46; --tile: #1d232a;
+    --good: #56d374; --bad: #ff7b72; }} }}
 body {{ margin: 0 auto; max-width: 62rem; padding: 1.5rem; background: var(--page);
   color: var(--ink); font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }}
 h1 {{ font-size: 1.6rem; margin: 0; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; overflow-wrap: anywhere; }}
 p.made, p.more {{ color: var(--dim); margin: .25rem 0 1.5rem; }}
 p.more {{ margin: .5rem 0 0; }}
+p.verdict {{ font-size: 1.15rem; border-left: 4px solid; padding: .4rem .9rem;
+  background: var(--tile); overflow-wrap: anywhere; }}
+.good {{ color: var(--good); }}
+.bad {{ color: var(--bad); font-weight: 600; }}
 p.note {{ border-left: 3px solid #e0782f; padding-left: .75rem; overflow-wrap: anywhere; }}
 dl {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .75rem; }}
 dl div {{ background: var(--tile); border: 1px solid var(--line); border-radius: 6px;
@@ -95,18 +102,34 @@ class Report:
         tiles = "\n".join(_tile(name, shown(value)) for name, value in facts.items())
         self._parts.append(f"<dl>\n{tiles}\n</dl>")
 
+    def verdict(self, text: str, *, holds: bool) -> None:
+        """The sentence that tells it all: green if what must hold holds, else red."""
+        kind = "good" if holds else "bad"
+        self._parts.append(f'<p class="verdict {kind}">{_text(text)}</p>')
+
     def note(self, text: str) -> None:
         """A sentence that a reader should not miss."""
         self._parts.append(f'<p class="note">{_text(text)}</p>')
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Rows of values; of very many only the first."""
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        judged: str = "",
+    ) -> None:
+        """Rows of values; of very many only the first.
+
+        What is true in the column `judged` is green, and what is false is red.
+        """
         numbers = [
             bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))
         ]
         kinds = [' class="n"' if number else "" for number in numbers]
         head = _cells("th", columns, kinds)
-        body = "\n".join(f"<tr>{_cells('td', row, kinds)}</tr>" for row in rows[:ROWS_MAX])
+        at = columns.index(judged) if judged else -1
+        body = "\n".join(f"<tr>{_cells('td', row, kinds, at)}</tr>" for row in rows[:ROWS_MAX])
         self._title(title)
         self._parts.append(
             f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
@@ -125,14 +148,18 @@ class Report:
         x: Sequence[object],
         y: Sequence[float] | Mapping[str, Sequence[float]],
         labels: tuple[str, str] = ("", ""),
+        marks: Sequence[tuple[float, str]] = (),
     ) -> None:
-        """Values over `x`, or several series with their names; `labels` are those of the axes."""
+        """Values over `x`, or several series with their names; `labels` are those of the axes.
+
+        `marks` are moments on the axis of a line plot, each with what happened then.
+        """
         series = y if isinstance(y, Mapping) else {"": y}
         self._title(title)
         if not x:
             self._parts.append('<p class="more">none</p>')
             return
-        self._parts.append(f'<div class="wide">{_svg(kind, x, series, labels, title)}</div>')
+        self._parts.append(f'<div class="wide">{_svg(kind, x, series, labels, title, marks)}</div>')
 
     def to_html(self) -> str:
         made = datetime.now(UTC).strftime("written %Y-%m-%d %H:%M:%S UTC by magnetar")
@@ -192,10 +219,14 @@ def _tile(name: str, value: str) -> str:
     return f"<div><dt>{_text(name)}</dt><dd{size}>{_text(value)}</dd></div>"
 
 
-def _cells(tag: str, values: Sequence[object], kinds: list[str]) -> str:
+def _cells(tag: str, values: Sequence[object], kinds: list[str], judged: int = -1) -> str:
     cells = []
-    for value, kind in zip(values, kinds, strict=True):
+    for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
         text = shown(value)
+        if number == judged:
+            mark, verdict = ("\N{CHECK MARK}", "good") if value else ("\N{BALLOT X}", "bad")
+            cells.append(f'<{tag} class="s {verdict}">{mark} {_text(text)}</{tag}>')
+            continue
         short = ' class="s"' if len(text) <= SHORT_MAX else ""
         cells.append(f"<{tag}{kind or short}>{_text(text)}</{tag}>")
     return "".join(cells)
@@ -210,6 +241,7 @@ def _svg(
     series: Mapping[str, Sequence[float]],
     labels: tuple[str, str],
     title: str,
+    marks: Sequence[tuple[float, str]],
 ) -> str:
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -238,6 +270,7 @@ def _svg(
         axes = figure.add_subplot()
         if kind == "line":
             _draw_lines(axes, x, names, series)
+            _draw_marks(axes, marks)
         elif lying:
             _draw_lying(axes, names, series)
         else:
@@ -270,6 +303,22 @@ def _draw_lines(
         _tick(axes.set_xticks, names)
     elif all(isinstance(value, int) for value in x):
         axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _draw_marks(axes: Any, marks: Sequence[tuple[float, str]]) -> None:
+    """Lines from top to bottom; their texts stand above the plot, each a step higher."""
+    for number, (at, text) in enumerate(sorted(marks)):
+        axes.axvline(at, color=_BAD, linewidth=1, linestyle="--")
+        axes.annotate(
+            _name(text),
+            (at, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(3, 2 + 11 * (len(marks) - 1 - number)),
+            textcoords="offset points",
+            color=_BAD,
+            fontsize=8,
+            annotation_clip=False,
+        )
 
 
 def _draw_bars(axes: Any, names: list[str], series: Mapping[str, Sequence[float]]) -> None:
