@@ -88,8 +88,7 @@ class Sender:
     ) -> "asyncio.Future[MessageId]":
         payload = order.payload()
         due_ms = now_ms() + int(delay_s * 1000) if delay_s else 0
-        options = {"deliver_at": due_ms} if delay_s else {}
-        future = producer.send(payload, partition_key=order.key, **options)
+        future = producer.send(payload, partition_key=order.key, deliver_at=due_ms or None)
         future.add_done_callback(partial(self._note, order, checksum(payload), due_ms))
         return future
 

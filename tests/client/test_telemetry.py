@@ -271,7 +271,7 @@ async def test_the_documentation_lists_every_instrument(
 
 def test_what_is_no_telemetry_is_refused() -> None:
     with pytest.raises(SettingsError, match="telemetry"):
-        Client("pulsar://127.0.0.1:1", telemetry=True)
+        Client("pulsar://127.0.0.1:1", telemetry=True)  # type: ignore[arg-type]
 
 
 PROGRAM = """

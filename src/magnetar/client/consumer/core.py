@@ -307,10 +307,10 @@ class ConsumerCore:
             if self._spans.awaits and self._incoming.in_turn(command):
                 self._spans.passed(self._incoming.last_key())
         if count > 0:
-            if self._dead_letters.died(messages[0].delivery.redelivery_count):
+            if self._dead_letters.died(messages[0]._delivery.redelivery_count):
                 self._outstanding.die(messages)
                 self._permits.give_back(count)
-            elif self._queue.has_copy(messages[0].delivery.key):
+            elif self._queue.has_copy(messages[0]._delivery.key):
                 # It was on its way here already when it was asked for again.
                 self.stats.messages_dropped += count
                 self._permits.give_back(count)
@@ -350,7 +350,7 @@ class ConsumerCore:
                 # It cannot be decompressed; the last chunk is refused like any other entry.
                 self._ack_chunks(whole.keys[:-1])
         if self._single and self._durable and messages:
-            self._spans.received([messages[0].delivery.key] if whole is None else whole.keys)
+            self._spans.received([messages[0]._delivery.key] if whole is None else whole.keys)
         self._see_to_chunks()
 
     def _see_to_chunks(self) -> None:
@@ -400,8 +400,8 @@ class ConsumerCore:
         self.stats.messages_taken += 1
         if not self._durable:
             self._start.last_taken = message
-        if self._acks.records.chunks and message.delivery.chunks is not None:
-            self._spans.taken(message.delivery.key)
+        if self._acks.records.chunks and message._delivery.chunks is not None:
+            self._spans.taken(message._delivery.key)
         if self._outstanding.follows:
             self._outstanding.taken(message)
         self._permits.taken(held)
@@ -528,13 +528,13 @@ class ConsumerCore:
 
     def _refuse(self, message: Message | MessageId) -> None:
         if isinstance(message, Message):
-            if message.delivery.gone:
+            if message._delivery.gone:
                 return  # it cannot come again here
-            key = message.delivery.key
-            index: i64 = message.index
-            count: i64 = message.delivery.redelivery_count
-            if message.delivery.chunks is not None:
-                self._acks.records.chunks[key] = message.delivery.chunks
+            key = message._delivery.key
+            index: i64 = message._index
+            count: i64 = message._delivery.redelivery_count
+            if message._delivery.chunks is not None:
+                self._acks.records.chunks[key] = message._delivery.chunks
         else:
             check_names_message(message, "redeliver")
             key = wide_key(message.ledger_id(), message.entry_id())
@@ -582,7 +582,7 @@ class ConsumerCore:
     def dead_published(self, message: Message) -> None:
         """It is in the dead letter topic, and therefore acked here."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message.delivery.gone:
+        if self._state != CLOSED and not message._delivery.gone:
             self.stats.messages_dead += 1
             self._acknowledger.ack(message)
             self._acks.joined(None)
@@ -590,7 +590,7 @@ class ConsumerCore:
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message.delivery.gone:
+        if self._state != CLOSED and not message._delivery.gone:
             self._dead_letters.taken(message)
             self._refuse(message)
 

@@ -117,6 +117,19 @@ class Engine:
     # ---- Where ---------------------------------------------------------------
 
     @property
+    def title(self) -> str:
+        """Where the client connects to, for people."""
+        return self._service.info.service_url
+
+    @property
+    def state(self) -> str:
+        """Where the client stands, in words for people."""
+        if self.closed:
+            return "closed"
+        counts = self.totals.connections
+        return "connected" if counts.opened > counts.closed else "not connected"
+
+    @property
     def service_info(self) -> ServiceInfo:
         """What the client connects to now."""
         return self._service.info

@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.client.ack.entry_acks import Done, Waiter
 from magnetar.client.consumer.acknowledger import AckFailure
@@ -57,7 +57,7 @@ class EngineConsumer:
         topics: list[str],
         pattern: "re.Pattern[str] | None",
         options: ConsumerOptions,
-        schema: Schema,
+        schema: Schema[Any],
     ) -> None:
         self._engine = engine
         self.topics: list[str] = [str(TopicName.parse(topic)) for topic in topics]
@@ -221,7 +221,7 @@ class EngineConsumer:
 
     # ---- Messages ------------------------------------------------------------
 
-    def take(self, held: bool = False) -> Message | None:
+    def take(self, held: bool = False) -> Message[Any] | None:
         """The next message, of each topic in turn; None if there is none now.
 
         The permit of one that is held stays with it until it is given back.
@@ -293,7 +293,7 @@ class EngineConsumer:
         if part is not None:
             part.core.give_back()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> Message[Any]:
         """The next message, when there is one."""
         waiting = False
         try:
@@ -552,6 +552,20 @@ class EngineConsumer:
     @property
     def connected(self) -> bool:
         return not self.closed and all(part.connection is not None for part in self._order)
+
+    @property
+    def state(self) -> str:
+        """Where it stands, in a word for people."""
+        if self.closed:
+            return "closed"
+        if any(part.failure is not None for part in self._order):
+            return "failed"
+        return "connected" if self.connected else "reconnecting"
+
+    @property
+    def description(self) -> str:
+        """The topic, the subscription and the state, for people."""
+        return f"{self.topic}, subscription {self.options.subscription_name}: {self.state}"
 
 
 def _id_of(message: Message | MessageId) -> MessageId:
