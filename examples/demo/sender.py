@@ -33,7 +33,9 @@ class Sender:
         return len(self.stored) / self._plan.messages
 
     async def run(self) -> None:
-        async with aio.Client(self._url, initial_backoff_ms=20, max_backoff_ms=300) as client:
+        async with aio.Client(
+            self._url, initial_backoff_ms=20, max_backoff_ms=300, wait_for_broker=True
+        ) as client:
             # While the broker is away all that is sent waits here.
             waiting: dict[str, Any] = {"send_timeout_millis": 0, "max_pending_messages": 0}
             till = await client.create_producer(

@@ -32,6 +32,7 @@ from magnetar.client.door import aio
 from magnetar.client.door.threads.listener import Listeners
 
 QUICK: dict[str, Any] = {
+    "wait_for_broker": True,
     "operation_timeout_seconds": 1,
     "initial_backoff_ms": 5,
     "max_backoff_ms": 50,

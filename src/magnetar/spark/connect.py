@@ -51,6 +51,8 @@ def client_options(connection: ConnectionOptions) -> dict[str, Any]:
         "tls_allow_insecure_connection": connection.tls_allow_insecure_connection,
         "tls_validate_hostname": connection.tls_validate_hostname,
         "stats_interval_in_seconds": 0,
+        # Tasks make clients all the time, also while a broker restarts.
+        "wait_for_broker": True,
     }
     if connection.auth_token:
         options["authentication"] = AuthenticationToken(connection.auth_token)

@@ -116,6 +116,9 @@ class Client(AsyncClosing):
             max_backoff_ms: Longest wait between two attempts to reconnect.
             telemetry: OpenTelemetry metrics and traces:
                 magnetar.client.telemetry.telemetry.Telemetry.
+            wait_for_broker: Try again for operation_timeout_seconds when no broker takes the
+                client's first connection, instead of failing at once: for programs that start with
+                their broker.
         """
         self._engine = Engine(service_url, ClientOptions(**options), clock=clock, rng=rng)
 
@@ -585,6 +588,8 @@ class Consumer(AsyncClosing, Generic[Received]):
         try:
             async with asyncio.timeout(timeout_millis / 1000):
                 return await self._consumer.receive()
+        except Timeout:
+            raise  # why there will be no message
         except TimeoutError:
             raise Timeout(f"no message within {timeout_millis} ms") from None
 

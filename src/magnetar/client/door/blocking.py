@@ -29,6 +29,7 @@ from magnetar.client.door.threads.producer import Producer
 from magnetar.client.door.threads.settlement import Callbacks, Settlement
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.fork import fork_error
 from magnetar.client.engine.producer import EngineProducer, partition_names
 from magnetar.client.option.authentication import Authentication
 from magnetar.client.option.crypto_key_reader import CryptoKeyReader
@@ -132,6 +133,9 @@ class Client(Closing):
             max_backoff_ms: Longest wait between two attempts to reconnect.
             telemetry: OpenTelemetry metrics and traces:
                 magnetar.client.telemetry.telemetry.Telemetry.
+            wait_for_broker: Try again for operation_timeout_seconds when no broker takes the
+                client's first connection, instead of failing at once: for programs that start with
+                their broker.
         """
         options = ClientOptions(
             authentication=authentication,
@@ -501,7 +505,7 @@ class Client(Closing):
 
     def _end(self, close: Callable[[], Coroutine[Any, Any, None]], *, at_once: bool) -> None:
         self._loop.refuse_here()
-        if self._closed:
+        if self._closed or self._engine.forked:
             return
         self._closed = True
         try:
@@ -515,6 +519,9 @@ class Client(Closing):
             self._callbacks.stop()
 
     def _call(self, work: "Coroutine[Any, Any, T]") -> T:
+        if self._engine.forked:
+            work.close()
+            raise fork_error()
         return self._loop.call(work)
 
 

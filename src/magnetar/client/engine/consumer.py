@@ -32,7 +32,6 @@ from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import (
-    AlreadyClosed,
     InvalidConfiguration,
     MagnetarError,
     OperationNotSupported,
@@ -332,7 +331,13 @@ class EngineConsumer:
 
     def check_open(self) -> None:
         if self.closed:
-            raise AlreadyClosed("the consumer is closed")
+            raise self._engine.closed_error("the consumer is closed")
+
+    def forked_off(self) -> None:
+        """This is another process than the one that it works in: it has no messages here."""
+        self.closed = True
+        self._returned.clear()
+        self._order = []
 
     def check(self) -> None:
         """Raises if one of the topics, or all together, will have no message any more."""
@@ -508,6 +513,8 @@ class EngineConsumer:
         Acks that are not confirmed yet are waited for so long: without a time, as long as an
         operation may take if acks are retried, else not at all. Those that are left fail.
         """
+        if self._engine.forked:
+            return
         self.closed = True
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout_s))

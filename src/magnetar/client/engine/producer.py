@@ -386,7 +386,12 @@ class EngineProducer:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise AlreadyClosed(f"the producer of {self.topic} is closed")
+            raise self._engine.closed_error(f"the producer of {self.topic} is closed")
+
+    def forked_off(self) -> None:
+        """This is another process than the one that it works in."""
+        self.closed = True
+        self._gated = True
 
     def wait_in_turn(self, message: Outgoing) -> None:
         """A message without room waits for it, and all after it do too. Raises AlreadyClosed."""
@@ -464,6 +469,8 @@ class EngineProducer:
 
     async def close(self) -> None:
         """Closes it, once. Who stops waiting does not stop it."""
+        if self._engine.forked:
+            return
         self.closed = True
         self._gated = True
         if self._closing is None:

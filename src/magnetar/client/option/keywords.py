@@ -52,6 +52,7 @@ class OurClientKeywords(TypedDict, total=False):
     initial_backoff_ms: int
     max_backoff_ms: int
     telemetry: Observer | None
+    wait_for_broker: bool
 
 
 class ClientKeywords(OurClientKeywords, total=False):

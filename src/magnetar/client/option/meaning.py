@@ -60,6 +60,10 @@ CLIENT: Final[dict[str, str]] = {
     "initial_backoff_ms": "Wait before the first attempt to reconnect; it doubles each time",
     "max_backoff_ms": "Longest wait between two attempts to reconnect",
     "telemetry": "OpenTelemetry metrics and traces: magnetar.client.telemetry.telemetry.Telemetry",
+    "wait_for_broker": (
+        "Try again for operation_timeout_seconds when no broker takes the client's first "
+        "connection, instead of failing at once: for programs that start with their broker"
+    ),
 }
 
 PRODUCER: Final[dict[str, str]] = {

@@ -61,6 +61,8 @@ class RecordedClient(Client):
         rng: Random | None = None,
         **options: Any,
     ) -> None:
+        # Where brokers are made to fail, programs start while there is none.
+        options.setdefault("wait_for_broker", True)
         super().__init__(service_url, clock=clock, rng=rng, **options)
         self._history = history
         self._name = name

@@ -239,6 +239,8 @@ class Consumer(Closing, Generic[Received]):
         Without a time that is as long as an operation may take if acks are retried, else
         not at all. Acks that are left then fail, and `on_acknowledgement_failed` is told.
         """
+        if self._client._engine.forked:
+            return
         self._stop_listening()
         self._client._call(self._consumer.close(timeout))
 

@@ -236,7 +236,8 @@ class Producer(Closing, Generic[Sent]):
 
     def close(self) -> None:
         """Sends what is still waiting, and closes the producer."""
-        self._client._call(self._producer.close())
+        if not self._client._engine.forked:
+            self._client._call(self._producer.close())
 
     def topic(self) -> str:
         """Returns the whole name of the topic."""

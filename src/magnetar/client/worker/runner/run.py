@@ -56,6 +56,8 @@ def run(
         initial_backoff_ms: Wait before the first attempt to reconnect; it doubles each time.
         max_backoff_ms: Longest wait between two attempts to reconnect.
         telemetry: OpenTelemetry metrics and traces: magnetar.client.telemetry.telemetry.Telemetry.
+        wait_for_broker: Try again for operation_timeout_seconds when no broker takes the client's
+            first connection, instead of failing at once: for programs that start with their broker.
     """
     if not workers:
         raise UsageError("run needs a worker: decorate a function with @magnetar.worker")
