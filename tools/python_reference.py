@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
+from option_docs import ARGS
+
 import magnetar
 import magnetar.spark
 import magnetar.testing
@@ -300,8 +302,8 @@ def _string_below(path: Path, variable: str) -> str:
 
 
 def doc_of(value: Any) -> str:
-    """The docstring, without its indentation."""
-    return inspect.cleandoc(value.__doc__ or "")
+    """The docstring, without its indentation and the options, of which there are tables."""
+    return inspect.cleandoc(value.__doc__ or "").partition(f"\n\n{ARGS}\n")[0]
 
 
 def text_of(value: Any) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cli_reference
+import option_docs
 import python_reference
 from opentelemetry.metrics import NoOpMeterProvider
 
@@ -29,7 +30,8 @@ from magnetar.cli.exit_code import EXIT_CODES, exit_code_of
 from magnetar.client.telemetry.telemetry import Telemetry
 from magnetar.spark.plan import options
 
-PAGES = Path(__file__).parent.parent / "docs" / "reference"
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "reference"
 MARKED = re.compile(r"(<!-- ([a-z ]+), by tools/reference.py -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -37,13 +39,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare")
     check: bool = parser.parse_args().check
-    stale = [page for page in sorted(PAGES.glob("*.md")) if page.read_text() != completed(page)]
-    for page in stale:
+    written = {page: completed(page) for page in sorted(PAGES.glob("*.md"))}
+    written |= {source: option_docs.completed(source) for source in option_docs.files()}
+    stale = [path for path, text in written.items() if path.read_text() != text]
+    for path in stale:
         if check:
-            print(f"docs/reference/{page.name} is not up to date: run make reference")
+            print(f"{path.relative_to(ROOT)} is not up to date: run make reference")
         else:
-            page.write_text(completed(page))
-            print(f"wrote docs/reference/{page.name}")
+            path.write_text(written[path])
+            print(f"wrote {path.relative_to(ROOT)}")
     undocumented = list(python_reference.undocumented())
     for name in undocumented:
         print(f"{name} has no docstring, or its option no meaning in client/option/meaning.py")

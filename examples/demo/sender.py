@@ -33,7 +33,9 @@ class Sender:
         return len(self.stored) / self._plan.messages
 
     async def run(self) -> None:
-        async with aio.Client(self._url, initial_backoff_ms=20, max_backoff_ms=300) as client:
+        async with aio.Client(
+            self._url, initial_backoff_ms=20, max_backoff_ms=300, wait_for_broker=True
+        ) as client:
             # While the broker is away all that is sent waits here.
             waiting: dict[str, Any] = {"send_timeout_millis": 0, "max_pending_messages": 0}
             till = await client.create_producer(
@@ -88,8 +90,7 @@ class Sender:
     ) -> "asyncio.Future[MessageId]":
         payload = order.payload()
         due_ms = now_ms() + int(delay_s * 1000) if delay_s else 0
-        options = {"deliver_at": due_ms} if delay_s else {}
-        future = producer.send(payload, partition_key=order.key, **options)
+        future = producer.send(payload, partition_key=order.key, deliver_at=due_ms or None)
         future.add_done_callback(partial(self._note, order, checksum(payload), due_ms))
         return future
 

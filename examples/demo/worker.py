@@ -51,7 +51,9 @@ class Worker:
     async def run(self) -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        async with aio.Client(self._url, initial_backoff_ms=20, max_backoff_ms=300) as client:
+        async with aio.Client(
+            self._url, initial_backoff_ms=20, max_backoff_ms=300, wait_for_broker=True
+        ) as client:
             consumer = await client.subscribe(
                 self._topic,
                 self._subscription,

@@ -19,7 +19,8 @@
     │   │     OperationNotSupported, NotAllowedError, CumulativeAcknowledgementNotAllowedError,
     │   │     ConsumerNotInitialized, ProducerNotInitialized, AlreadyClosed
     │   ├── the other side is out of reach:
-    │   │     Timeout, ConnectError, NotConnected, ReadError, LookupError, Interrupted
+    │   │     Timeout (also a TimeoutError), ConnectError, NotConnected, ReadError, LookupError,
+    │   │     Interrupted
     │   ├── who asks:
     │   │     AuthenticationError, AuthorizationError, ErrorGettingAuthenticationData
     │   ├── the broker:
@@ -241,12 +242,20 @@ class AlreadyClosed(PulsarException):
     """The client, producer, consumer or reader was closed."""
 
 
-class Timeout(PulsarException, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True):
-    """No answer came in time."""
+class Timeout(
+    PulsarException, TimeoutError, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True
+):
+    """No answer came in time. It is Python's own TimeoutError too."""
 
 
 class ConnectError(PulsarException, exit_code=UNREACHABLE, retry_ack=True, retry_connect=True):
     """The connection could not be made, or broke."""
+
+    # Whether the next attempt would fail alike, until somebody does something: no such host, a
+    # certificate that is not trusted, a port of something else.
+    permanent: bool = False
+    # Whether nothing listens there: a broker that is not started, or about to be.
+    refused: bool = False
 
 
 class NotConnected(PulsarException, exit_code=UNREACHABLE, retry_ack=True):

@@ -18,6 +18,7 @@ from magnetar.ack.record import record_bytes
 from magnetar.broker.peer import Peer
 from magnetar.broker.policy.policy import Policies
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.persistent_topic import PersistentTopic
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.upkeep import SNAPSHOT_BYTES_MAX, SNAPSHOT_QUEUED_MAX, TURN_TOPICS
@@ -73,6 +74,7 @@ def enormous(world: World, subscriptions: int) -> list[WireConsumer]:
     client = world.connect()
     client.producer("t")
     topic = world.topic("t")
+    assert isinstance(topic, PersistentTopic)
     ids: list[MessageIdData] = []
     for _ in range(20):
         at = world.store.append(topic.id, b"x", batch_size=BATCH_SIZE_MAX, publish_time_ms=1)

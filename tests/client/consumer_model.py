@@ -67,7 +67,7 @@ def entry_of(entry_id: int, size: int) -> bytes:
 def place(message: Message) -> tuple[int, int]:
     """The entry and index of a message that `entry_of` made."""
     entry_id, _, index = message.data().partition(b":")
-    assert (message.delivery.entry_id, message.index) == (int(entry_id), int(index))
+    assert (message._delivery.entry_id, message._index) == (int(entry_id), int(index))
     return int(entry_id), int(index)
 
 

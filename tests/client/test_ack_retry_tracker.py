@@ -9,6 +9,7 @@ from magnetar.client.ack.outbox import COMMAND_IDS_MAX
 from magnetar.client.ack.retry import BREAKS_FREE
 from magnetar.errors import (
     AlreadyClosed,
+    BatchIndexError,
     BrokerPersistenceError,
     ConnectError,
     ConsumerNotFound,
@@ -856,3 +857,81 @@ def test_a_cumulative_ack_takes_over_no_message_that_ends_behind_it() -> None:
     bench.answer_all()
     assert bench.results == [None]
     assert bench.at_rest()
+
+
+# ---- Ids that tell a wrong size --------------------------------------------------------
+
+
+def wrong_size_waits(*, waits: bool = False) -> RetryBench:
+    """An id says that a batch of 8 has 4 messages; the broker refused it, and it waits."""
+    bench = RetryBench()
+    bench.ack(0, 1, 4, waits=waits)
+    bench.acks.flush()
+    bench.answer_all(NOT_WRITTEN)
+    assert bench.acks.waiting == 1
+    return bench
+
+
+@pytest.mark.parametrize("again", ["tick", "flush", "reconnect", "close"])
+def test_an_ack_with_the_right_size_ends_one_with_a_wrong_one_that_waits(again: str) -> None:
+    bench = wrong_size_waits()
+    bench.sent()
+    bench.ack(0, 2, 8)
+    if again == "tick":
+        bench.pass_time(10_000)
+    elif again == "flush":
+        bench.acks.flush()
+    elif again == "reconnect":
+        bench.reconnect()
+    else:
+        bench.acks.flush_all()
+    assert bench.sent() == [(0, [(0, all_unacked(8) & ~4)])]
+    bench.answer_all()
+    bench.pass_time(60_000)
+    assert bench.at_rest()
+
+
+def test_who_waits_for_an_ack_of_a_wrong_size_is_told() -> None:
+    bench = wrong_size_waits(waits=True)
+    assert bench.results == []
+    bench.ack(0, 2, 8)
+    (error,) = bench.results
+    assert isinstance(error, BatchIndexError)
+    assert "a batch of 8 messages, not of 4" in str(error)
+    (given_up,) = bench.given_up()
+    assert (given_up.entries, given_up.error) == ([(wide_key(7, 0), 4, 2)], error)
+
+
+def test_a_delivery_of_the_right_size_ends_an_ack_of_a_wrong_one_that_waits() -> None:
+    bench = wrong_size_waits(waits=True)
+    assert bench.acks.unacked_of(7, 0, 8, all_unacked(8)) == all_unacked(8)
+    assert len(bench.results) == 1
+    bench.pass_time(60_000)
+    assert bench.at_rest()
+
+
+def test_an_ack_of_a_wrong_size_in_the_group_is_not_sent_beside_the_right_one() -> None:
+    bench = RetryBench()
+    bench.ack(0, 1, 4)
+    bench.ack(0, 2, 8)
+    bench.acks.flush()
+    assert bench.sent() == [(0, [(0, all_unacked(8) & ~4)])]
+
+
+def test_the_answer_to_an_ack_of_a_wrong_size_says_nothing_of_the_right_one() -> None:
+    bench = RetryBench()
+    bench.ack(0, 1, 4)
+    bench.acks.flush()
+    bench.answer_all(NOT_WRITTEN)
+    bench.pass_time(150)  # the wrong one is on its way for the second time
+    (wrong,) = bench.acks._outbox.flights._flights
+    bench.ack(0, 2, 8)
+    bench.acks.flush()
+    (right,) = set(bench.acks._outbox.flights._flights) - {wrong}
+    bench.answer(right, NOT_WRITTEN)
+    assert bench.acks.waiting == 1
+    bench.answer(wrong)
+    assert bench.acks.waiting == 1
+    bench.sent()
+    bench.pass_time(10_000)
+    assert (0, [(0, all_unacked(8) & ~4)]) in bench.sent()

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -195,7 +196,9 @@ async def test_access_modes(engine: Engine, topic: str) -> None:
 async def test_a_full_queue_refuses_or_waits(engine: Engine, topic: str) -> None:
     async with aio.Client(engine.url) as client:
         consumer = await client.subscribe(topic, "s")
-        producer = await client.create_producer(topic, max_pending_messages=5)
+        producer = await client.create_producer(
+            topic, max_pending_messages=5, block_if_queue_full=False
+        )
         sent = [producer.send(b"%d" % n) for n in range(5)]
         with pytest.raises(ProducerQueueIsFull, match="max_pending_messages"):
             producer.send(b"too much")
@@ -313,7 +316,7 @@ async def test_shared_consumers_share_and_key_shared_ones_keep_keys_together(
         assert keys[0] | keys[1] == {f"k{n}" for n in range(8)}
 
 
-async def drain(consumers: list[aio.Consumer], count: int) -> list[list[Any]]:
+async def drain(consumers: Sequence[aio.Consumer], count: int) -> list[list[Any]]:
     """Receives and acks by all in turn, until so many have come."""
     got: list[list[Any]] = [[] for _ in consumers]
     while sum(map(len, got)) < count:

@@ -34,7 +34,7 @@ from magnetar import (
     TopicNotFound,
 )
 from magnetar.client.door.blocking import Client, Consumer, Producer
-from magnetar.schema import BytesSchema
+from magnetar.schema import Schema, SchemaType
 
 Earliest = InitialPosition.Earliest
 
@@ -366,8 +366,11 @@ def test_a_table_view_follows_its_topic(client: Client, topic: str) -> None:
     assert ("c", b"4") in seen
 
 
-class Numbers(BytesSchema):
+class Numbers(Schema[Any]):
     """A schema of the application's own, which raises what it likes."""
+
+    def __init__(self) -> None:
+        super().__init__(bytes, SchemaType.NONE, None, "BYTES")
 
     def decode(self, data: bytes) -> Any:
         return int(data)

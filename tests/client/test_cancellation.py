@@ -193,7 +193,7 @@ async def test_sends_that_wait_for_room_can_be_stopped_anywhere(engine: Engine, 
         stats = producer.stats()
         assert stats.pending_messages == 0
         assert stats.messages_stored == stats.messages_sent
-        assert not [room for room in producer._producer._room if not room.done()]
+        assert not producer._producer._in_turn
 
 
 async def test_flushes_can_be_stopped_anywhere(engine: Engine, topic: str) -> None:

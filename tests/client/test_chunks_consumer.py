@@ -650,10 +650,10 @@ def test_whatever_happens_every_whole_message_comes_and_everything_is_acked(
             rig.now += rng.choice([0, 100_000])
             rig.connect()
         elif step == 10 and kind == SINGLE and held:
-            held.sort(key=lambda message: message.delivery.key)
+            held.sort(key=lambda message: message._delivery.key)
             last = held[rng.randrange(len(held))]
             rig.core.acknowledge_cumulative(last)
-            held = [m for m in held if m.delivery.key > last.delivery.key]
+            held = [m for m in held if m._delivery.key > last._delivery.key]
             acked.append(last.data())
         elif step == 11 and held:
             message = held.pop(rng.randrange(len(held)))

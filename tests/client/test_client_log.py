@@ -32,6 +32,7 @@ from magnetar.client.door import aio
 from magnetar.client.door.threads.listener import Listeners
 
 QUICK: dict[str, Any] = {
+    "wait_for_broker": True,
     "operation_timeout_seconds": 1,
     "initial_backoff_ms": 5,
     "max_backoff_ms": 50,
@@ -79,7 +80,7 @@ def nobody() -> Iterator[str]:
         yield f"pulsar://127.0.0.1:{bound.getsockname()[1]}"
 
 
-def fail_to_connect(url: str, logger: object) -> magnetar.Client:
+def fail_to_connect(url: str, logger: Any) -> magnetar.Client:
     """The client, closed."""
     with magnetar.Client(url, logger=logger, **QUICK) as client, pytest.raises(ConnectError):
         client.create_producer("t")
@@ -156,10 +157,10 @@ async def test_what_was_done_is_told_to_the_logger_given(
 
 def test_the_end_of_a_listener_is_told_to_the_logger_given(default: list[str]) -> None:
     class Broken:
-        def take_held(self) -> Message | None:
+        def _take_held(self) -> Message | None:
             raise ConnectError("nothing will come")
 
-        def give_back(self, message: Message) -> None:
+        def _give_back(self, message: Message) -> None:
             raise AssertionError("nothing was taken")
 
     lines = Lines()

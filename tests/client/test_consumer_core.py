@@ -313,7 +313,7 @@ def test_chunk_ids_ack_and_redeliver_every_chunk() -> None:
     messages = rig.take_all()
     last = messages[2].message_id()
     chunked = ChunkMessageId(messages[0].message_id(), last)
-    keys = [message.delivery.key for message in messages]
+    keys = [message._delivery.key for message in messages]
     rig.core.acks.records.chunks[keys[2]] = keys
     rig.core.negative_acknowledge(chunked)
     rig.pass_time(0)

@@ -87,7 +87,7 @@ def test_candidates_die_one_by_one() -> None:
     assert letters.died(3)
     early = message_of(index=0, redelivery_count=1)
     letters.taken(early)
-    key = early.delivery.key
+    key = early._delivery.key
     letters.refused(key, 0)
     assert not letters.is_candidate(key)
     messages = [message_of(index=index, redelivery_count=2) for index in range(4)]
@@ -111,7 +111,7 @@ def test_an_entry_acked_in_full_is_no_candidate() -> None:
         messages = [message_of(index=index, redelivery_count=1) for index in range(2)]
         for message in messages:
             letters.taken(message)
-        key = messages[0].delivery.key
+        key = messages[0]._delivery.key
         letters.acked(key, index, complete)
         assert not letters.is_candidate(key)
         letters.acked(key, index, complete)
@@ -121,7 +121,7 @@ def test_the_dying_are_kept_back_until_they_are_published() -> None:
     letters = DeadLetters(ConsumerDeadLetterPolicy(1))
     one, two = message_of(index=1), message_of(index=2)
     alone = message_of()
-    key = one.delivery.key
+    key = one._delivery.key
     letters.publishing(one)
     letters.publishing(two)
     letters.clear()

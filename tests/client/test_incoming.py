@@ -70,7 +70,7 @@ def refused(arrival: Arrival, reason: ValidationError, charged: int) -> bool:
 def test_entries_are_uncompressed_and_split(compression: CompressionType) -> None:
     arrival = incoming().read(command(batch_entry([b"a" * 99, b"", b"c"], compression)), 10)
     assert data(arrival) == [b"a" * 99, b"", b"c"]
-    assert [message.index for message in arrival.messages] == [0, 1, 2]
+    assert [message._index for message in arrival.messages] == [0, 1, 2]
     assert arrival.charged == 3
     assert arrival.dropped == 0
     assert {message.redelivery_count() for message in arrival.messages} == {2}
@@ -89,7 +89,7 @@ def test_acked_indexes_are_left_out_and_cost_nothing(size: int, draw: st.DataObj
     ack_set = draw.draw(st.integers(1, (1 << size) - 1))
     arrival = incoming().read(command(batch(size), ack_set), size)
     expected = [index for index in range(size) if ack_set >> index & 1]
-    assert [message.index for message in arrival.messages] == expected
+    assert [message._index for message in arrival.messages] == expected
     assert data(arrival) == [b"%d" % index for index in expected]
     assert arrival.charged == len(expected)
 
@@ -157,7 +157,7 @@ def test_what_compaction_took_is_not_there_and_counts_as_acked() -> None:
     arrival = incoming().read(command(encode_entry(metadata.encode(), writer.getvalue())), 9)
     assert data(arrival) == [b"0", b"2"]
     assert arrival.dropped == 1
-    assert arrival.messages[0].delivery.unacked == 0b101
+    assert arrival.messages[0]._delivery.unacked == 0b101
     assert arrival.empty is None
 
 

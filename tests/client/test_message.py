@@ -63,7 +63,7 @@ def test_a_message_of_a_batch_has_metadata_of_its_own() -> None:
     assert message.ordering_key() == "order"
     assert message.event_timestamp() == 123
     assert message.sequence_id() == 17
-    assert message.single() is message.single()
+    assert message._single() is message._single()
     assert message.message_id() == MessageId(2, 7, 5, 1)
     assert message.message_id().batch_size() == 2
     assert message.message_id().topic_name() == TOPIC

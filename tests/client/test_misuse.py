@@ -47,11 +47,11 @@ def test_bad_urls(url: str, says: str) -> None:
 def test_bad_options_of_a_client() -> None:
     for kind in (aio.Client, Client):
         with pytest.raises(TypeError, match="no_such_option"):
-            kind("pulsar://localhost", no_such_option=1)
+            kind("pulsar://localhost", no_such_option=1)  # type: ignore[call-arg]
         with pytest.raises(SettingsError, match="operation_timeout_seconds"):
             kind("pulsar://localhost", operation_timeout_seconds=0)
         with pytest.raises(SettingsError, match="authentication"):
-            kind("pulsar://localhost", authentication="token")
+            kind("pulsar://localhost", authentication="token")  # type: ignore[arg-type]
 
 
 BAD_PRODUCER: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -139,7 +139,7 @@ async def test_bad_messages(engine: Engine, topic: str) -> None:
                 with pytest.raises(UsageError, match=says):
                     producer.send(b"x", **fields)
             with pytest.raises(TypeError, match="no_such_field"):
-                producer.send(b"x", no_such_field=1)
+                producer.send(b"x", no_such_field=1)  # type: ignore[call-arg]
             await producer.send(b"and then one that is good", deliver_after=timedelta(0))
             assert producer.stats().pending_messages == 0
 

@@ -2,9 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from magnetar.client.door import blocking
+from magnetar.client.option import keywords
 from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 from magnetar.client.option.options import (
     BatchingType,
@@ -301,3 +304,48 @@ def test_reader_is_a_consumer_that_leaves_nothing_behind() -> None:
     assert not options.durable
     assert options.consumer_type == ConsumerType.Exclusive
     assert reader_options().consumer_options("reader-2").subscription_name == "reader-2"
+
+
+@pytest.mark.parametrize(
+    ("declared", "all_of_them", "ours", "door"),
+    [
+        (
+            ClientOptions,
+            keywords.ClientKeywords,
+            keywords.OurClientKeywords,
+            blocking.Client.__init__,
+        ),
+        (
+            ProducerOptions,
+            keywords.ProducerKeywords,
+            keywords.OurProducerKeywords,
+            blocking.Client.create_producer,
+        ),
+        (
+            ConsumerOptions,
+            keywords.ConsumerKeywords,
+            keywords.OurConsumerKeywords,
+            blocking.Client.subscribe,
+        ),
+        (
+            ReaderOptions,
+            keywords.ReaderKeywords,
+            keywords.OurReaderKeywords,
+            blocking.Client.create_reader,
+        ),
+    ],
+    ids=["client", "producer", "consumer", "reader"],
+)
+def test_every_option_is_a_typed_keyword_of_both_doors(
+    declared: Any, all_of_them: Any, ours: Any, door: Callable[..., object]
+) -> None:
+    options = inspect.signature(declared).parameters
+    needed = {name for name, one in options.items() if one.default is one.empty}
+    assert set(all_of_them.__annotations__) == set(options) - needed
+    spelled = inspect.signature(door).parameters
+    assert set(ours.__annotations__).isdisjoint(spelled)
+    for name in set(options) - needed - set(ours.__annotations__):
+        if name != "batch_index_ack_enabled":  # None there: no warning
+            assert spelled[name].default == options[name].default, name
+    for name in options:
+        assert f" {name}: " in (door.__doc__ or ""), name

@@ -195,6 +195,7 @@ async def test_limits_are_shared_by_all_partitions(engine: Engine, partitioned: 
         producer = await client.create_producer(
             partitioned,
             max_pending_messages_across_partitions=6,
+            block_if_queue_full=False,
             message_router=lambda message, partitions: 0,
         )
         sent = [producer.send(b"x"), producer.send(b"x")]
@@ -255,7 +256,7 @@ async def test_an_empty_key_is_none(engine: Engine, partitioned: str) -> None:
         reader = await client.create_reader(partitioned, MessageId.latest)
         assert set(await sent_to(client, partitioned, partition_key="")) == {0, 1, 2}
         message = await reader.read_next(30_000)
-        assert message.delivery.metadata.partition_key is None
+        assert message._delivery.metadata.partition_key is None
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -138,7 +138,7 @@ def test_protobuf_schemas_register_and_encode_what_the_official_ones_do() -> Non
     assert ours.encode(value) == theirs.encode(value)
     assert ours.decode(theirs.encode(value)) == value
     with pytest.raises(TypeError, match="is no class that protoc generated"):
-        ProtobufNativeSchema(int)
+        ProtobufNativeSchema(int)  # type: ignore[type-var]
     with pytest.raises(SchemaTypeError, match=r"ProtobufNativeSchema\(MessageMetadata\)"):
         ours.encode(pb.CommandPing())
     with pytest.raises(SchemaTypeError, match="cannot be encoded"):
@@ -375,9 +375,9 @@ def test_schemas_of_what_is_none_are_refused() -> None:
     with pytest.raises(UsageError, match="<class 'int'> is no record"):
         JsonSchema(int)
     with pytest.raises(UsageError, match="is no record"):
-        AvroSchema(5)  # type: ignore[arg-type]
+        AvroSchema(5)  # type: ignore[call-overload]
     with pytest.raises(UsageError, match="a record class, or None and a schema definition"):
-        AvroSchema(None)
+        AvroSchema(None)  # type: ignore[call-overload]
     with pytest.raises(UsageError, match="no Avro schema"):
         AvroSchema(None, {"type": "no such thing"})
 

@@ -198,7 +198,7 @@ async def test_connections_that_fail_are_counted_by_how(meters: Meters) -> None:
 
 async def connect_in_vain(url: str, meters: Meters, failure: str) -> None:
     """Tries until such a failure is counted."""
-    async with aio.Client(url, telemetry=meters.telemetry) as client:
+    async with aio.Client(url, telemetry=meters.telemetry, wait_for_broker=True) as client:
         trying = asyncio.ensure_future(client.create_producer("t"))
         await until(
             lambda: meters.read("connection.failed", **{"failure.type": failure}) > 0,
@@ -271,7 +271,7 @@ async def test_the_documentation_lists_every_instrument(
 
 def test_what_is_no_telemetry_is_refused() -> None:
     with pytest.raises(SettingsError, match="telemetry"):
-        Client("pulsar://127.0.0.1:1", telemetry=True)
+        Client("pulsar://127.0.0.1:1", telemetry=True)  # type: ignore[arg-type]
 
 
 PROGRAM = """

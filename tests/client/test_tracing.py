@@ -122,7 +122,9 @@ async def test_a_message_without_a_trace_begins_one(
 
 async def test_sends_that_fail_say_so(engine: Engine, topic: str, spans: Spans) -> None:
     async with aio.Client(engine.url, telemetry=spans.telemetry) as client:
-        producer = await client.create_producer(topic, max_pending_messages=1)
+        producer = await client.create_producer(
+            topic, max_pending_messages=1, block_if_queue_full=False
+        )
         with pytest.raises(MessageTooLargeError):
             producer.send(b"x" * (6 << 20))
         first = producer.send(b"x")

@@ -136,7 +136,7 @@ def test_what_was_skipped_does_not_become_a_dead_letter() -> None:
     assert withdraw(rig, (0, 0b10)) == []
     rig.now += 1000
     rig.core.tick(rig.now)
-    assert [message.index for message in rig.core.take_dead()] == [1]
+    assert [message._index for message in rig.core.take_dead()] == [1]
 
 
 @pytest.mark.parametrize(

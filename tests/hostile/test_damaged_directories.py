@@ -17,7 +17,7 @@ from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 import magnetar
-from magnetar.schema import AvroSchema, BytesSchema, Record, String
+from magnetar.schema import AvroSchema, BytesSchema, Record, Schema, String
 
 STATES = ["stopped", "killed"]
 READERS = 10 if LONG else 2
@@ -47,7 +47,7 @@ def fill(broker: BrokerProcess, tenant: str) -> None:
         for topic in TOPICS:
             consumer = client.subscribe(topic, "s", magnetar.ConsumerType.Shared)
             plain = topic == "orders"
-            schema = BytesSchema() if plain else AvroSchema(Order)
+            schema: Schema = BytesSchema() if plain else AvroSchema(Order)
             producer = client.create_producer(topic, schema=schema, batching_enabled=True)
             for number in range(40 if plain else 5):
                 body = f"{number} ".ljust(9000)

@@ -51,7 +51,7 @@ class Program:
         self._facts = FactFile(plan.facts)
         options: dict[str, Any] = {"operation_timeout_seconds": 10}
         if self._ours:
-            options["max_backoff_ms"] = MAX_BACKOFF_MS
+            options |= {"max_backoff_ms": MAX_BACKOFF_MS, "wait_for_broker": True}
         else:
             options["logger"] = self._api.ConsoleLogger(self._api.LoggerLevel.Error)
         self._client = self._api.Client(plan.url, **options)

@@ -92,7 +92,7 @@ def _apart(messages: list[Message]) -> list[int]:
     """Which of them have others between their chunks: the hard ones."""
     found: list[int] = []
     for number, message in enumerate(messages):
-        chunks = message.delivery.chunks
+        chunks = message._delivery.chunks
         if chunks is not None and chunks[-1] - chunks[0] >= len(chunks):
             found.append(number)
     return found

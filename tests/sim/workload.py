@@ -302,10 +302,10 @@ class Worker:
         if book.withholds(plan, message):
             place = place_of(message.message_id())
             book.withheld.setdefault(plan.name, {})[place] = message.topic_name()
-            if message.delivery.chunks is not None:
+            if message._delivery.chunks is not None:
                 book.chunks[place] = [
                     Place(wide_key_ledger(key), wide_key_entry(key))
-                    for key in message.delivery.chunks
+                    for key in message._delivery.chunks
                 ]
             kept.append(message)
         elif book.publishing and random.random() < plan.nack_share:

@@ -17,12 +17,12 @@ class Proxy:
     `passes` is asked about each command of the broker, by its type.
     """
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        host, _, port = url.removeprefix("pulsar://").partition(":")
-        self._target = (host, int(port))
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+        host, _, target_port = url.removeprefix("pulsar://").partition(":")
+        self._target = (host, int(target_port))
         self._tls = tls
         self.url = ""
-        self.port = 0
+        self.port = port
         self.passes: Callable[[pb.BaseCommand], bool] = lambda command: True
         self.heard: list[pb.BaseCommand] = []
         self.accepted = 0
@@ -31,7 +31,9 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self.port, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         scheme = "pulsar" if self._tls is None else "pulsar+ssl"
         self.url = f"{scheme}://127.0.0.1:{self.port}"

@@ -30,7 +30,9 @@ def client_of(connection: Connection) -> BulkClient:
     key = connection.key()
     pid, client = _clients.get(key, (0, None))
     if client is None or pid != os.getpid():
-        client = BulkClient(connection.service_url, **client_options(connection))
+        # Tasks make clients all the time, also while a broker restarts.
+        options = client_options(connection) | {"wait_for_broker": True}
+        client = BulkClient(connection.service_url, **options)
         _clients[key] = (os.getpid(), client)
     return client
 

@@ -30,7 +30,7 @@ def letters(
 
 
 def arrived(client: magnetar.Client, topics: list[str]) -> list[magnetar.Message]:
-    found = []
+    found: list[magnetar.Message] = []
     for topic in topics:
         reader = client.create_reader(topic, magnetar.MessageId.earliest)
         while reader.has_message_available():

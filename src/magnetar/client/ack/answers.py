@@ -166,7 +166,8 @@ class AckAnswers:
         """Ends the retries of what was kept. Returns of how many."""
         count: i64 = 0
         for acks in flight.acks:
-            if acks.state != TWICE:
+            # A record that was dropped has no retry: one of that key is another's.
+            if acks.state != TWICE and acks.live:
                 count += self._ended(retries, acks.key, now_ms)
         if flight.cumulative is not None:
             count += self._ended(retries, CUMULATIVE, now_ms)
@@ -392,6 +393,13 @@ class AckAnswers:
                 self._counts.exhausted += 1
                 given_up.entries.append((acks.key, acks.batch_size, failed & acks.unconfirmed()))
                 self._fail(acks, failed)
+        self._given_up.append(given_up)
+
+    def give_up_entry(self, acks: EntryAcks, error: Exception) -> None:
+        """What was acked of an entry and is not confirmed is given up; the caller forgets it."""
+        given_up = GivenUp(error)
+        given_up.entries.append((acks.key, acks.batch_size, acks.unconfirmed()))
+        self._counts.exhausted += 1
         self._given_up.append(given_up)
 
     def take_given_up(self) -> list[GivenUp]:

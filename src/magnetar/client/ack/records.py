@@ -5,6 +5,7 @@ can name the entry and not an index. The oldest of them are forgotten when there
 All others are kept until their ack has ended.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -37,6 +38,9 @@ class AckRecords:
         # The same of messages that were acked, until that is confirmed: an ack that failed
         # may be given again by its id, and must name all chunks then too.
         self._acked_chunks: Final[dict[int, list[int]]] = {}
+        # Told of a record of a wrong batch size, and the right one, before it is dropped for a
+        # new one: acks that it still has to send must not be sent for that.
+        self.on_wrong_size: Callable[[EntryAcks, i64], None] | None = None
 
     @property
     def size(self) -> i64:
@@ -57,7 +61,7 @@ class AckRecords:
         if len(self._entries) >= self._evict_at:
             self._evict()
         if acks is not None:
-            acks.owner = None
+            self.drop_wrong(acks, batch_size)
         acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
         acks.owner = self
         self._entries[key] = acks
@@ -141,6 +145,12 @@ class AckRecords:
         acks.owner = None
         acks.chunks = None
         del self._entries[acks.key]
+
+    def drop_wrong(self, acks: EntryAcks, batch_size: i64) -> None:
+        """Forgets the record of an id that told a wrong size; this is the right one."""
+        if self.on_wrong_size is not None:
+            self.on_wrong_size(acks, batch_size)
+        self.drop(acks)
 
     def _evict(self) -> None:
         """Forgets the oldest idle records. So rarely that each costs next to nothing."""

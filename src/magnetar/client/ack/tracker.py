@@ -49,12 +49,20 @@ from magnetar.client.ack.callers import Callers
 from magnetar.client.ack.counts import AckCounts
 from magnetar.client.ack.deadlines import earlier
 from magnetar.client.ack.entry_acks import Cumulative, Done, EntryAcks
-from magnetar.client.ack.entry_state import DUE, FOLLOWED, HURRY, IDLE, IN_FLIGHT
+from magnetar.client.ack.entry_state import (
+    DUE,
+    FOLLOWED,
+    HURRY,
+    IDLE,
+    IN_FLIGHT,
+    PENDING,
+    WAITING,
+)
 from magnetar.client.ack.outbox import AckOutbox
 from magnetar.client.ack.records import AckRecords
 from magnetar.client.ack.retry import CUMULATIVE, AckRetries
 from magnetar.client.ack.settings import AckSettings
-from magnetar.errors import Interrupted, MemoryBufferIsFull, Timeout
+from magnetar.errors import BatchIndexError, Interrupted, MemoryBufferIsFull, Timeout
 from magnetar.model.position_key import wide_key
 from magnetar.protocol.ack import CommandAckResponse
 from magnetar.protocol.command import Command
@@ -111,6 +119,7 @@ class AckTracker:
             counts=self.counts,
             now_ms=now_ms,
         )
+        self.records.on_wrong_size = self._give_up_wrong
 
     # ---- What is acked -------------------------------------------------------
 
@@ -195,13 +204,30 @@ class AckTracker:
         if self.records.size:
             acks = self.records.get(wide_key(ledger_id, entry_id))
             if acks is not None:
-                if acks.state == IDLE or acks.contradicts(batch_size):
+                if acks.contradicts(batch_size):
+                    self.records.drop_wrong(acks, batch_size)
+                elif acks.state == IDLE:
                     self.records.drop(acks)
                 else:
                     unacked = acks.came_again(unacked)
         if self._outbox.cumulatives.exist:
             unacked = self._outbox.cumulatives.hold_back(wide_key(ledger_id, entry_id), unacked)
         return unacked
+
+    def _give_up_wrong(self, acks: EntryAcks, batch_size: i64) -> None:
+        """An id told a wrong size of its batch, and the right one is known now: what is still to
+        be sent of it would be of a batch that is not there. What was sent has its answer."""
+        if self.retries is not None:
+            self.retries.superseded(acks.key)
+        if acks.state not in (PENDING, WAITING):
+            return
+        reason = f"a batch of {batch_size} messages, not of {acks.batch_size}"
+        error = BatchIndexError(acks.ledger_id, acks.entry_id, reason)
+        if self.retries is not None:
+            self._answers.give_up_entry(acks, error)
+        self._outbox.withdraw(acks)
+        acks.owner = None  # from here on it is nobody's, so that who waits is told
+        self._callers.answer_entry(acks, error)
 
     def take_held_back(self) -> list[int]:
         """Entries that were dropped as duplicates of what was not acked after all."""

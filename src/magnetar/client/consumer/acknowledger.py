@@ -93,7 +93,7 @@ class Acknowledger:
 
         Says whether the next tick may be sooner now, which is for the first ack of a group.
         """
-        if message.delivery.topic != self._topic or message.delivery.gone:
+        if message._delivery.topic != self._topic or message._delivery.gone:
             self.acknowledge([message], done)
             return True
         self._acks.check_room(1)
@@ -104,9 +104,9 @@ class Acknowledger:
         """All of them or, if one of them cannot be acked, none; but for what is gone."""
         ids = [self._ours(id) for id in ids]
         self.check(ids)
-        here = [id for id in ids if isinstance(id, MessageId) or not id.delivery.gone]
+        here = [id for id in ids if isinstance(id, MessageId) or not id._delivery.gone]
         if len(here) < len(ids):
-            gone = [id for id in ids if isinstance(id, Message) and id.delivery.gone]
+            gone = [id for id in ids if isinstance(id, Message) and id._delivery.gone]
             ids_gone = [message.message_id() for message in gone]
             done = self._fail(ids_gone, GONE, done, more=bool(here))
         for id in here:
@@ -119,7 +119,7 @@ class Acknowledger:
 
     def _ours(self, id: Message | MessageId) -> Message | MessageId:
         """A message from another consumer is acked by its id: it may be of another partition."""
-        if isinstance(id, Message) and id.delivery.topic != self._topic and not id.delivery.gone:
+        if isinstance(id, Message) and id._delivery.topic != self._topic and not id._delivery.gone:
             return id.message_id()
         return id
 
@@ -144,13 +144,13 @@ class Acknowledger:
 
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         """Acks everything through a message."""
-        if isinstance(message, Message) and (message.delivery.gone or message.delivery.undone):
-            reason = GONE if message.delivery.gone else UNDONE
+        if isinstance(message, Message) and (message._delivery.gone or message._delivery.undone):
+            reason = GONE if message._delivery.gone else UNDONE
             self._fail([message.message_id()], reason, done, cumulative=True)
             return
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
-        if self._spans.active and self._is_beyond(id):
+        if self._is_beyond(id):
             self._fail([id], NOT_HERE, done, cumulative=True)
             return
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
@@ -175,13 +175,16 @@ class Acknowledger:
         """Whether something in front of a message must be spared, and the rest did not come."""
         if self._incoming.has_come(id.ledger_id(), id.entry_id()):
             return False
-        return self._spans.split(wide_key(id.ledger_id(), id.entry_id())) is not None
+        key = wide_key(id.ledger_id(), id.entry_id())
+        if self._spans.reached_over(key):
+            return True
+        return self._spans.active and self._spans.split(key) is not None
 
     # ---- One by one ----------------------------------------------------------
 
     def ack(self, message: Message) -> None:
         """Acks a message of this consumer; the caller says that the ack is joined."""
-        delivery = message.delivery
+        delivery = message._delivery
         if delivery.chunks is not None:
             self._ack_chunks(delivery.chunks)
             return
@@ -191,11 +194,11 @@ class Acknowledger:
                 delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked_now()
             )
             delivery.acks = acks
-        complete = self._acks.acknowledge(acks, message.index)
+        complete = self._acks.acknowledge(acks, message._index)
         self._counts.messages_acked += 1
         if self._queue.copies:
-            self._drop_copies(delivery.key, message.index)
-        self._outstanding.acked(delivery.key, message.index, complete)
+            self._drop_copies(delivery.key, message._index)
+        self._outstanding.acked(delivery.key, message._index, complete)
 
     def _ack_id(self, id: MessageId) -> None:
         # The application may have it from elsewhere, while it waits here.

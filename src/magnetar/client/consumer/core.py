@@ -188,6 +188,7 @@ class ConsumerCore:
         if not before or life == before:
             return
         if same_cursor(life, before):
+            self._spans.sought(-1)
             self._begin_anew(RESET)
             self._outstanding.clear()
             self._start.reset()
@@ -199,10 +200,10 @@ class ConsumerCore:
         self._acks.give_up_all(Interrupted(reason))
         self._queue.clear()
         self._assembler.clear()
-        self._spans.clear()
 
     def _leave_origin(self, reason: str) -> None:
         """Positions mean something else now: everything that knows one forgets it."""
+        self._spans.clear()
         self._begin_anew(reason)
         self._outstanding.moved()
         self._start.moved()
@@ -307,10 +308,10 @@ class ConsumerCore:
             if self._spans.awaits and self._incoming.in_turn(command):
                 self._spans.passed(self._incoming.last_key())
         if count > 0:
-            if self._dead_letters.died(messages[0].delivery.redelivery_count):
+            if self._dead_letters.died(messages[0]._delivery.redelivery_count):
                 self._outstanding.die(messages)
                 self._permits.give_back(count)
-            elif self._queue.has_copy(messages[0].delivery.key):
+            elif self._queue.has_copy(messages[0]._delivery.key):
                 # It was on its way here already when it was asked for again.
                 self.stats.messages_dropped += count
                 self._permits.give_back(count)
@@ -350,7 +351,7 @@ class ConsumerCore:
                 # It cannot be decompressed; the last chunk is refused like any other entry.
                 self._ack_chunks(whole.keys[:-1])
         if self._single and self._durable and messages:
-            self._spans.received([messages[0].delivery.key] if whole is None else whole.keys)
+            self._spans.received([messages[0]._delivery.key] if whole is None else whole.keys)
         self._see_to_chunks()
 
     def _see_to_chunks(self) -> None:
@@ -400,8 +401,8 @@ class ConsumerCore:
         self.stats.messages_taken += 1
         if not self._durable:
             self._start.last_taken = message
-        if self._acks.records.chunks and message.delivery.chunks is not None:
-            self._spans.taken(message.delivery.key)
+        if self._acks.records.chunks and message._delivery.chunks is not None:
+            self._spans.taken(message._delivery.key)
         if self._outstanding.follows:
             self._outstanding.taken(message)
         self._permits.taken(held)
@@ -528,13 +529,13 @@ class ConsumerCore:
 
     def _refuse(self, message: Message | MessageId) -> None:
         if isinstance(message, Message):
-            if message.delivery.gone:
+            if message._delivery.gone:
                 return  # it cannot come again here
-            key = message.delivery.key
-            index: i64 = message.index
-            count: i64 = message.delivery.redelivery_count
-            if message.delivery.chunks is not None:
-                self._acks.records.chunks[key] = message.delivery.chunks
+            key = message._delivery.key
+            index: i64 = message._index
+            count: i64 = message._delivery.redelivery_count
+            if message._delivery.chunks is not None:
+                self._acks.records.chunks[key] = message._delivery.chunks
         else:
             check_names_message(message, "redeliver")
             key = wide_key(message.ledger_id(), message.entry_id())
@@ -582,7 +583,7 @@ class ConsumerCore:
     def dead_published(self, message: Message) -> None:
         """It is in the dead letter topic, and therefore acked here."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message.delivery.gone:
+        if self._state != CLOSED and not message._delivery.gone:
             self.stats.messages_dead += 1
             self._acknowledger.ack(message)
             self._acks.joined(None)
@@ -590,7 +591,7 @@ class ConsumerCore:
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message.delivery.gone:
+        if self._state != CLOSED and not message._delivery.gone:
             self._dead_letters.taken(message)
             self._refuse(message)
 
@@ -612,15 +613,23 @@ class ConsumerCore:
         `exact` says that it brings nothing from before it.
         """
         self._life = life
+        self._spans.sought(_start_key(id))
         self._acks.clear()
         count = self._queue.clear()
         self._assembler.clear()
-        self._spans.clear()
         self._outstanding.clear()
         self._incoming.sought()
         self._start.sought(id, inclusive, self._state == READY, exact=exact)
         if self._state == READY:
             self._permits.give_back(count)
+
+
+def _start_key(id: MessageId | None) -> int:
+    """The first entry that may come after a seek, -1 if that is not known: it was to a time."""
+    if id is None or id.entry_id() < 0:
+        return -1
+    first = id.first_chunk_message_id() if isinstance(id, ChunkMessageId) else id
+    return wide_key(first.ledger_id(), first.entry_id())
 
 
 def _assembler_of(options: ConsumerOptions, single: bool) -> ChunkAssembler:

@@ -64,9 +64,9 @@ class DeadLetters:
 
     def taken(self, message: Message) -> None:
         """The application gets a message, for the last time if its count says so."""
-        delivery = message.delivery
+        delivery = message._delivery
         if delivery.redelivery_count >= self._count_max:
-            self._candidates.setdefault(delivery.key, {})[message.index] = message
+            self._candidates.setdefault(delivery.key, {})[message._index] = message
 
     def refused(self, key: int, index: i64) -> None:
         """The application does not want a message; index -1 means all of the entry."""
@@ -125,14 +125,14 @@ class DeadLetters:
 
     def publishing(self, message: Message) -> None:
         for key in _keys(message):
-            self._dying.setdefault(key, set()).add(message.index)
+            self._dying.setdefault(key, set()).add(message._index)
 
     def published(self, message: Message) -> None:
         """It is in its new topic, or will not get there."""
         for key in _keys(message):
             indexes = self._dying.get(key)
             if indexes is not None:
-                indexes.discard(message.index)
+                indexes.discard(message._index)
                 if not indexes:
                     del self._dying[key]
 
@@ -147,7 +147,7 @@ class DeadLetters:
 
 def _keys(message: Message) -> list[int]:
     """The entries that a message is in: of one in chunks, several."""
-    delivery = message.delivery
+    delivery = message._delivery
     return [delivery.key] if delivery.chunks is None else delivery.chunks
 
 
@@ -206,12 +206,12 @@ def reconsume_times(message: Message) -> int:
 
 def origin_text(message: Message) -> str:
     """A message's id as the Java client writes it, which is what readers of letters expect."""
-    delivery = message.delivery
+    delivery = message._delivery
     text = f"{delivery.ledger_id}:{delivery.entry_id}:{delivery.partition}"
     if delivery.chunks is not None:
         first = delivery.chunks[0]
         return f"{wide_key_ledger(first)}:{wide_key_entry(first)}:{delivery.partition};{text}"
-    return text if message.index < 0 else f"{text}:{message.index}"
+    return text if message._index < 0 else f"{text}:{message._index}"
 
 
 def _put_origin(properties: dict[str, str], message: Message, subscription: str) -> None:

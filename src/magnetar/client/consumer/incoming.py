@@ -246,7 +246,7 @@ class Incoming:
             self._keep_back(arrival, metadata)
         elif self._wanted(arrival.command, 0, 1):
             self._add_alone(arrival, metadata, entry.payload())
-            arrival.messages[0].delivery.decryption_failed = True
+            arrival.messages[0]._delivery.decryption_failed = True
 
     def _keep_back(self, arrival: Arrival, metadata: MessageMetadata) -> None:
         arrival.kept_back = True

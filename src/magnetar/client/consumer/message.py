@@ -9,13 +9,14 @@ Names and results are those of the official Python client, where absent texts ar
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import Final, Generic, TypeAlias, final
 
 from mypy_extensions import i64
 
 from magnetar.client.ack.entry_acks import EntryAcks
 from magnetar.client.consumer.origin import Origin
 from magnetar.client.option.encryption_context import EncryptionContext
+from magnetar.client.schema.value import Received
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol.metadata import MessageMetadata
@@ -92,51 +93,59 @@ class Delivery:
 
 
 @final
-class Message:
+class Message(Generic[Received]):
     """What `receive` returns: a payload, and what its producer and its broker say of it.
 
-    `index` is the place in the batch, -1 if the entry is no batch. The message's own part
-    of the payload is `first` to `end`, its bytes begin at `data_first`.
+    `value` is what the schema of its consumer makes of the payload: of a `Message[Order]` an
+    Order, of a message without a schema bytes. It does not change, so any thread may read it.
     """
 
-    __slots__ = ("_single", "data_first", "delivery", "end", "first", "index")
+    # `_index` is the place in the batch, -1 if the entry is no batch. The message's own part of
+    # the payload is `_first` to `_end`, its bytes begin at `_data_first`. The rest of the
+    # client reads `_delivery` and `_index`; they are private because they are not for users.
+
+    __slots__ = ("_data_first", "_delivery", "_end", "_first", "_index", "_own")
 
     def __init__(
         self, delivery: Delivery, index: i64, first: i64, data_first: i64, end: i64
     ) -> None:
-        self.delivery: Final[Delivery] = delivery
-        self.index: Final[i64] = index
-        self.first: Final[i64] = first
-        self.data_first: Final[i64] = data_first
-        self.end: Final[i64] = end
-        self._single: SingleMessage | None = None
+        self._delivery: Final[Delivery] = delivery
+        self._index: Final[i64] = index
+        self._first: Final[i64] = first
+        self._data_first: Final[i64] = data_first
+        self._end: Final[i64] = end
+        self._own: SingleMessage | None = None
 
     def data(self) -> bytes:
         """The payload; that of a message without a value is empty."""
-        payload = self.delivery.payload
-        if self.data_first == 0 and self.end == len(payload):
+        payload = self._delivery.payload
+        if self._data_first == 0 and self._end == len(payload):
             return payload  # compiled, a slice of everything would be a copy
-        return payload[self.data_first : self.end]
+        return payload[self._data_first : self._end]
 
-    def value(self) -> object:
-        """What the schema makes of the payload, None if there is no value."""
-        if self.data_first == self.end and self.has_null_value():
-            return None
-        decode = self.delivery.decode
-        return self.data() if decode is None else decode(self)
+    def value(self) -> Received:
+        """Returns what the schema makes of the payload.
+
+        Of a message that says that its key has no value any more (`has_null_value`) it is None,
+        whatever the schema; only who sends None has such messages. Raises SchemaDecodeError.
+        """
+        if self._data_first == self._end and self.has_null_value():
+            return None  # type: ignore[return-value]
+        decode = self._delivery.decode
+        return self.data() if decode is None else decode(self)  # type: ignore[return-value]
 
     def properties(self) -> dict[str, str]:
         """What the application attached; a name given twice has its last value."""
-        metadata = self.delivery.metadata
-        pairs = self.single().properties if self.index >= 0 else metadata.properties
+        metadata = self._delivery.metadata
+        pairs = self._single().properties if self._index >= 0 else metadata.properties
         return {} if pairs is None else dict(pairs)
 
     def partition_key(self) -> str:
         """The key, empty if there is none; base64 if its producer had bytes for a key."""
-        if self.index >= 0:
-            key = self.single().partition_key
+        if self._index >= 0:
+            key = self._single().partition_key
         else:
-            key = self.delivery.metadata.partition_key
+            key = self._delivery.metadata.partition_key
         return "" if key is None else key
 
     def ordering_key(self) -> str:
@@ -149,23 +158,23 @@ class Message:
 
     def ordering_key_bytes(self) -> bytes | None:
         """Returns the ordering key as bytes, empty if it has none."""
-        if self.index >= 0:
-            return self.single().ordering_key
-        return self.delivery.metadata.ordering_key
+        if self._index >= 0:
+            return self._single().ordering_key
+        return self._delivery.metadata.ordering_key
 
     def publish_timestamp(self) -> int:
         """When it was published, in milliseconds since 1970."""
-        return self.delivery.metadata.publish_time
+        return self._delivery.metadata.publish_time
 
     def event_timestamp(self) -> int:
         """The time that its producer gave it, in milliseconds since 1970; 0 if none."""
-        if self.index >= 0:
-            return self.single().event_time
-        return self.delivery.metadata.event_time
+        if self._index >= 0:
+            return self._single().event_time
+        return self._delivery.metadata.event_time
 
     def message_id(self) -> MessageId:
         """Where it stands, for acks, seeks and storage."""
-        delivery = self.delivery
+        delivery = self._delivery
         if delivery.chunks is not None:
             first = delivery.chunks[0]
             return ChunkMessageId(
@@ -176,69 +185,69 @@ class Message:
             delivery.partition,
             delivery.ledger_id,
             delivery.entry_id,
-            self.index,
+            self._index,
             batch_size=delivery.batch_size,
             topic=delivery.topic,
         )
 
     def _chunk_id(self, ledger_id: i64, entry_id: i64) -> MessageId:
-        delivery = self.delivery
+        delivery = self._delivery
         return MessageId(delivery.partition, ledger_id, entry_id, topic=delivery.topic)
 
     def topic_name(self) -> str:
         """The topic, with its partition, that the message came from."""
-        return self.delivery.topic
+        return self._delivery.topic
 
     def redelivery_count(self) -> int:
         """How often the broker was asked to deliver it again."""
-        return self.delivery.redelivery_count
+        return self._delivery.redelivery_count
 
     def schema_version(self) -> str:
         """The version of the schema, as the characters of its bytes; empty if none."""
-        version = self.delivery.metadata.schema_version
+        version = self._delivery.metadata.schema_version
         return "" if version is None else version.decode("latin-1")
 
     def int_schema_version(self) -> int:
         """The version of the schema as a number, -1 if there is none."""
-        version = self.delivery.metadata.schema_version
+        version = self._delivery.metadata.schema_version
         return int.from_bytes(version, "big") if version else -1
 
     def producer_name(self) -> str:
         """Returns the name of the producer."""
-        return self.delivery.metadata.producer_name
+        return self._delivery.metadata.producer_name
 
     def sequence_id(self) -> int:
         """The number that its producer gave it."""
-        metadata = self.delivery.metadata
-        if self.index < 0:
+        metadata = self._delivery.metadata
+        if self._index < 0:
             return metadata.sequence_id
-        own = self.single().sequence_id
+        own = self._single().sequence_id
         # Producers that do not number the messages of a batch number the batch.
-        return metadata.sequence_id + self.index if own is None else own
+        return metadata.sequence_id + self._index if own is None else own
 
     def has_null_value(self) -> bool:
         """Whether it says that its key has no value any more."""
-        if self.index >= 0:
-            return self.single().null_value
-        return self.delivery.metadata.null_value
+        if self._index >= 0:
+            return self._single().null_value
+        return self._delivery.metadata.null_value
 
     def encryption_context(self) -> EncryptionContext | None:
         """How it was encrypted, and whether it still is; None if it never was."""
-        delivery = self.delivery
+        delivery = self._delivery
         if delivery.metadata.encryption_keys is None:
             return None
         return EncryptionContext(delivery.metadata, delivery.decryption_failed)
 
     def length(self) -> int:
         """The bytes of its payload."""
-        return self.end - self.data_first
+        return self._end - self._data_first
 
-    def single(self) -> SingleMessage:
+    def _single(self) -> SingleMessage:
         """The metadata of a message in a batch. Raises RemoteProtocolError."""
-        single = self._single
+        single = self._own
         if single is None:
-            single = decode_batch(self.delivery.payload[self.first : self.end], 1)[0]
-            self._single = single
+            single = decode_batch(self._delivery.payload[self._first : self._end], 1)[0]
+            self._own = single
         return single
 
     def __repr__(self) -> str:

@@ -64,7 +64,7 @@ class Outstanding:
         self._dead: list[Message] = []
 
     def taken(self, message: Message) -> None:
-        delivery = message.delivery
+        delivery = message._delivery
         if self._unacked.enabled:
             self._unacked.taken(delivery.key, delivery.redelivery_count, self._now_ms())
         if self._dead_letters.enabled:

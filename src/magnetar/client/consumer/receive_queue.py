@@ -40,10 +40,10 @@ class ReceiveQueue:
         """Appends the messages of an entry, of which there are some, and keeps the list."""
         messages.reverse()
         if self.copies:
-            key = messages[0].delivery.key
+            key = messages[0]._delivery.key
             self._keys.add(key)
             self._mixed = len(self._entries) > 0 and (
-                self._mixed or key < self._entries[-1][0].delivery.key
+                self._mixed or key < self._entries[-1][0]._delivery.key
             )
         self._entries.append(messages)
         self.length += len(messages)
@@ -54,7 +54,7 @@ class ReceiveQueue:
                 return None
             self._current = self._entries.popleft()
             if self.copies:
-                self._keys.discard(self._current[0].delivery.key)
+                self._keys.discard(self._current[0]._delivery.key)
         self.length -= 1
         return self._current.pop()
 
@@ -62,7 +62,7 @@ class ReceiveQueue:
         """Whether messages of the entry are still to be taken; False as long as none can be."""
         if not self.copies:
             return False
-        if self._current and self._current[-1].delivery.key == key:
+        if self._current and self._current[-1]._delivery.key == key:
             return True
         return key in self._keys
 
@@ -70,8 +70,8 @@ class ReceiveQueue:
         """The chunks of all messages that were split."""
         found: list[list[int]] = []
         for messages in [*self._entries, self._current]:
-            if messages and messages[0].delivery.chunks is not None:
-                found.append(messages[0].delivery.chunks)
+            if messages and messages[0]._delivery.chunks is not None:
+                found.append(messages[0]._delivery.chunks)
         return found
 
     def expect_copies(self) -> None:
@@ -79,7 +79,7 @@ class ReceiveQueue:
         if not self.copies:
             self.copies = True
             for messages in self._entries:
-                self._keys.add(messages[0].delivery.key)
+                self._keys.add(messages[0]._delivery.key)
 
     # ---- Dropping ------------------------------------------------------------
 
@@ -95,14 +95,14 @@ class ReceiveQueue:
     def drop(self, keys: set[int]) -> i64:
         """Drops what it has of these entries, and nothing of their neighbours."""
         before = self.length
-        if self._current and self._current[0].delivery.key in keys:
+        if self._current and self._current[0]._delivery.key in keys:
             self.length -= len(self._current)
             self._current = []
         kept: deque[list[Message]] = deque()
         for messages in self._entries:
-            if messages[0].delivery.key in keys:
+            if messages[0]._delivery.key in keys:
                 self.length -= len(messages)
-                self._keys.discard(messages[0].delivery.key)
+                self._keys.discard(messages[0]._delivery.key)
             else:
                 kept.append(messages)
         self._entries = kept
@@ -118,7 +118,7 @@ class ReceiveQueue:
             if left:
                 kept.append(left)
             else:
-                self._keys.discard(messages[0].delivery.key)
+                self._keys.discard(messages[0]._delivery.key)
         self._entries = kept
         return before - self.length
 
@@ -133,13 +133,13 @@ class ReceiveQueue:
         """Drops a message that was acked, for it was taken before; index -1 is all of an entry."""
         before = self.length
         current = self._current
-        if current and current[-1].delivery.key == key:
+        if current and current[-1]._delivery.key == key:
             # What comes before the next message was taken from here.
-            if index < 0 or index >= current[-1].index:
+            if index < 0 or index >= current[-1]._index:
                 self._current = self._without(current, index)
         elif key in self._keys:
             for at, messages in enumerate(self._entries):
-                if messages[0].delivery.key == key:
+                if messages[0]._delivery.key == key:
                     left = self._without(messages, index)
                     if left:
                         self._entries[at] = left
@@ -161,7 +161,7 @@ class ReceiveQueue:
             messages = self._entries.popleft()
             left = self._beyond(messages, cumulative)
             if not left:
-                self._keys.discard(messages[0].delivery.key)
+                self._keys.discard(messages[0]._delivery.key)
             elif self._mixed:
                 self._entries.append(left)
             else:
@@ -169,7 +169,7 @@ class ReceiveQueue:
         return before - self.length
 
     def _without(self, messages: list[Message], index: i64) -> list[Message]:
-        left = [message for message in messages if index >= 0 and message.index != index]
+        left = [message for message in messages if index >= 0 and message._index != index]
         self.length -= len(messages) - len(left)
         return left
 
@@ -181,7 +181,7 @@ class ReceiveQueue:
 
 def _covers(cumulative: Cumulative, message: Message) -> bool:
     """Whether the ack is of this message too."""
-    key = message.delivery.key
+    key = message._delivery.key
     if key != cumulative.key:
         return key < cumulative.key
-    return cumulative.index < 0 or message.index <= cumulative.index
+    return cumulative.index < 0 or message._index <= cumulative.index

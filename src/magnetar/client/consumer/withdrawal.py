@@ -42,16 +42,16 @@ class Withdrawal:
 
     def concerns(self, message: Message) -> bool:
         """Whether something of its entry is taken, or of the chunks that it came in."""
-        delivery = message.delivery
+        delivery = message._delivery
         return delivery.key in self.kept or delivery.chunks is not None
 
     def takes(self, message: Message) -> bool:
         """Whether the message is one of these; then it counts as given back."""
-        delivery = message.delivery
+        delivery = message._delivery
         if delivery.chunks is not None:
             return self.takes_chunks(delivery.chunks)
         kept = self.kept.get(delivery.key)
-        index = int(max(message.index, 0))
+        index = int(max(message._index, 0))
         if kept is None or kept >> index & 1:
             return False
         left = self._left.get(delivery.key)

@@ -6,29 +6,38 @@ that returns a future, so a thousand sends can be on their way without a task fo
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from random import Random
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from magnetar.client.consumer.message import Message
+from magnetar.client.door.aio_table_view import TableView
 from magnetar.client.door.arguments import (
+    SendKeywords,
     make_outgoing,
     message_of,
     messages_of,
     split_topics,
     version_bytes,
 )
+from magnetar.client.door.closing import AsyncClosing
 from magnetar.client.door.processing import Processing
+from magnetar.client.door.reading import has_message, reader_of
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
-from magnetar.client.engine.partition_consumer import PartitionConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
 from magnetar.client.errors import Result
 from magnetar.client.network.clock import Clock
+from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+from magnetar.client.option.keywords import (
+    ClientKeywords,
+    ConsumerKeywords,
+    ProducerKeywords,
+    ReaderKeywords,
+)
 from magnetar.client.option.options import (
     ClientOptions,
     ConsumerBatchReceivePolicy,
@@ -45,35 +54,21 @@ from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.avro_schema import AvroSchema
 from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.schema.value import Default, Received, Sent
 from magnetar.client.telemetry.observer import SendTrace, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, ProducerStats
 from magnetar.client.telemetry.totals import ClientStats
-from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
+from magnetar.errors import AlreadyClosed, MagnetarError, ProducerQueueIsFull, Timeout
 from magnetar.model import MessageId, TopicName
-from magnetar.wire.integer import INT64_MAX
 
-__all__ = ["Client", "Consumer", "Producer", "Reader"]
-
-
-class _Closing:
-    """`async with` closes it."""
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
+__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
 
 
-class Client(_Closing):
+# Of a message, whichever consumer it is from.
+Value = TypeVar("Value")
+
+
+class Client(AsyncClosing):
     """A client of a broker or a cluster.
 
     Options are those of `magnetar.Client`, which is the official Python client's.
@@ -85,17 +80,100 @@ class Client(_Closing):
         *,
         clock: Clock | None = None,
         rng: Random | None = None,
-        **options: Any,
+        **options: Unpack[ClientKeywords],
     ) -> None:
-        """`clock` and `rng` are for simulations: they stand in for time and chance."""
+        """Makes a client; it connects when it first has to.
+
+        `clock` and `rng` are for simulations: they stand in for time and chance.
+
+        Args:
+            service_url: Where the brokers are, pulsar://host:port or pulsar+ssl://host:port;
+                several hosts are separated by commas. Or an AutoClusterFailover or a
+                ServiceInfoProvider.
+            clock: For simulations: stands in for the time.
+            rng: For simulations: stands in for chance.
+            authentication: Proves who the client is: a token, a certificate or a password.
+            operation_timeout_seconds: Time for a lookup, for making a producer and for subscribing.
+            io_threads: Accepted and ignored: a client has one loop.
+            message_listener_threads: Threads that call message listeners; the blocking client only.
+            concurrent_lookup_requests: Accepted and ignored: lookups have no limit.
+            log_conf_file_path: Accepted and ignored, as in the official client.
+            stats_interval_in_seconds: How often statistics are logged; 0 logs none.
+            use_tls: Accepted and ignored: the scheme of the service URL decides.
+            tls_trust_certs_file_path: CA certificates, a PEM file; without it the system's are
+                trusted.
+            tls_allow_insecure_connection: Accept any certificate of the broker, without checking
+                it.
+            tls_validate_hostname: Check that the broker's certificate names its host.
+            logger: A logging.Logger, or a ConsoleLogger or FileLogger as in the official client.
+            connection_timeout_ms: Time for a TCP connection and the handshake on it.
+            listener_name: The advertised listener whose address the broker answers lookups with.
+            tls_private_key_file_path: The private key of the client's certificate, a PEM file.
+            tls_certificate_file_path: The client's certificate, a PEM file.
+            keep_alive_interval_seconds: Time between pings; a connection that leaves one unanswered
+                is dropped.
+            initial_backoff_ms: Wait before the first attempt to reconnect; it doubles each time.
+            max_backoff_ms: Longest wait between two attempts to reconnect.
+            telemetry: OpenTelemetry metrics and traces:
+                magnetar.client.telemetry.telemetry.Telemetry.
+            wait_for_broker: Try again for operation_timeout_seconds when no broker takes the
+                client's first connection, instead of failing at once: for programs that start with
+                their broker.
+        """
         self._engine = Engine(service_url, ClientOptions(**options), clock=clock, rng=rng)
 
     async def create_producer(
-        self, topic: str, *, schema: Schema | None = None, **options: Any
-    ) -> "Producer":
-        """Returns a producer of a topic, which the broker knows already."""
-        schema = schema or BytesSchema()
-        producer = EngineProducer(self._engine, topic, ProducerOptions(**options), schema)
+        self,
+        topic: str,
+        *,
+        schema: Schema[Default] | None = None,
+        **options: Unpack[ProducerKeywords],
+    ) -> "Producer[Default]":
+        """Returns a producer of a topic, which the broker knows already.
+
+        `send` waits for room where there is none, unless `block_if_queue_full=False` is given.
+
+        Args:
+            topic: Name of the topic.
+            schema: What values become bytes by, and the reverse; without one values are bytes.
+            producer_name: Name that no other producer of the topic has; the broker makes one for
+                None.
+            initial_sequence_id: Sequence id before the first message's; deduplication compares
+                sequence ids.
+            send_timeout_millis: Time until a message that was not stored fails with Timeout; 0
+                waits for ever.
+            compression_type: Compression of batches, and of messages outside of batches.
+            max_pending_messages: Messages that may wait for their receipt; 0 is no limit.
+            max_pending_messages_across_partitions: The same for all partitions of a topic together;
+                0 is no limit.
+            block_if_queue_full: Wait for room when too many messages wait for their receipt,
+                instead of raising ProducerQueueIsFull; the asyncio client does unless it is told
+                False.
+            batching_enabled: Send messages in batches; excludes chunking_enabled.
+            batching_max_messages: Messages at which a batch is sent.
+            batching_max_allowed_size_in_bytes: Size at which a batch is sent.
+            batching_max_publish_delay_ms: Time after which a batch is sent, however small it is.
+            chunking_enabled: Send messages that are larger than the broker's limit in chunks;
+                excludes batching_enabled.
+            message_routing_mode: How the partition of a message without a key is chosen.
+            lazy_start_partitioned_producers: Open the producer of a partition with its first
+                message.
+            properties: Properties of the producer, which the topic's stats show.
+            batching_type: Which messages may share a batch: any, or those of one key.
+            encryption_key: Name of the key, or names of the keys, that messages are encrypted with.
+            crypto_key_reader: Loads the keys that encryption_key names.
+            access_mode: Whether other producers of the topic are allowed beside this one.
+            message_router: Function of a message and the number of partitions that returns the
+                partition.
+            hashing_scheme: How a key is hashed to choose its partition.
+            chunk_max_message_size: Largest chunk in bytes; 0 leaves it to the broker's limit.
+            initial_subscription_name: Subscription that is made with the topic, if that is new.
+            auto_update_partitions_interval_seconds: How often the client looks for new partitions.
+        """
+        schema = _or_bytes(schema)
+        options.setdefault("block_if_queue_full", True)
+        checked = ProducerOptions(**options)
+        producer = EngineProducer(self._engine, topic, checked, schema)
         producer.tell = _answer_futures
         await self._engine.open(producer)
         return Producer(producer, schema)
@@ -105,11 +183,79 @@ class Client(_Closing):
         topic: "str | list[str] | re.Pattern[str]",
         subscription_name: str,
         *,
-        schema: Schema | None = None,
-        **options: Any,
-    ) -> "Consumer":
-        """Returns a consumer of a topic, of several, or of all that match a pattern."""
-        schema = schema or BytesSchema()
+        schema: Schema[Default] | None = None,
+        **options: Unpack[ConsumerKeywords],
+    ) -> "Consumer[Default]":
+        """Returns a consumer of a topic, of several, or of all that match a pattern.
+
+        Args:
+            topic: Name of the topic, a list of names, or a compiled pattern that names match.
+            subscription_name: The subscription; it is created if the topic has none of that name.
+            schema: What values become bytes by, and the reverse; without one values are bytes.
+            consumer_type: Exclusive, Shared, Failover or KeyShared.
+            receiver_queue_size: Messages that are fetched before the application asks for them.
+            max_total_receiver_queue_size_across_partitions: The same for all partitions and topics
+                of the consumer together.
+            consumer_name: Name that the subscription's stats show.
+            unacked_messages_timeout_ms: Time after which a message that is not acknowledged is
+                delivered again; 1000 or more, None or 0 for never.
+            broker_consumer_stats_cache_time_ms: Accepted and ignored: stats() asks no broker.
+            negative_ack_redelivery_delay_ms: Time after which a negatively acknowledged message is
+                delivered again.
+            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            properties: Properties of the consumer, which the subscription's stats show.
+            pattern_auto_discovery_period: Seconds between two looks for new topics that match the
+                pattern.
+            initial_position: Where a new subscription begins: Latest or Earliest.
+            crypto_key_reader: Loads the keys that messages are decrypted with.
+            replicate_subscription_state_enabled: Asks Apache Pulsar to replicate the subscription.
+            max_pending_chunked_message: Incomplete messages in chunks that are kept; 0 is no limit.
+            auto_ack_oldest_chunked_message_on_queue_full: Acknowledge the oldest incomplete message
+                above that limit, instead of having it delivered again.
+            start_message_id_inclusive: Whether start_message_id itself is received, and seek's
+                target.
+            batch_receive_policy: When batch_receive has enough messages.
+            key_shared_policy: Which keys of a KeyShared subscription this consumer gets.
+            batch_index_ack_enabled: Accepted and ignored, with a warning: messages in batches are
+                always acknowledged one by one.
+            regex_subscription_mode: Whether a pattern matches persistent topics, non-persistent
+                ones or both.
+            dead_letter_policy: After how many redeliveries a message is moved to the dead letter
+                topic.
+            crypto_failure_action: What to do with a message that cannot be decrypted.
+            acknowledgement_group_time_ms: Time that acknowledgements are gathered before they are
+                sent; 0 sends each at once.
+            max_acknowledgement_group_size: Acknowledgements at which they are sent before that
+                time.
+            ack_receipt_enabled: acknowledge() returns when the broker has stored the
+                acknowledgement, and raises if it did not.
+            auto_retry_acknowledgement: Send acknowledgements again until the broker has confirmed
+                them (PIP-377).
+            max_acknowledgement_retries: How often an acknowledgement is sent again.
+            auto_retry_acknowledgement_backoff: Wait before an acknowledgement is sent again; None
+                is 100 ms, doubling up to 10 s. A function gets the number of failures so far and
+                returns milliseconds.
+            on_acknowledgement_failed: Function that is called with the message ids and the error
+                when acknowledgements were tried for the last time.
+            max_pending_acknowledgements: Unconfirmed acknowledgements at which a consumer that
+                retries them asks for no more messages.
+            negative_ack_redelivery_backoff: Instead of negative_ack_redelivery_delay_ms: a wait
+                that grows with each redelivery.
+            ack_timeout_redelivery_backoff: Added to unacked_messages_timeout_ms: a wait that grows
+                with each redelivery.
+            retry_enabled: Subscribe to the retry topic as well; reconsume_later needs it.
+            expire_time_of_incomplete_chunked_message_ms: Time after which an incomplete message in
+                chunks is given up; 0 keeps it for ever.
+            max_message_size_total: Bytes that one message in chunks may have, and all incomplete
+                ones together.
+            subscription_properties: Properties of the subscription, if this consumer creates it.
+            priority_level: Consumers with a lower number get messages first; 0 comes before all
+                others.
+            auto_update_partitions_interval_seconds: How often the client looks for new partitions.
+            durable: False: the subscription is deleted with its consumer, as a reader's is.
+            start_message_id: Where a subscription that is not durable, or new, begins.
+        """
+        schema = _or_bytes(schema)
         topics, pattern = split_topics(topic)
         consumer = EngineConsumer(
             self._engine,
@@ -126,15 +272,62 @@ class Client(_Closing):
         topic: str,
         start_message_id: MessageId,
         *,
-        schema: Schema | None = None,
-        **options: Any,
-    ) -> "Reader":
-        """Returns a reader of a topic, from a message on."""
-        schema = schema or BytesSchema()
+        schema: Schema[Default] | None = None,
+        **options: Unpack[ReaderKeywords],
+    ) -> "Reader[Default]":
+        """Returns a reader of a topic, from a message on.
+
+        Args:
+            topic: Name of the topic.
+            start_message_id: Where reading begins: MessageId.earliest, MessageId.latest or an id.
+            schema: What values become bytes by, and the reverse; without one values are bytes.
+            receiver_queue_size: Messages that are fetched before the application asks for them.
+            reader_name: Name that the topic's stats show.
+            subscription_role_prefix: Begins the name of the subscription that the reader has
+                meanwhile.
+            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            crypto_key_reader: Loads the keys that messages are decrypted with.
+            start_message_id_inclusive: Whether start_message_id itself is read.
+            crypto_failure_action: What to do with a message that cannot be decrypted.
+            max_pending_chunked_message: Incomplete messages in chunks that are kept; 0 is no limit.
+            auto_ack_oldest_chunked_message_on_queue_full: Drop the oldest incomplete one above it.
+            expire_time_of_incomplete_chunked_message_ms: Time after which an incomplete message in
+                chunks is given up; 0 keeps it for ever.
+            max_message_size_total: Bytes that one message in chunks may have, and all incomplete
+                ones together.
+        """
+        schema = _or_bytes(schema)
         reader = ReaderOptions(start_message_id, **options)
         consumer = reader_of(self._engine, topic, reader, schema)
         await self._engine.open(consumer)
         return Reader(consumer)
+
+    async def create_table_view(
+        self,
+        topic: str,
+        subscription_name: str | None = None,
+        schema: Schema[Default] | None = None,
+        crypto_key_reader: CryptoKeyReader | None = None,
+    ) -> "TableView[Default]":
+        """Returns the latest value of every key of a topic, kept up to date.
+
+        It has all that the topic held when it was made. `subscription_name` begins the name of
+        the subscription that it has meanwhile.
+        """
+        reader = await self.create_reader(
+            topic,
+            MessageId.earliest,
+            schema=schema,
+            subscription_role_prefix=subscription_name,
+            crypto_key_reader=crypto_key_reader,
+        )
+        view = TableView(reader, self._engine.log_problem)
+        try:
+            await view._fill()
+        except BaseException:
+            await reader.close()
+            raise
+        return view
 
     async def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
         """The schema of a topic, or a version of it."""
@@ -157,38 +350,82 @@ class Client(_Closing):
         """Closes producers and consumers, and waits until that is done."""
         await self._engine.close()
 
+    async def shutdown(self) -> None:
+        """Drops all connections at once; what is on its way fails."""
+        await self._engine.shutdown()
 
-class Producer(_Closing):
+    def __repr__(self) -> str:
+        return f"<magnetar.aio.Client of {self._engine.title}: {self._engine.state}>"
+
+
+def _or_bytes(schema: Schema[Default] | None) -> Schema[Default]:
+    """Returns the schema; that of bytes, for which `Default` stands then, if there is none."""
+    return cast("Schema[Default]", BytesSchema()) if schema is None else schema
+
+
+class Producer(AsyncClosing, Generic[Sent]):
     """Publishes to a topic."""
 
-    def __init__(self, producer: EngineProducer, schema: Schema) -> None:
+    def __init__(self, producer: EngineProducer, schema: Schema[Any]) -> None:
         self._producer = producer
         self._schema = schema
         self._tracing = producer.tracing
         self._plain = type(schema) is BytesSchema and self._tracing is None
         self._send = producer.send
+        self._waits = producer.options.block_if_queue_full
         self._new_future = _future_maker(asyncio.get_running_loop())
 
-    def send(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
+    def send(
+        self, content: Sent | None, **options: Unpack[SendKeywords]
+    ) -> "asyncio.Future[MessageId]":
         """Sends a message; the future is its id, when it is stored.
 
-        Raises ProducerQueueIsFull, unless the producer was made to wait for room: then use
-        `await send_when_room`.
+        It is a plain function: messages go out in the order of the calls, also of those that
+        nobody awaits yet. Where `max_pending_messages` wait for their receipt already the
+        message waits for room here, without a limit; to make the caller wait, which keeps
+        memory bounded, await the future or `send_when_room`. A message whose future is cancelled
+        while it waits for room is not sent.
+
+        A content of None is a message without a value: table views and compaction forget its key.
+
+        Raises what the schema refuses, MessageTooBig and AlreadyClosed; ProducerQueueIsFull
+        only of a producer that was made with `block_if_queue_full=False`.
         """
         future: asyncio.Future[MessageId] = self._new_future()
         if self._plain and type(content) is bytes and not options:
-            self._send(Outgoing(content, future))
+            message = Outgoing(content, future)
+            try:
+                self._send(message)
+            except ProducerQueueIsFull:
+                self._wait_in_turn(message)
             return future
         message = self._outgoing(content, future, options)
         if self._tracing is None:
-            self._send(message)
+            self._send_or_wait(message)
         else:
             with self._traced(self._tracing, message, future):
-                self._send(message)
+                self._send_or_wait(message)
         return future
 
-    async def send_when_room(self, content: Any, **options: Any) -> "asyncio.Future[MessageId]":
-        """As `send`, but waits while there is too much on its way."""
+    def _send_or_wait(self, message: Outgoing) -> None:
+        try:
+            self._send(message)
+        except ProducerQueueIsFull:
+            self._wait_in_turn(message)
+
+    def _wait_in_turn(self, message: Outgoing) -> None:
+        """While ProducerQueueIsFull is handled, which is raised again if it was asked for."""
+        if not self._waits:
+            raise
+        self._producer.wait_in_turn(message)
+
+    async def send_when_room(
+        self, content: Sent | None, **options: Unpack[SendKeywords]
+    ) -> "asyncio.Future[MessageId]":
+        """As `send`, but returns when there was room for the message: the caller waits for it.
+
+        For whoever sends faster than the broker stores, and does not want to await each message.
+        """
         future: asyncio.Future[MessageId] = self._new_future()
         message = self._outgoing(content, future, options)
         if self._tracing is None:
@@ -211,7 +448,7 @@ class Producer(_Closing):
         future.add_done_callback(partial(_end_trace, trace))
 
     def _outgoing(
-        self, content: Any, future: "asyncio.Future[MessageId]", options: dict[str, Any]
+        self, content: Sent | None, future: "asyncio.Future[MessageId]", options: SendKeywords
     ) -> Outgoing:
         return make_outgoing(self._schema, content, future, self._producer.day_ms, **options)
 
@@ -242,6 +479,9 @@ class Producer(_Closing):
     def is_connected(self) -> bool:
         """Whether the producer has a connection to its broker now."""
         return self._producer.connected
+
+    def __repr__(self) -> str:
+        return f"<magnetar.aio.Producer of {self._producer.topic}: {self._producer.state}>"
 
 
 def _future_maker(loop: asyncio.AbstractEventLoop) -> "Callable[[], asyncio.Future[MessageId]]":
@@ -295,7 +535,7 @@ class _AckFuture:
             self._future.set_result(None)
 
 
-class Consumer(_Closing):
+class Consumer(AsyncClosing, Generic[Received]):
     """Receives from a subscription; `async for message in consumer` goes on until it is closed."""
 
     def __init__(self, consumer: EngineConsumer) -> None:
@@ -303,8 +543,8 @@ class Consumer(_Closing):
         self._tracing = consumer.tracing
         self._avro = consumer.schema if isinstance(consumer.schema, AvroSchema) else None
 
-    async def receive(self, timeout_millis: int | None = None) -> Message:
-        """The next message. Raises Timeout."""
+    async def receive(self, timeout_millis: int | None = None) -> Message[Received]:
+        """Returns the next message. Raises Timeout, and AlreadyClosed once it is closed."""
         began_ns = 0 if self._tracing is None else self._tracing.now_ns()
         message = self._consumer.take()
         if message is None:
@@ -315,7 +555,7 @@ class Consumer(_Closing):
             return await self.receive(timeout_millis)
         return message
 
-    async def _learned(self, schema: AvroSchema, message: Message) -> bool:
+    async def _learned(self, schema: AvroSchema[Any], message: Message) -> bool:
         """Whether the message, whose schema is known now, is still for the application."""
         if schema.knows(message.topic_name(), message.int_schema_version()):
             return True
@@ -330,7 +570,7 @@ class Consumer(_Closing):
             self._consumer.handed(batch)
         return len(batch.messages) > 0
 
-    async def _learn(self, schema: AvroSchema, message: Message) -> None:
+    async def _learn(self, schema: AvroSchema[Any], message: Message) -> None:
         """Gets the schema that a message was written with, for `value` cannot wait.
 
         If it cannot be had the message is received all the same, and `value` says why.
@@ -342,19 +582,24 @@ class Consumer(_Closing):
         except MagnetarError as error:
             schema.add_problem(topic, version, error)
 
-    async def _wait(self, timeout_millis: int | None) -> Message:
+    async def _wait(self, timeout_millis: int | None) -> Message[Any]:
         if timeout_millis is None:
             return await self._consumer.receive()
         try:
             async with asyncio.timeout(timeout_millis / 1000):
                 return await self._consumer.receive()
+        except Timeout:
+            raise  # why there will be no message
         except TimeoutError:
             raise Timeout(f"no message within {timeout_millis} ms") from None
 
     async def batch_receive(
         self, policy: ConsumerBatchReceivePolicy | None = None
-    ) -> list[Message]:
-        """Some messages: as many as the policy wants, or those that came in its time."""
+    ) -> list[Message[Received]]:
+        """Returns some messages: as many as the policy wants, or those that came in its time.
+
+        The list is empty if none came.
+        """
         batch = self._consumer.gather(policy, asyncio.get_running_loop().time)
         try:
             while batch.open:
@@ -370,17 +615,16 @@ class Consumer(_Closing):
             raise
         finally:
             self._consumer.handed(batch)
-        return batch.messages
+        return cast("list[Message[Received]]", batch.messages)
 
-    def __aiter__(self) -> AsyncIterator[Message]:
-        return self._messages()
+    def __aiter__(self) -> Self:
+        return self
 
-    async def _messages(self) -> AsyncIterator[Message]:
-        while True:
-            try:
-                yield await self.receive()
-            except AlreadyClosed:
-                return
+    async def __anext__(self) -> Message[Received]:
+        try:
+            return await self.receive()
+        except AlreadyClosed:
+            raise StopAsyncIteration from None
 
     async def acknowledge(
         self, message: "Message | MessageId | Iterable[Message | MessageId]"
@@ -410,7 +654,9 @@ class Consumer(_Closing):
         """Asks for it again, after a while."""
         self._consumer.negative_acknowledge(message)
 
-    def processing(self, message: Message, *, retry_after: timedelta | None = None) -> Processing:
+    def processing(
+        self, message: Message[Value], *, retry_after: timedelta | None = None
+    ) -> Processing[Value]:
         """`async with` it: the message is acked when the block ends, and nacked when it raises.
 
         A cancelled block nacks too; whatever was raised goes on. With `retry_after` and
@@ -465,6 +711,10 @@ class Consumer(_Closing):
         """Returns the name of the subscription."""
         return self._consumer.options.subscription_name
 
+    def consumer_name(self) -> str:
+        """Returns the consumer's name."""
+        return self._consumer.name
+
     def stats(self) -> ConsumerStats:
         """What it did so far."""
         return self._consumer.stats()
@@ -473,19 +723,34 @@ class Consumer(_Closing):
         """Whether the consumer has a connection to its broker now."""
         return self._consumer.connected
 
+    def __repr__(self) -> str:
+        return f"<magnetar.aio.Consumer of {self._consumer.description}>"
 
-class Reader(_Closing):
-    """Reads a topic from a place on, without a subscription that stays."""
+
+class Reader(AsyncClosing, Generic[Received]):
+    """Reads a topic from a place on, without a subscription that stays.
+
+    `async for message in reader` goes on until it is closed.
+    """
 
     def __init__(self, consumer: EngineConsumer) -> None:
-        self._consumer = Consumer(consumer)
+        self._consumer: Consumer[Received] = Consumer(consumer)
         self._engine = consumer
 
-    async def read_next(self, timeout_millis: int | None = None) -> Message:
+    async def read_next(self, timeout_millis: int | None = None) -> Message[Received]:
         """Returns the next message. Raises Timeout."""
         message = await self._consumer.receive(timeout_millis)
         self._engine.acknowledge_cumulative(message, None)
         return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[Received]:
+        try:
+            return await self.read_next()
+        except AlreadyClosed:
+            raise StopAsyncIteration from None
 
     async def has_message_available(self) -> bool:
         """Whether there is a message behind the last one that was read."""
@@ -507,14 +772,11 @@ class Reader(_Closing):
         """Whether the reader has a connection to its broker now."""
         return self._consumer.is_connected()
 
+    def __repr__(self) -> str:
+        return f"<magnetar.aio.Reader of {self._engine.topic}: {self._engine.state}>"
+
 
 # ---- What both doors share ---------------------------------------------------
-
-
-def reader_of(engine: Engine, topic: str, options: ReaderOptions, schema: Schema) -> EngineConsumer:
-    """What reads for a reader: a consumer, on a subscription that goes with it."""
-    name = f"reader-{int(engine.random() * (1 << 40)):010x}"
-    return EngineConsumer(engine, [topic], None, options.consumer_options(name), schema)
 
 
 async def reconsume(
@@ -530,50 +792,3 @@ async def reconsume(
     kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     await consumer.reconsume_later(message, delay_ms, properties, _AckFuture(kept))
     await kept
-
-
-async def has_message(consumer: EngineConsumer) -> bool:
-    """Whether there is a message behind the last one that was read."""
-    if consumer.has_returned:
-        return True
-    # A list, since partitions may join meanwhile.
-    for part in list(consumer.parts.values()):
-        if part.core.queue_length() > 0:
-            return True
-        last, mark_delete = await part.last_message_id()
-        if last.entry_id() < 0:
-            continue
-        if _begins_with(part, last, mark_delete):
-            await part.seek(last, None)
-            mark_delete = None
-        if _is_behind(part, last, mark_delete) and await part.arrives(last):
-            return True
-    return False
-
-
-def _begins_with(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
-    """Whether reading is to begin with the last message, and none was published since."""
-    start = part.core.start_message_id()
-    if start is None or start.ledger_id != INT64_MAX or part.core.has_taken:
-        return False
-    return part.options.start_message_id_inclusive and not _is_behind(part, last, mark_delete)
-
-
-def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
-    """Whether the last message of a topic is one that was not read yet."""
-    start = part.core.start_message_id()
-    by_time = part.sought_by_time and not part.core.has_taken
-    entry = (last.ledger_id(), last.entry_id())
-    if mark_delete is not None and entry <= (mark_delete.ledger_id(), mark_delete.entry_id()):
-        return False  # it was read, or skipped, or is before where reading began
-    if start is None or (start.ledger_id < 0 and not by_time):
-        return True
-    if start.ledger_id == INT64_MAX or by_time:
-        # Nothing was read yet, and reading begins where the subscription was made or moved.
-        return mark_delete is not None
-    read_to = (start.ledger_id, start.entry_id)
-    if part.options.start_message_id_inclusive and not part.core.has_taken:
-        return (*entry, last.batch_index()) >= (*read_to, start.batch_index)
-    if start.batch_index < 0:
-        return entry > read_to  # all of the entry
-    return (*entry, last.batch_index()) > (*read_to, start.batch_index)

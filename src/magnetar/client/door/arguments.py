@@ -6,7 +6,8 @@ classes that users write, and of Any, so this file is not compiled.
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypedDict
 
 from magnetar.client.consumer.message import Message
 from magnetar.client.producer.outgoing import Outgoing
@@ -14,11 +15,32 @@ from magnetar.client.schema.schema import Schema
 from magnetar.errors import InvalidConfiguration, UsageError
 from magnetar.model import MessageId
 
-__all__ = ["make_outgoing", "message_of", "messages_of", "split_topics", "version_bytes"]
+__all__ = [
+    "SendKeywords",
+    "make_outgoing",
+    "message_of",
+    "messages_of",
+    "split_topics",
+    "version_bytes",
+]
+
+
+class SendKeywords(TypedDict, total=False):
+    """What can be said of one message besides its content."""
+
+    properties: dict[str, str] | None
+    partition_key: str | None
+    ordering_key: str | bytes | None
+    sequence_id: int | None
+    replication_clusters: list[str] | None
+    disable_replication: bool
+    event_timestamp: int | None
+    deliver_at: int | None
+    deliver_after: timedelta | None
 
 
 def make_outgoing(
-    schema: Schema,
+    schema: Schema[Any],
     content: Any,
     sender: Any,
     day_ms: Callable[[], int],
@@ -31,7 +53,7 @@ def make_outgoing(
     disable_replication: bool = False,
     event_timestamp: int | None = None,
     deliver_at: int | None = None,
-    deliver_after: Any = None,
+    deliver_after: timedelta | None = None,
 ) -> Outgoing:
     """A message from what `send` was given. Raises what the schema refuses."""
     if isinstance(ordering_key, str):

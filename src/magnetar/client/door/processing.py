@@ -19,10 +19,11 @@ import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
 from types import TracebackType
-from typing import Protocol
+from typing import Generic, Protocol
 
 from magnetar.client.consumer.message import Message
 from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.schema.value import Received
 from magnetar.client.telemetry.observer import Observer
 from magnetar.errors import AlreadyClosed, InvalidConfiguration, MagnetarError, UsageError
 from magnetar.model import TopicName
@@ -46,11 +47,11 @@ class Settler(Protocol):
     def reconsume_later(self, message: Message, delay: timedelta) -> None: ...
 
 
-class _Block:
+class _Block(Generic[Received]):
     """What both forms share: the message, the span and the time."""
 
     def __init__(
-        self, engine: EngineConsumer, message: Message, retry_after: timedelta | None
+        self, engine: EngineConsumer, message: Message[Received], retry_after: timedelta | None
     ) -> None:
         _check(engine, message, retry_after)
         self._message = message
@@ -63,7 +64,7 @@ class _Block:
             nullcontext() if tracing is None else tracing.process(message, self._subscription)
         )
 
-    def _begin(self) -> Message:
+    def _begin(self) -> Message[Received]:
         self._began_s = time.monotonic()
         self._span.__enter__()
         return self._message
@@ -103,20 +104,20 @@ def _note(error: BaseException, problem: MagnetarError) -> None:
     error.add_note(f"it could not be sent to the retry topic, and was nacked: {problem}")
 
 
-class Processing(_Block):
+class Processing(_Block[Received]):
     """`async with` of the asyncio door; see the module."""
 
     def __init__(
         self,
         consumer: AsyncSettler,
         engine: EngineConsumer,
-        message: Message,
+        message: Message[Received],
         retry_after: timedelta | None,
     ) -> None:
         super().__init__(engine, message, retry_after)
         self._consumer = consumer
 
-    async def __aenter__(self) -> Message:
+    async def __aenter__(self) -> Message[Received]:
         return self._begin()
 
     async def __aexit__(
@@ -144,20 +145,20 @@ class Processing(_Block):
         return True
 
 
-class ThreadProcessing(_Block):
+class ThreadProcessing(_Block[Received]):
     """`with` of the blocking door; see the module."""
 
     def __init__(
         self,
         consumer: Settler,
         engine: EngineConsumer,
-        message: Message,
+        message: Message[Received],
         retry_after: timedelta | None,
     ) -> None:
         super().__init__(engine, message, retry_after)
         self._consumer = consumer
 
-    def __enter__(self) -> Message:
+    def __enter__(self) -> Message[Received]:
         return self._begin()
 
     def __exit__(

@@ -56,7 +56,7 @@ class Burials:
         subscription = self._options.subscription_name
         while True:
             message = await queue.get()
-            if message.delivery.gone:
+            if message._delivery.gone:
                 continue  # it is unacked where it came from
             try:
                 await self._letters.publish(

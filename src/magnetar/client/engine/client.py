@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.fork import fork_error, release, watch_forks
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.network.clock import Clock
 from magnetar.client.network.connection import ClientConnection
@@ -101,18 +102,36 @@ class Engine:
             listener_name=options.listener_name or "",
             timeout_s=self.timeout_s,
             observer=watcher,
+            patient=not isinstance(service_url, str),
+            waits_for_broker=options.wait_for_broker,
         )
         self._open: dict[EngineProducer | EngineConsumer, None] = {}
         self._closing: asyncio.Task[None] | None = None
         self.closed: bool = False
         # Nothing is waited for any more.
         self.shut_down: bool = False
+        # Whether this is a process that was forked off the client's own.
+        self.forked: bool = False
+        watch_forks(self)
         if isinstance(service_url, ServiceInfoProvider):
             service_url.initialize(self.change_service)
         if watcher is not None:
             watcher.opened(self.totals)
 
     # ---- Where ---------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """Where the client connects to, for people."""
+        return self._service.info.service_url
+
+    @property
+    def state(self) -> str:
+        """Where the client stands, in words for people."""
+        if self.closed:
+            return "closed"
+        counts = self.totals.connections
+        return "connected" if counts.opened > counts.closed else "not connected"
 
     @property
     def service_info(self) -> ServiceInfo:
@@ -243,7 +262,8 @@ class Engine:
             try:
                 return await request()
             except RETRY_CONNECT as error:
-                if self.closed or loop.time() > deadline:
+                permanent = isinstance(error, ConnectError) and error.permanent
+                if self.closed or permanent or loop.time() > deadline:
                     raise
                 self.log.debug("%s; trying again", error)
             await asyncio.sleep(backoff.next_ms() / 1000)
@@ -285,8 +305,20 @@ class Engine:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise AlreadyClosed("the client is closed: make another")
+            raise self.closed_error("the client is closed: make another")
         self._follow_service()
+
+    def closed_error(self, text: str) -> MagnetarError:
+        """Returns why nothing can be done with what is closed: a fork may have closed it."""
+        return fork_error() if self.forked else AlreadyClosed(text)
+
+    def forked_off(self) -> None:
+        """This is a process that was forked off: see `fork`."""
+        self.forked = True
+        self.closed = True
+        release(self.lock)
+        for what in self._open:
+            what.forked_off()
 
     def forget(self, what: "EngineProducer | EngineConsumer") -> None:
         self._open.pop(what, None)
@@ -294,6 +326,8 @@ class Engine:
 
     async def close(self) -> None:
         """Closes everything that was opened. Who stops waiting does not stop it."""
+        if self.forked:
+            return
         self.closed = True
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -322,6 +356,8 @@ class Engine:
 
     async def shutdown(self) -> None:
         """Drops all connections at once, and fails what is on its way."""
+        if self.forked:
+            return
         self.closed = True
         self.shut_down = True
         self._pool.drop()

@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.client.ack.entry_acks import Done, Waiter
 from magnetar.client.consumer.acknowledger import AckFailure
@@ -32,7 +32,6 @@ from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import (
-    AlreadyClosed,
     InvalidConfiguration,
     MagnetarError,
     OperationNotSupported,
@@ -57,7 +56,7 @@ class EngineConsumer:
         topics: list[str],
         pattern: "re.Pattern[str] | None",
         options: ConsumerOptions,
-        schema: Schema,
+        schema: Schema[Any],
     ) -> None:
         self._engine = engine
         self.topics: list[str] = [str(TopicName.parse(topic)) for topic in topics]
@@ -221,7 +220,7 @@ class EngineConsumer:
 
     # ---- Messages ------------------------------------------------------------
 
-    def take(self, held: bool = False) -> Message | None:
+    def take(self, held: bool = False) -> Message[Any] | None:
         """The next message, of each topic in turn; None if there is none now.
 
         The permit of one that is held stays with it until it is given back.
@@ -293,7 +292,7 @@ class EngineConsumer:
         if part is not None:
             part.core.give_back()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> Message[Any]:
         """The next message, when there is one."""
         waiting = False
         try:
@@ -332,7 +331,13 @@ class EngineConsumer:
 
     def check_open(self) -> None:
         if self.closed:
-            raise AlreadyClosed("the consumer is closed")
+            raise self._engine.closed_error("the consumer is closed")
+
+    def forked_off(self) -> None:
+        """This is another process than the one that it works in: it has no messages here."""
+        self.closed = True
+        self._returned.clear()
+        self._order = []
 
     def check(self) -> None:
         """Raises if one of the topics, or all together, will have no message any more."""
@@ -508,6 +513,8 @@ class EngineConsumer:
         Acks that are not confirmed yet are waited for so long: without a time, as long as an
         operation may take if acks are retried, else not at all. Those that are left fail.
         """
+        if self._engine.forked:
+            return
         self.closed = True
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout_s))
@@ -552,6 +559,20 @@ class EngineConsumer:
     @property
     def connected(self) -> bool:
         return not self.closed and all(part.connection is not None for part in self._order)
+
+    @property
+    def state(self) -> str:
+        """Where it stands, in a word for people."""
+        if self.closed:
+            return "closed"
+        if any(part.failure is not None for part in self._order):
+            return "failed"
+        return "connected" if self.connected else "reconnecting"
+
+    @property
+    def description(self) -> str:
+        """The topic, the subscription and the state, for people."""
+        return f"{self.topic}, subscription {self.options.subscription_name}: {self.state}"
 
 
 def _id_of(message: Message | MessageId) -> MessageId:

@@ -328,6 +328,8 @@ class PartitionConsumer(Reconnecting):
                 return
             async with asyncio.timeout(self._timeout_s):
                 await self._seeking
+        except Timeout:
+            raise  # the broker did not answer the seek itself
         except TimeoutError:
             raise Timeout(f"the {self.what} did not come back after its seek") from None
         finally:

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.client.network.connection import ClientConnection
 from magnetar.client.network.reconnect import Alarm, Reconnecting
@@ -266,7 +267,7 @@ class EngineProducer:
     """A producer of a topic, partitioned or not."""
 
     def __init__(
-        self, engine: "Engine", topic: str, options: ProducerOptions, schema: Schema
+        self, engine: "Engine", topic: str, options: ProducerOptions, schema: Schema[Any]
     ) -> None:
         self._engine = engine
         self.topic: str = str(TopicName.parse(topic))
@@ -277,7 +278,11 @@ class EngineProducer:
         self._growth: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._pending_max = options.max_pending_messages
-        self._room: list[asyncio.Future[None]] = []
+        # Messages that wait for room, in order; and between them futures of those who wait until
+        # all before them have had it.
+        self._in_turn: deque[Outgoing | asyncio.Future[None]] = deque()
+        # Whether `send` takes nothing: it is closed, or others wait for room.
+        self._gated = False
         self.on_room: Callable[[], None] = self.let_waiters_on
         self.tracing: Tracing | None = engine.tracing
         # As in the other clients: with other access modes each partition must be ours at once.
@@ -364,8 +369,9 @@ class EngineProducer:
 
     def send(self, message: Outgoing) -> None:
         """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
-        if self.closed:
+        if self._gated:
             self._check_open()
+            raise ProducerQueueIsFull(f"messages of {self.topic} wait for room already")
         parts = self._parts
         if self._router is None:
             # As `PartitionProducer.send`, for what is done most.
@@ -382,7 +388,18 @@ class EngineProducer:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise AlreadyClosed(f"the producer of {self.topic} is closed")
+            raise self._engine.closed_error(f"the producer of {self.topic} is closed")
+
+    def forked_off(self) -> None:
+        """This is another process than the one that it works in."""
+        self.closed = True
+        self._gated = True
+
+    def wait_in_turn(self, message: Outgoing) -> None:
+        """A message without room waits for it, and all after it do too. Raises AlreadyClosed."""
+        self._check_open()
+        self._in_turn.append(message)
+        self._gated = True
 
     async def send_when_room(self, message: Outgoing) -> None:
         """As `send`, but waits while the queue is full."""
@@ -391,15 +408,54 @@ class EngineProducer:
                 self.send(message)
                 return
             except ProducerQueueIsFull:
-                room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._room.append(room)
-                await room
+                await self._turn()
+
+    async def _turn(self) -> None:
+        """Returns when all that waits for room now has had it; there may be no more left."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._in_turn.append(turn)
+        self._gated = True
+        await turn
 
     def let_waiters_on(self) -> None:
-        waiting, self._room = self._room, []
-        for room in waiting:
-            if not room.done():
-                room.set_result(None)
+        """Sends what waits for room, as far as there is some."""
+        waiting = self._in_turn
+        if not waiting:
+            return
+        self._gated = False
+        while waiting:
+            first = waiting[0]
+            if isinstance(first, Outgoing):
+                if not _is_cancelled(first) and not self._sent_late(first):
+                    break
+            elif not first.done():
+                first.set_result(None)
+            waiting.popleft()
+        self._gated = self.closed or len(waiting) > 0
+
+    def _sent_late(self, message: Outgoing) -> bool:
+        """Sends a message that waited; False if it has to go on waiting."""
+        try:
+            self.send(message)
+        except ProducerQueueIsFull:
+            return False
+        except Exception as error:
+            self._fail_late(message, error)
+        return True
+
+    def _fail_late(self, message: Outgoing, error: Exception) -> None:
+        if self.tell is not None and message.sender is not None:
+            self.tell([message.sender], error, [])
+
+    def _fail_waiting(self) -> None:
+        """Nothing will be sent any more."""
+        waiting, self._in_turn = self._in_turn, deque()
+        for one in waiting:
+            if isinstance(one, Outgoing):
+                error = AlreadyClosed(f"the producer of {self.topic} is closed")
+                self._fail_late(one, error)
+            elif not one.done():
+                one.set_result(None)
 
     def send_now(self, message: Outgoing) -> None:
         """As `send`, for one who waits: written at once if it can be, in a batch that is closed."""
@@ -417,11 +473,16 @@ class EngineProducer:
     async def flush(self) -> None:
         """Returns when everything sent so far is stored, or has failed. Raises AlreadyClosed."""
         self._check_open()
+        if self._in_turn:
+            await self._turn()
         await flush(self._parts)
 
     async def close(self) -> None:
         """Closes it, once. Who stops waiting does not stop it."""
+        if self._engine.forked:
+            return
         self.closed = True
+        self._gated = True
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -432,6 +493,11 @@ class EngineProducer:
             await asyncio.gather(self._growth, return_exceptions=True)
         # Messages wait there, and are not to be lost because nobody waited for them.
         await asyncio.gather(*self._late, return_exceptions=True)
+        if self._in_turn and self._started_are_connected and not self._engine.shut_down:
+            with suppress(TimeoutError):  # what is left fails below, with its own error
+                async with asyncio.timeout(self._engine.timeout_s):
+                    await self._turn()
+        self._fail_waiting()
         await asyncio.gather(*(part.close() for part in self._parts))
         self.on_room()
         self._engine.forget(self)
@@ -462,7 +528,25 @@ class EngineProducer:
 
     @property
     def connected(self) -> bool:
-        return not self.closed and all(part.connection is not None for part in self._started)
+        return not self.closed and self._started_are_connected
+
+    @property
+    def _started_are_connected(self) -> bool:
+        return all(part.connection is not None for part in self._started)
+
+    @property
+    def state(self) -> str:
+        """Where it stands, in a word for people."""
+        if self.closed:
+            return "closed"
+        if any(part.failure is not None for part in self._parts):
+            return "failed"
+        return "connected" if self.connected else "reconnecting"
+
+
+def _is_cancelled(message: Outgoing) -> bool:
+    sender = message.sender
+    return isinstance(sender, asyncio.Future) and sender.cancelled()
 
 
 async def flush(parts: Sequence[PartitionProducer]) -> None:

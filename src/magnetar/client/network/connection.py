@@ -12,6 +12,7 @@ the connection ends they are told, once, and requests without an answer fail.
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -38,7 +39,7 @@ from magnetar.protocol import (
 )
 from magnetar.protocol import pulsar_pb2 as pb
 
-__all__ = ["ClientConnection", "ConsumerHandler", "ProducerHandler"]
+__all__ = ["ClientConnection", "ConsumerHandler", "ProducerHandler", "problem_of"]
 
 KEEP_ALIVE_SECONDS = 30.0
 # What a peer has for reading our last words.
@@ -104,6 +105,8 @@ class ClientConnection(asyncio.Protocol):
         self.protocol_version: int = 0
         self.server_version: str = ""
         self.closed: bool = False
+        # Whether it ended though nobody here wanted it to.
+        self.lost: bool = False
         self.writable: bool = True
         self._auth_data: Callable[[], bytes] = bytes
         self._client_version = ""
@@ -163,7 +166,7 @@ class ClientConnection(asyncio.Protocol):
             ) from None
         except OSError as error:
             connection._give_up()
-            raise ConnectError(f"cannot connect to {host}:{port}: {error}") from error
+            raise problem_of(error, f"{host}:{port}", tls is not None) from error
         except MagnetarError:
             connection._give_up()
             raise
@@ -331,16 +334,22 @@ class ClientConnection(asyncio.Protocol):
             while (command := self._incoming.next_command()) is not None:
                 self._take(command)
         except RemoteProtocolError as error:
+            self._take_invalid(error)
+
+    def _take_invalid(self, error: RemoteProtocolError) -> None:
+        if self._connected.done():
             self.fail(f"the broker sent something invalid: {error}")
-            self._abort()
+        else:
+            self._end(_no_broker(self.address, str(error)))
+        self._abort()
 
     def eof_received(self) -> None:
         """The broker hung up. It need not read what is left to write, so nothing waits for that."""
-        self._end(f"the connection to {self.address} was lost: the broker hung up")
+        self._lose("the broker hung up")
         self._abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(f"the connection to {self.address} was lost: {error or 'the broker hung up'}")
+        self._lose(str(error or "the broker hung up"))
         self._sockets.discard(self)
         self._counts.closed += 1
         if not self._gone.done():
@@ -467,10 +476,19 @@ class ClientConnection(asyncio.Protocol):
         """Ends the connection, and says why."""
         if not self.closed:
             self._log.warning("closing the connection to %s: %s", self.address, reason)
-            self._end(reason)
+            self.lost = True
+            self._end(ConnectError(reason))
+
+    def _lose(self, why: str) -> None:
+        """The broker, or what lies between, ended the connection."""
+        reason = f"the connection to {self.address} was lost: {why}"
+        if not self.closed and self._keep_alive is not None:
+            self._log.warning("%s; connecting again", reason)
+            self.lost = True
+        self._end(ConnectError(reason))
 
     def close(self) -> None:
-        self._end(f"the connection to {self.address} is closed")
+        self._end(ConnectError(f"the connection to {self.address} is closed"))
 
     @property
     def is_magnetar(self) -> bool:
@@ -493,7 +511,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _end(self, reason: str) -> None:
+    def _end(self, error: ConnectError) -> None:
         if self.closed:
             return
         self.closed = True
@@ -504,11 +522,11 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         if not self._connected.done():
-            self._connected.set_exception(ConnectError(reason))
+            self._connected.set_exception(error)
             self._connected.exception()  # nobody need ask
         for future in self._requests.values():
             if not future.done():
-                future.set_exception(ConnectError(reason))
+                future.set_exception(ConnectError(str(error)))
         self._requests.clear()
         self._abandoned.clear()
         producers, consumers = list(self._producers.values()), list(self._consumers.values())
@@ -518,6 +536,41 @@ class ClientConnection(asyncio.Protocol):
             producer.on_closed(self)
         for consumer in consumers:
             consumer.on_closed(self)
+
+
+# What DNS says of a name that does not exist; of other trouble it may know better later.
+_NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+def problem_of(error: OSError, address: str, tls: bool) -> ConnectError:
+    """Returns why a connection could not be made, with what to do about it."""
+    text, permanent = f"cannot connect to {address}: {error}", True
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text += (
+            "; give the certificate of its CA by tls_trust_certs_file_path, and use the name that "
+            "the certificate is for"
+        )
+    elif tls and isinstance(error, ssl.SSLError | ConnectionResetError):
+        text += f"; if it speaks no TLS, the service URL is pulsar://{address}"
+    elif isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_HOST:
+        text += "; is the name of the host right?"
+    else:
+        permanent = False
+    refused = isinstance(error, ConnectionRefusedError)
+    if refused:
+        text += "; is the broker started?"
+    problem = ConnectError(text)
+    problem.permanent, problem.refused = permanent, refused
+    return problem
+
+
+def _no_broker(address: str, detail: str) -> ConnectError:
+    problem = ConnectError(
+        f"{address} is no broker, or wants TLS (pulsar+ssl://): what it answered is not Pulsar's "
+        f"protocol ({detail}). Admin REST has a port of its own, and so has TLS"
+    )
+    problem.permanent = True
+    return problem
 
 
 def _error_in(command: Pb) -> MagnetarError | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from magnetar.client.network.connection import ClientConnection
+from magnetar.client.network.connection import ClientConnection, problem_of
 from magnetar.client.network.pool import ConnectionPool
 from magnetar.client.network.service import Service
 from magnetar.client.option.service_url import ServiceUrl, parse_service_url
@@ -72,6 +72,8 @@ class Lookup:
         listener_name: str = "",
         timeout_s: float = 30.0,
         observer: Observer | None = None,
+        patient: bool = False,
+        waits_for_broker: bool = True,
     ) -> None:
         self._pool = pool
         self._service = service
@@ -79,6 +81,9 @@ class Lookup:
         self._listener_name = listener_name
         self._timeout_s = timeout_s
         self._observer = observer
+        # Whether the service may be another one soon, so that no error is permanent.
+        self._patient = patient
+        self._waits_for_broker = waits_for_broker
         self._current = 0
 
     @property
@@ -90,21 +95,32 @@ class Lookup:
         self._current = 0
 
     async def connection(self) -> ClientConnection:
-        """A connection to any broker of the service URL."""
+        """A connection to any broker of the service URL. Raises ConnectError.
+
+        The error is permanent if it is with all hosts; and if all refuse a client that never had
+        a connection, whose user can start a broker or mend the URL.
+        """
         hosts = self._url.hosts
-        error: Exception | None = None
+        errors: list[ConnectError] = []
         for step in range(len(hosts)):
             index = (self._current + step) % len(hosts)
             host, port = hosts[index]
             try:
                 found = await self._pool.get(host, port, tls=self._url.tls)
-            except ConnectError as refused:
-                error = refused
+            except ConnectError as error:
+                errors.append(error)
                 continue
             self._current = index
             return found
-        assert error is not None
-        raise error
+        raise self._worst(errors)
+
+    def _worst(self, errors: list[ConnectError]) -> ConnectError:
+        """The error of all hosts together: one that may pass, if there is any."""
+        refusals_end_it = not self._waits_for_broker and not self._pool.has_connected
+        for error in errors:
+            error.permanent |= error.refused and refusals_end_it
+            error.permanent &= not self._patient
+        return next((error for error in errors if not error.permanent), errors[-1])
 
     @contextmanager
     def _timed(self, kind: str) -> Iterator[None]:
@@ -234,7 +250,7 @@ class Lookup:
     # ---- HTTP ----------------------------------------------------------------
 
     async def _get(self, path: str) -> Any:
-        error: Exception | None = None
+        errors: list[ConnectError] = []
         for step in range(len(self._url.hosts)):
             index = (self._current + step) % len(self._url.hosts)
             host, port = self._url.hosts[index]
@@ -243,12 +259,14 @@ class Lookup:
                 found = await asyncio.to_thread(
                     self._fetch, f"{scheme}://{_bracketed(host)}:{port}{path}"
                 )
-            except OSError as refused:
-                error = refused
+            except OSError as error:
+                reason = getattr(error, "reason", error)
+                cause = reason if isinstance(reason, OSError) else error
+                errors.append(problem_of(cause, f"{scheme}://{host}:{port}", tls=False))
                 continue
             self._current = index
             return found
-        raise ConnectError(f"no answer to a lookup over HTTP: {error}") from error
+        raise self._worst(errors)
 
     def _fetch(self, url: str) -> Any:
         """Raises OSError if there is no answer, else what the answer means."""

@@ -6,7 +6,7 @@ import logging
 from magnetar.client.network.connection import ClientConnection
 from magnetar.client.network.service import Service
 from magnetar.client.telemetry.totals import ConnectionCounts
-from magnetar.errors import AlreadyClosed
+from magnetar.errors import AlreadyClosed, ConnectError
 
 __all__ = ["ConnectionPool"]
 
@@ -39,6 +39,9 @@ class ConnectionPool:
         # Whether brokers are told that commands of Magnetar's own are understood.
         self.extended: bool = True
         self._sockets: set[ClientConnection] = set()
+        # By broker: those that a connection was made to, ever; and those that lost theirs since.
+        self._reached: set[str] = set()
+        self._lost: set[str] = set()
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         # Begun for a cluster that was left meanwhile.
         self._outdated: set[asyncio.Task[ClientConnection]] = set()
@@ -72,6 +75,16 @@ class ConnectionPool:
     async def _connect(
         self, key: str, host: str, port: int, tls: bool, proxy_to: str
     ) -> ClientConnection:
+        try:
+            return await self._open_connection(host, port, tls, proxy_to)
+        except ConnectError as error:
+            if key in self._reached:
+                error.permanent = False  # it was right once, so this may pass
+            raise
+
+    async def _open_connection(
+        self, host: str, port: int, tls: bool, proxy_to: str
+    ) -> ClientConnection:
         return await ClientConnection.open(
             host,
             port,
@@ -97,7 +110,27 @@ class ConnectionPool:
         if self._closed or task in self._outdated:
             task.result().close()
         else:
+            self._note(key, task.result().address)
             self._open[key] = task.result()
+
+    def _note(self, key: str, address: str) -> None:
+        """Says, once, that there is a connection again."""
+        self._reached.add(key)
+        for other, connection in self._open.items():
+            if connection.lost:
+                connection.lost = False
+                self._lost.add(other)
+        if key in self._lost:
+            self._lost.discard(key)
+            self._log.info("connected to %s again", address)
+        elif self._lost:
+            self._lost.clear()
+            self._log.info("connected to %s, after another connection was lost", address)
+
+    @property
+    def has_connected(self) -> bool:
+        """Whether there was a connection, ever."""
+        return len(self._reached) > 0
 
     def leave(self) -> None:
         """Closes what is open or about to be: the cluster is another one now."""

@@ -21,6 +21,7 @@ from magnetar.client.option.backoff import Backoff
 from magnetar.errors import (
     RETRY_CONNECT,
     AlreadyClosed,
+    ConnectError,
     MagnetarError,
     ProducerFenced,
     Timeout,
@@ -119,7 +120,8 @@ class Reconnecting:
         """Whether another attempt may help."""
         assert self._first is not None
         if not self._first.done():
-            return isinstance(error, RETRY_CONNECT) and not late
+            permanent = isinstance(error, ConnectError) and error.permanent
+            return isinstance(error, RETRY_CONNECT) and not late and not permanent
         return not isinstance(error, FINAL)
 
     async def when_connected(self) -> ClientConnection:
@@ -132,6 +134,8 @@ class Reconnecting:
                     if self.stopped:
                         raise AlreadyClosed(f"the {self.what} is closed")
                     await self._back.wait()
+        except Timeout:
+            raise  # why there will be none
         except TimeoutError:
             raise Timeout(f"the {self.what} found no broker in {self._timeout_s:g} s") from None
         return self.connection

@@ -1,12 +1,41 @@
 """What each option of a client, producer, consumer and reader means, in one sentence.
 
-The reference of the Python API is written from these tables, and a test holds them against
-the options that there are. The meaning of an option stands here and nowhere else.
+The reference of the Python API and the docstrings of the doors are written from these tables
+(`make reference`), and a test holds them against the options that there are. The meaning of an
+option is changed here and nowhere else.
 """
 
 from typing import Final
 
-__all__ = ["CLIENT", "CONSUMER", "PRODUCER", "READER"]
+__all__ = ["CLIENT", "CONSUMER", "DOOR", "PRODUCER", "READER", "SUBSCRIBE", "WORKER"]
+
+# What the doors take besides options.
+DOOR: Final[dict[str, str]] = {
+    "service_url": (
+        "Where the brokers are, pulsar://host:port or pulsar+ssl://host:port; several hosts are "
+        "separated by commas. Or an AutoClusterFailover or a ServiceInfoProvider"
+    ),
+    "topic": "Name of the topic",
+    "schema": "What values become bytes by, and the reverse; without one values are bytes",
+    "message_listener": "Function that is called with the consumer and each message, on a thread",
+    "reader_listener": "Function that is called with the reader and each message, on a thread",
+    "clock": "For simulations: stands in for the time",
+    "rng": "For simulations: stands in for chance",
+}
+
+# What consumers take in its place.
+SUBSCRIBE: Final[dict[str, str]] = {
+    "topic": "Name of the topic, a list of names, or a compiled pattern that names match",
+}
+
+WORKER: Final[dict[str, str]] = {
+    "subscription": "The subscription that all processes of the worker share",
+    "concurrency": "Messages that are in hand at a time",
+    "grace_s": "Seconds that a stop waits for messages that are in hand",
+    "retry_after": "Time after which a message whose function raised comes by the retry topic",
+    "workers": "Workers, made by @magnetar.worker",
+    "url": "Service URL; without it that of MAGNETAR_URL, else of the broker on this machine",
+}
 
 CLIENT: Final[dict[str, str]] = {
     "authentication": "Proves who the client is: a token, a certificate or a password",
@@ -31,6 +60,10 @@ CLIENT: Final[dict[str, str]] = {
     "initial_backoff_ms": "Wait before the first attempt to reconnect; it doubles each time",
     "max_backoff_ms": "Longest wait between two attempts to reconnect",
     "telemetry": "OpenTelemetry metrics and traces: magnetar.client.telemetry.telemetry.Telemetry",
+    "wait_for_broker": (
+        "Try again for operation_timeout_seconds when no broker takes the client's first "
+        "connection, instead of failing at once: for programs that start with their broker"
+    ),
 }
 
 PRODUCER: Final[dict[str, str]] = {
@@ -48,7 +81,7 @@ PRODUCER: Final[dict[str, str]] = {
     ),
     "block_if_queue_full": (
         "Wait for room when too many messages wait for their receipt, instead of raising "
-        "ProducerQueueIsFull"
+        "ProducerQueueIsFull; the asyncio client does unless it is told False"
     ),
     "batching_enabled": "Send messages in batches; excludes chunking_enabled",
     "batching_max_messages": "Messages at which a batch is sent",

@@ -101,6 +101,7 @@ class ClientOptions:
         initial_backoff_ms: object = INITIAL_MS,
         max_backoff_ms: object = MAX_MS,
         telemetry: object = None,
+        wait_for_broker: object = False,
     ) -> None:
         # The door knows its methods.
         self.authentication: Final[object] = authentication
@@ -162,6 +163,7 @@ class ClientOptions:
         )
         # The engine knows what can watch it.
         self.telemetry: Final[object] = telemetry
+        self.wait_for_broker: Final[bool] = check.flag("wait_for_broker", wait_for_broker)
 
 
 @final

@@ -13,12 +13,13 @@ import enum
 import io
 import json
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 from magnetar.client.schema.model.model import Model, model_errors, model_of
 from magnetar.client.schema.record import Record, plain_fields
 from magnetar.client.schema.schema import Schema, SchemaMessage, schema_of
 from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.schema.value import T
 from magnetar.errors import (
     MagnetarError,
     OperationNotSupported,
@@ -31,7 +32,7 @@ from magnetar.model.enums import SchemaType
 __all__ = ["AvroSchema"]
 
 
-class AvroSchema(Schema):
+class AvroSchema(Schema[T]):
     """Records in Avro's binary form; or dicts, with an Avro schema and None for the record.
 
     A record may also be a dataclass, a msgspec struct or a Pydantic model.
@@ -42,6 +43,14 @@ class AvroSchema(Schema):
     {'x': 5}
     """
 
+    @overload
+    def __init__(
+        self, record_cls: type[T], schema_definition: dict[str, Any] | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "AvroSchema[dict[str, Any]]", record_cls: None, schema_definition: dict[str, Any]
+    ) -> None: ...
     def __init__(
         self, record_cls: type[Any] | None, schema_definition: dict[str, Any] | None = None
     ) -> None:
@@ -59,7 +68,7 @@ class AvroSchema(Schema):
         # Why those could not be had that were asked for.
         self._problems: dict[tuple[str, int], MagnetarError] = {}
 
-    def encode(self, obj: Any) -> bytes:
+    def encode(self, obj: T) -> bytes:
         buffer = io.BytesIO()
         fields = self._fields(obj)
         try:
@@ -68,10 +77,10 @@ class AvroSchema(Schema):
             raise SchemaTypeError(str(self), f"cannot be encoded: {error}") from error
         return buffer.getvalue()
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> T:
         return self._decode(data, self._schema)
 
-    def decode_message(self, msg: SchemaMessage) -> Any:
+    def decode_message(self, msg: SchemaMessage) -> T:
         version = msg.int_schema_version()
         if version < 0:
             return self.decode(msg.data())
@@ -134,12 +143,13 @@ class AvroSchema(Schema):
         except model_errors() as error:
             raise SchemaDecodeError(str(self), str(error)) from error
 
-    def _decode(self, data: bytes, writer_schema: Any) -> Any:
+    def _decode(self, data: bytes, writer_schema: Any) -> T:
         try:
             fields = self._fastavro.schemaless_reader(io.BytesIO(data), writer_schema, self._schema)
         except Exception as error:  # fastavro's readers fail with whatever the bytes lead to
             raise SchemaDecodeError(str(self), f"{type(error).__name__} {error}") from error
-        return self._from_fields(fields)
+        value: T = self._from_fields(fields)
+        return value
 
     def _parsed(self, definition: Any) -> Any:
         try:

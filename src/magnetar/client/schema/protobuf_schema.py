@@ -6,42 +6,50 @@ its file. protobuf is imported with the first schema, not before.
 """
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.client.schema.schema import Schema
 from magnetar.errors import SchemaDecodeError, SchemaTypeError
 from magnetar.model.enums import SchemaType
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message as ProtobufMessage
+
 __all__ = ["ProtobufNativeSchema"]
 
 
-class ProtobufNativeSchema(Schema):
+M = TypeVar("M", bound="ProtobufMessage")
+
+
+class ProtobufNativeSchema(Schema[M]):
     """Messages of one generated protobuf class, in protobuf's own form."""
 
-    def __init__(self, record_cls: Any) -> None:
+    def __init__(self, record_cls: type[M]) -> None:
         from google.protobuf.message import Message
 
-        if not (isinstance(record_cls, type) and issubclass(record_cls, Message)):
-            raise SchemaTypeError("record_cls", f"{record_cls!r} is no class that protoc generated")
+        given: object = record_cls
+        if not (isinstance(given, type) and issubclass(given, Message)):
+            raise SchemaTypeError("record_cls", f"{given!r} is no class that protoc generated")
         definition = _definition(record_cls.DESCRIPTOR)
         super().__init__(record_cls, SchemaType.ProtobufNative, definition, "PROTOBUF_NATIVE")
 
-    def encode(self, obj: Any) -> bytes:
+    def encode(self, obj: M) -> bytes:
         from google.protobuf.message import EncodeError
 
         self._validate_object_type(obj)
         try:
-            return obj.SerializeToString()  # type: ignore[no-any-return]  # checked above
+            return obj.SerializeToString()
         except EncodeError as error:
             raise SchemaTypeError(str(self), f"cannot be encoded: {error}") from error
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> M:
         from google.protobuf.message import DecodeError
 
         try:
-            return self._record_cls.FromString(data)
+            value: M = self._record_cls.FromString(data)
         except DecodeError as error:
             raise SchemaDecodeError(str(self), str(error)) from error
+        return value
 
     def __str__(self) -> str:
         return f"ProtobufNativeSchema({self._record_cls.__name__})"

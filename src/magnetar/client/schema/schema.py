@@ -11,11 +11,12 @@ are made to be derived from, so this file is not compiled.
 
 import enum
 import json
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 from magnetar.client.schema.model.model import Model, model_errors, model_of
 from magnetar.client.schema.record import Record, RecordMeta, plain_fields
 from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.schema.value import T
 from magnetar.errors import SchemaDecodeError, SchemaTypeError, UsageError
 from magnetar.model.enums import SchemaType
 
@@ -49,7 +50,7 @@ class SchemaSource(Protocol):
     def get_schema_info(self, topic: str, version: int) -> SchemaInfo: ...
 
 
-class Schema:
+class Schema(Generic[T]):
     """The base of all schemas. `schema_definition` is what is written as JSON."""
 
     def __init__(
@@ -61,15 +62,15 @@ class Schema:
             _type_of(schema_type), schema_name, _definition(schema_name, schema_definition)
         )
 
-    def encode(self, obj: Any) -> bytes:
+    def encode(self, obj: T) -> bytes:
         """Returns the bytes of a value."""
         raise NotImplementedError(f"{type(self).__name__} must say how it encodes")
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> T:
         """Returns the value that these bytes are."""
         raise NotImplementedError(f"{type(self).__name__} must say how it decodes")
 
-    def decode_message(self, msg: SchemaMessage) -> Any:
+    def decode_message(self, msg: SchemaMessage) -> T:
         """Returns the value of a message, by the schema that it was written with."""
         return self.decode(msg.data())
 
@@ -111,21 +112,21 @@ def _definition(name: str, definition: Any) -> bytes:
         ) from error
 
 
-class BytesSchema(Schema):
+class BytesSchema(Schema[bytes]):
     """Bytes as they are; what producers and consumers have if they are given no schema."""
 
     def __init__(self) -> None:
         super().__init__(bytes, SchemaType.NONE, None, "BYTES")
 
-    def encode(self, data: Any) -> bytes:
+    def encode(self, data: bytes) -> bytes:
         self._validate_object_type(data)
-        return data  # type: ignore[no-any-return]  # which was just checked
+        return data
 
     def decode(self, data: bytes) -> bytes:
         return data
 
 
-class StringSchema(Schema):
+class StringSchema(Schema[str]):
     """Text as UTF-8.
 
     >>> StringSchema().encode("größer")
@@ -135,9 +136,9 @@ class StringSchema(Schema):
     def __init__(self) -> None:
         super().__init__(str, SchemaType.String, None, "STRING")
 
-    def encode(self, obj: Any) -> bytes:
+    def encode(self, obj: str) -> bytes:
         self._validate_object_type(obj)
-        return obj.encode()  # type: ignore[no-any-return]  # a str, which was just checked
+        return obj.encode()
 
     def decode(self, data: bytes) -> str:
         try:
@@ -146,7 +147,7 @@ class StringSchema(Schema):
             raise SchemaDecodeError(str(self), str(error)) from error
 
 
-class JsonSchema(Schema):
+class JsonSchema(Schema[T]):
     """Records as JSON objects; dataclasses, msgspec structs and Pydantic models, too.
 
     >>> from magnetar.client.schema.record import Integer
@@ -156,17 +157,17 @@ class JsonSchema(Schema):
     b'{"x":1}'
     """
 
-    def __init__(self, record_cls: type[Any]) -> None:
+    def __init__(self, record_cls: type[T]) -> None:
         self._model = model_of(record_cls, json=True)
         definition = schema_of(record_cls) if self._model is None else self._model.definition
         super().__init__(record_cls, SchemaType.Json, definition, "JSON")
 
-    def encode(self, obj: Any) -> bytes:
+    def encode(self, obj: T) -> bytes:
         self._validate_object_type(obj)
         if self._model is not None:
             return self._encode_model(self._model, obj)
         try:
-            return _JSON.encode(plain_fields(obj)).encode()
+            return _JSON.encode(plain_fields(obj)).encode()  # type: ignore[arg-type]  # a Record
         except (TypeError, ValueError) as error:
             raise SchemaTypeError(str(self), f"no JSON: {error}") from error
 
@@ -176,13 +177,14 @@ class JsonSchema(Schema):
         except model_errors() as error:
             raise SchemaTypeError(str(self), f"no JSON: {error}") from error
 
-    def _decode_model(self, model: Model, data: bytes) -> Any:
+    def _decode_model(self, model: Model, data: bytes) -> T:
         try:
-            return model.from_json(data)
+            value: T = model.from_json(data)
         except model_errors() as error:
             raise SchemaDecodeError(str(self), str(error)) from error
+        return value
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> T:
         if self._model is not None:
             return self._decode_model(self._model, data)
         try:
@@ -191,7 +193,8 @@ class JsonSchema(Schema):
             raise SchemaDecodeError(str(self), f"no JSON: {error}") from error
         if not isinstance(fields, dict):
             raise SchemaDecodeError(str(self), f"{type(fields).__name__} is no JSON object")
-        return self._record_cls(**fields)
+        value: T = self._record_cls(**fields)
+        return value
 
     def __str__(self) -> str:
         return f"JsonSchema({self._record_cls.__name__})"

@@ -61,6 +61,8 @@ class RecordedClient(Client):
         rng: Random | None = None,
         **options: Any,
     ) -> None:
+        # Where brokers are made to fail, programs start while there is none.
+        options.setdefault("wait_for_broker", True)
         super().__init__(service_url, clock=clock, rng=rng, **options)
         self._history = history
         self._name = name
@@ -102,10 +104,10 @@ class RecordedClient(Client):
         return made[0]
 
 
-class RecordedProducer(Producer):
+class RecordedProducer(Producer[Any]):
     """Writes Sent, and then Stored or SendFailed."""
 
-    def __init__(self, plain: Producer, history: History, name: str) -> None:
+    def __init__(self, plain: Producer[Any], history: History, name: str) -> None:
         super().__init__(plain._producer, plain._schema)
         self._history = history
         self.name: str = name
@@ -144,7 +146,7 @@ class RecordedProducer(Producer):
         future.add_done_callback(settled)
 
 
-class RecordedConsumer(Consumer):
+class RecordedConsumer(Consumer[Any]):
     """Writes what a program receives, acks, refuses and seeks."""
 
     def __init__(self, plain: Consumer, history: History, name: str) -> None:

@@ -78,7 +78,7 @@ class StartPosition:
             self._resume_key = -1
             self._resume_through = -1
             return self.start_message_id() if start is None else _id_data(start.id)
-        key = self.last_taken.delivery.key
+        key = self.last_taken._delivery.key
         first = self._spans.first_pending(key, self._queue.chunks())
         if self._resume_key >= 0 and self._incoming.last_key() <= self._resume_through:
             # It was interrupted before all of that had come.
@@ -95,7 +95,7 @@ class StartPosition:
         if self.last_taken is not None:
             self._begin_at(self.last_taken.message_id(), False)
             # What was taken since SUBSCRIBE was sent comes again, and what is before it.
-            late = self._ordered and self.last_taken.delivery.key > self._resume_through
+            late = self._ordered and self.last_taken._delivery.key > self._resume_through
             self._incoming.only_from_start = self._resume_key >= 0 or late
         self._incoming.reconnected()
 

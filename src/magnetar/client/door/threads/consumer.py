@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from magnetar.client.consumer.batch_receive import BatchReceive
 from magnetar.client.consumer.message import Message
@@ -14,10 +14,12 @@ from magnetar.client.door import aio
 from magnetar.client.door.arguments import message_of, messages_of
 from magnetar.client.door.closing import Closing
 from magnetar.client.door.processing import ThreadProcessing
+from magnetar.client.door.reading import has_message
 from magnetar.client.door.threads.listener import Listener
 from magnetar.client.door.threads.outcome import Outcome
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.errors import Result
+from magnetar.client.schema.value import Received
 from magnetar.client.telemetry.observer import Tracing
 from magnetar.client.telemetry.stats import ConsumerStats
 from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
@@ -29,8 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["Consumer", "Reader"]
 
 
-class Consumer(Closing):
-    """Receives from a subscription."""
+# Of a message, whichever consumer it is from.
+Value = TypeVar("Value")
+
+
+class Consumer(Closing, Generic[Received]):
+    """Receives from a subscription; `for message in consumer` goes on until it is closed.
+
+    Any thread may call it, and several at once.
+    """
 
     def __init__(self, client: "Client", consumer: EngineConsumer) -> None:
         self._client = client
@@ -46,11 +55,19 @@ class Consumer(Closing):
         consumer.on_wake = self._awake
         consumer.call_back = self._call_back
 
-    def receive(self, timeout_millis: int | None = None) -> Message:
-        """The next message. Raises Timeout."""
+    def receive(self, timeout_millis: int | None = None) -> Message[Received]:
+        """Returns the next message. Raises Timeout, and AlreadyClosed once it is closed."""
         return self._receive(timeout_millis, None)
 
-    def _receive(self, timeout_millis: int | None, batch: BatchReceive | None) -> Message:
+    def __iter__(self) -> Iterator[Message[Received]]:
+        while True:
+            try:
+                message = self.receive()
+            except AlreadyClosed:
+                return
+            yield message
+
+    def _receive(self, timeout_millis: int | None, batch: BatchReceive | None) -> Message[Any]:
         """The next message, for a call of its own or to be gathered."""
         began_ns = 0 if self._tracing is None else self._tracing.now_ns()
         with self._lock:
@@ -63,10 +80,10 @@ class Consumer(Closing):
             self._tracing.received(message, self.subscription_name(), began_ns)
         return message
 
-    def _wait(self, timeout_millis: int | None) -> Message:
+    def _wait(self, timeout_millis: int | None) -> Message[Any]:
         """With the lock."""
         self._client._loop.refuse_here()
-        found: Message | None = None
+        found: Message[Any] | None = None
 
         def here() -> bool:
             nonlocal found
@@ -97,8 +114,8 @@ class Consumer(Closing):
         """Calls a function of the application's where it may call us."""
         self._client._callbacks.put([lambda result, id: function()], Result.Ok, [None])
 
-    def batch_receive(self) -> list[Message]:
-        """Some messages, as the batch receive policy says."""
+    def batch_receive(self) -> list[Message[Received]]:
+        """Returns some messages, as the batch receive policy says; none if none came in time."""
         self._client._loop.refuse_here()
         with self._lock:
             batch = self._consumer.gather(None, time.monotonic)
@@ -118,7 +135,7 @@ class Consumer(Closing):
         finally:
             with self._lock:
                 self._consumer.handed(batch)
-        return batch.messages
+        return cast("list[Message[Received]]", batch.messages)
 
     def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
         """Acks a message, or several in one request."""
@@ -159,8 +176,8 @@ class Consumer(Closing):
             self._consumer.negative_acknowledge(message)
 
     def processing(
-        self, message: Message, *, retry_after: timedelta | None = None
-    ) -> ThreadProcessing:
+        self, message: Message[Value], *, retry_after: timedelta | None = None
+    ) -> ThreadProcessing[Value]:
         """`with` it: the message is acked when the block ends, and nacked when it raises.
 
         Whatever was raised goes on. With `retry_after` and `retry_enabled=True` a message whose
@@ -222,6 +239,8 @@ class Consumer(Closing):
         Without a time that is as long as an operation may take if acks are retried, else
         not at all. Acks that are left then fail, and `on_acknowledgement_failed` is told.
         """
+        if self._client._engine.forked:
+            return
         self._stop_listening()
         self._client._call(self._consumer.close(timeout))
 
@@ -245,9 +264,12 @@ class Consumer(Closing):
         """What it did so far."""
         return self._consumer.stats()
 
+    def __repr__(self) -> str:
+        return f"<magnetar.Consumer of {self._consumer.description}>"
+
     # ---- For a listener ------------------------------------------------------
 
-    def take_held(self) -> Message | None:
+    def _take_held(self) -> Message[Any] | None:
         """The next message, whose permit stays with it until it is given back."""
         with self._lock:
             self._consumer.check_all()
@@ -258,12 +280,12 @@ class Consumer(Closing):
                 self._consumer.wait(1 if asks else -1)
             return message
 
-    def give_back(self, message: Message) -> None:
-        """Returns the permit of a message that `take_held` handed out."""
+    def _give_back(self, message: Message) -> None:
+        """Returns the permit of a message that `_take_held` handed out."""
         with self._lock:
             self._consumer.give_back(message)
 
-    def _listen(self, call: Callable[[Message], object], *, alone: bool = False) -> None:
+    def _listen(self, call: Callable[[Message[Any]], object], *, alone: bool = False) -> None:
         tracing = self._tracing
         if tracing is not None:
             call = partial(_process, tracing, self.subscription_name(), call)
@@ -282,24 +304,35 @@ def _process(
         call(message)
 
 
-class Reader(Closing):
-    """Reads a topic from a message on, without a subscription that stays."""
+class Reader(Closing, Generic[Received]):
+    """Reads a topic from a message on, without a subscription that stays.
+
+    `for message in reader` goes on until it is closed.
+    """
 
     def __init__(self, client: "Client", consumer: EngineConsumer) -> None:
         self._client = client
         self._engine = consumer
-        self._consumer = Consumer(client, consumer)
+        self._consumer: Consumer[Received] = Consumer(client, consumer)
 
-    def read_next(self, timeout_millis: int | None = None) -> Message:
+    def read_next(self, timeout_millis: int | None = None) -> Message[Received]:
         """Returns the next message. Raises Timeout."""
         message = self._consumer.receive(timeout_millis)
         with self._client._lock:
             self._engine.acknowledge_cumulative(message, None)
         return message
 
+    def __iter__(self) -> Iterator[Message[Received]]:
+        while True:
+            try:
+                message = self.read_next()
+            except AlreadyClosed:
+                return
+            yield message
+
     def has_message_available(self) -> bool:
         """Whether there is a message behind the last one that was read."""
-        return self._client._call(aio.has_message(self._engine))
+        return self._client._call(has_message(self._engine))
 
     def seek(self, messageid: "MessageId | int") -> None:
         """Moves the reader to a message, or to a time in ms."""
@@ -317,7 +350,15 @@ class Reader(Closing):
         """Whether the reader has a connection to its broker now."""
         return self._consumer.is_connected()
 
-    def _listen(self, call: Callable[["Reader", Message], object], *, alone: bool = False) -> None:
+    def __repr__(self) -> str:
+        return f"<magnetar.Reader of {self._engine.topic}: {self._engine.state}>"
+
+    def _listen(
+        self,
+        call: "Callable[[Reader[Any], Message[Any]], object]",
+        *,
+        alone: bool = False,
+    ) -> None:
         def called(message: Message) -> None:
             try:
                 call(self, message)

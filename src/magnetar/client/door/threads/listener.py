@@ -32,10 +32,10 @@ TURN_MAX = 100
 class Source(Protocol):
     """Where a listener gets its messages."""
 
-    def take_held(self) -> Message | None:
+    def _take_held(self) -> Message | None:
         """The next message, if there is one. Raises if none will ever come."""
 
-    def give_back(self, message: Message) -> None:
+    def _give_back(self, message: Message) -> None:
         """The message is done with."""
 
 
@@ -86,7 +86,7 @@ class Listener:
             if self._paused or self._stopped:
                 return False
             try:
-                message = self._source.take_held()
+                message = self._source._take_held()
             except MagnetarError as error:
                 self._stopped = True
                 if not isinstance(error, AlreadyClosed):
@@ -98,7 +98,7 @@ class Listener:
                 self._call(message)
             except Exception:
                 complain()
-            self._source.give_back(message)
+            self._source._give_back(message)
         return True
 
     def pause(self) -> None:

@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic
 
 from magnetar.client.door.arguments import make_outgoing
 from magnetar.client.door.closing import Closing
@@ -11,6 +12,7 @@ from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.errors import Result, result_of
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import BytesSchema, Schema
+from magnetar.client.schema.value import Sent
 from magnetar.client.telemetry.observer import Tracing
 from magnetar.client.telemetry.stats import ProducerStats
 from magnetar.errors import ProducerQueueIsFull, PulsarException
@@ -26,11 +28,15 @@ NO_FIELDS = (None,) * 5
 NO_TIMES = (None,) * 3
 
 
-class Producer(Closing):
-    """Publishes to a topic."""
+class Producer(Closing, Generic[Sent]):
+    """Publishes to a topic. Any thread may call it, and several at once."""
 
     def __init__(
-        self, client: "Client", producer: EngineProducer, schema: Schema, settlement: Settlement
+        self,
+        client: "Client",
+        producer: EngineProducer,
+        schema: Schema[Any],
+        settlement: Settlement,
     ) -> None:
         self._client = client
         self._producer = producer
@@ -45,7 +51,7 @@ class Producer(Closing):
 
     def send(
         self,
-        content: Any,
+        content: Sent | None,
         properties: dict[str, str] | None = None,
         partition_key: str | None = None,
         ordering_key: str | None = None,
@@ -54,9 +60,15 @@ class Producer(Closing):
         disable_replication: bool = False,
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
-        deliver_after: Any = None,
+        deliver_after: timedelta | None = None,
     ) -> MessageId:
-        """Sends a message; returns its id when it is stored."""
+        """Sends a message; returns its id when it is stored.
+
+        A content of None is a message without a value: table views and compaction forget its key.
+
+        Raises Timeout if it was not stored in time, what the schema refuses, MessageTooBig,
+        AlreadyClosed, and ProducerQueueIsFull unless `block_if_queue_full` is set.
+        """
         self._client._loop.refuse_here()
         sending = Sending()
         given = (properties, partition_key, ordering_key, sequence_id, replication_clusters)
@@ -107,7 +119,7 @@ class Producer(Closing):
 
     def send_async(
         self,
-        content: Any,
+        content: Sent | None,
         callback: Callable[[Result, MessageId], Any] | None,
         properties: dict[str, str] | None = None,
         partition_key: str | None = None,
@@ -117,7 +129,7 @@ class Producer(Closing):
         disable_replication: bool = False,
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
-        deliver_after: Any = None,
+        deliver_after: timedelta | None = None,
     ) -> None:
         """Sends a message; `callback(result, message_id)` is called with what became of it.
 
@@ -218,7 +230,8 @@ class Producer(Closing):
 
     def close(self) -> None:
         """Sends what is still waiting, and closes the producer."""
-        self._client._call(self._producer.close())
+        if not self._client._engine.forked:
+            self._client._call(self._producer.close())
 
     def topic(self) -> str:
         """Returns the whole name of the topic."""
@@ -239,3 +252,6 @@ class Producer(Closing):
     def is_connected(self) -> bool:
         """Whether the producer has a connection to its broker now."""
         return self._producer.connected
+
+    def __repr__(self) -> str:
+        return f"<magnetar.Producer of {self._producer.topic}: {self._producer.state}>"
