@@ -72,7 +72,7 @@ class Pair:
         self.consuming = True
 
     def client(self, name: str) -> RecordedClient:
-        loop, urls = self.simulation.loop, [broker.url for broker in self.brokers]
+        urls = [broker.url for broker in self.brokers]
         where: object
         if self.by_itself:
             where = AutoClusterFailover(
@@ -81,6 +81,10 @@ class Pair:
         else:
             where = Told(urls[0])
             self.tellers.append(where)
+        return self._connected_to(where, name)
+
+    def _connected_to(self, where: object, name: str) -> RecordedClient:
+        loop = self.simulation.loop
         return RecordedClient(
             where,  # type: ignore[arg-type]
             self.simulation.history,
@@ -89,6 +93,20 @@ class Pair:
             rng=loop.random_for(f"client {name}"),
             **CLIENT,
         )
+
+    async def make_subscriptions(self) -> None:
+        """Subscribes on both brokers: what is published where nobody ever did is nobody's.
+
+        Such messages may be trimmed with their ledger, before the consumer first comes there.
+        """
+        for broker in self.brokers:
+            async with self._connected_to(broker.url, "first.1") as client:
+                await client.subscribe(
+                    TOPIC,
+                    "s",
+                    consumer_type=ConsumerType.Shared,
+                    initial_position=InitialPosition.Earliest,
+                )
 
     async def publish(self) -> None:
         client = self.client("publisher.1")
@@ -160,6 +178,7 @@ async def live(simulation: Simulation, random: Random) -> None:
     pair = Pair(simulation, random)
     for broker in pair.brokers:
         await broker.start()
+    await pair.make_subscriptions()
     tasks = [asyncio.ensure_future(pair.consume()), asyncio.ensure_future(pair.publish())]
     for _ in range(ROUNDS):
         await asyncio.sleep(random.random() * 3)
