@@ -27,8 +27,9 @@ MODULES = {
 }
 # What users of the extra call themselves: Spark writes with it.
 FOR_USERS = {"pandas"}
-# Modules that only a certain caller imports, who has them: pytest loads our plugin.
-CALLERS = {"pytest", "_pytest", "py4j", "IPython"}
+# Modules that only a certain caller imports, who has them: pytest loads our plugin, and type
+# checkers bring typing_extensions.
+CALLERS = {"pytest", "_pytest", "py4j", "IPython", "typing_extensions"}
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -51,6 +51,8 @@ def send(
         producer.send_async(content, lambda result, id: ids.append(id), partition_key="k")
     producer.flush()
     producer.close()
+    # Callbacks run on a thread of their own.
+    wait_until(lambda: len(ids) == len(contents), lambda: f"{len(ids)} of {len(contents)} ids")
     return ids
 
 
