@@ -165,6 +165,66 @@ def test_an_ack_through_what_did_not_come_since_a_seek_is_done_whole_or_not_at_a
     assert unacked(rig) == [1, 4]
 
 
+@pytest.mark.parametrize("receipts", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("who", ["we", "another"])
+def test_an_ack_through_an_id_from_before_a_seek_takes_no_part_of_a_message_in_chunks(
+    who: str, whole: bool, receipts: bool
+) -> None:
+    """Nothing has come since, so nothing is known but what came before."""
+    rig = rig_of(SINGLE, ack_receipt_enabled=receipts)
+    large = chunk_entries(b"abcdef", 2)
+    publish(rig, large[0], plain_entry(b"1"), large[1], *(large[2:] if whole else ()))
+    id = rig.take_all()[0].message_id()
+    everything = unacked(rig)
+    if who == "we":
+        rig.core.sought(MessageId.earliest, True)
+    else:
+        rig.core._spans.sought(-1)
+        rig.core._begin_anew("another one reset it")
+        rig.core._incoming.reset()
+    rig.reconnect()
+    while rig.broker_handles():
+        pass
+    rig.core.acknowledge_cumulative(id, rig.done)
+    rig.core.flush()
+    while rig.broker_handles():
+        pass
+    assert unacked(rig) == everything
+    (failure,) = rig.core.take_failures()
+    assert failure.message_ids == [id]
+    rig.pump()  # it has come by now
+    rig.core.acknowledge_cumulative(id)
+    rig.core.flush()
+    rig.pump()
+    assert unacked(rig) == [entry for entry in everything if entry != 1]
+
+
+def test_an_ack_through_an_id_from_before_a_seek_acks_all_but_what_nobody_took_again() -> None:
+    """What stands behind a message in chunks that is whole, and waits in the queue, is acked."""
+    rig = rig_of(SINGLE)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"3"), plain_entry(b"4"))
+    last = rig.take_all()[-1].message_id()
+    rig.core.sought(MessageId.earliest, True)
+    rig.reconnect()
+    rig.pump()  # all of it is in the queue again
+    rig.core.acknowledge_cumulative(last)
+    rig.core.flush()
+    rig.pump()
+    assert unacked(rig) == [0, 1, 2]
+    assert datas(rig.take_all()) == [b"abcdef"]
+
+
+def test_an_ack_through_what_a_seek_passed_over_is_none_of_its_business() -> None:
+    rig = rig_of(SINGLE)
+    large = chunk_entries(b"abcdef", 2)
+    publish(rig, large[0], plain_entry(b"1"), *large[1:], plain_entry(b"4"))
+    first, *_, last = rig.take_all()
+    rig.core.sought(last.message_id(), True)
+    rig.core.acknowledge_cumulative(first.message_id())
+    assert rig.core.take_failures() == []
+
+
 def test_an_ack_through_what_did_not_come_is_one_ack_if_nothing_is_spared() -> None:
     rig = rig_of(SINGLE)
     publish(rig, *(plain_entry(b"%d" % number) for number in range(4)))

@@ -150,7 +150,7 @@ class Acknowledger:
             return
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
-        if self._spans.active and self._is_beyond(id):
+        if self._is_beyond(id):
             self._fail([id], NOT_HERE, done, cumulative=True)
             return
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
@@ -175,7 +175,10 @@ class Acknowledger:
         """Whether something in front of a message must be spared, and the rest did not come."""
         if self._incoming.has_come(id.ledger_id(), id.entry_id()):
             return False
-        return self._spans.split(wide_key(id.ledger_id(), id.entry_id())) is not None
+        key = wide_key(id.ledger_id(), id.entry_id())
+        if self._spans.reached_over(key):
+            return True
+        return self._spans.active and self._spans.split(key) is not None
 
     # ---- One by one ----------------------------------------------------------
 

@@ -188,6 +188,7 @@ class ConsumerCore:
         if not before or life == before:
             return
         if same_cursor(life, before):
+            self._spans.sought(-1)
             self._begin_anew(RESET)
             self._outstanding.clear()
             self._start.reset()
@@ -199,10 +200,10 @@ class ConsumerCore:
         self._acks.give_up_all(Interrupted(reason))
         self._queue.clear()
         self._assembler.clear()
-        self._spans.clear()
 
     def _leave_origin(self, reason: str) -> None:
         """Positions mean something else now: everything that knows one forgets it."""
+        self._spans.clear()
         self._begin_anew(reason)
         self._outstanding.moved()
         self._start.moved()
@@ -296,7 +297,7 @@ class ConsumerCore:
         self.stats.bytes_received += len(command.entry)
         if not arrival.kept:
             self.stats.messages_dropped += arrival.charged - count
-        if arrival.chunk or self._assembler.active:
+        if arrival.chunk or self._spans.active:
             self._follow_chunks(arrival)
         if arrival.problem and arrival.problem != self._last_problem:
             self._tell(arrival)
@@ -338,7 +339,7 @@ class ConsumerCore:
             self.warn(f"a message of {self.topic} {becomes}: {arrival.problem}")
 
     def _follow_chunks(self, arrival: Arrival) -> None:
-        """Something came that is a chunk, or stands between those of a message."""
+        """Something came that is a chunk, or stands behind one of a message that is not acked."""
         messages = arrival.messages
         whole = arrival.whole
         if arrival.chunk:
@@ -612,15 +613,23 @@ class ConsumerCore:
         `exact` says that it brings nothing from before it.
         """
         self._life = life
+        self._spans.sought(_start_key(id))
         self._acks.clear()
         count = self._queue.clear()
         self._assembler.clear()
-        self._spans.clear()
         self._outstanding.clear()
         self._incoming.sought()
         self._start.sought(id, inclusive, self._state == READY, exact=exact)
         if self._state == READY:
             self._permits.give_back(count)
+
+
+def _start_key(id: MessageId | None) -> int:
+    """The first entry that may come after a seek, -1 if that is not known: it was to a time."""
+    if id is None or id.entry_id() < 0:
+        return -1
+    first = id.first_chunk_message_id() if isinstance(id, ChunkMessageId) else id
+    return wide_key(first.ledger_id(), first.entry_id())
 
 
 def _assembler_of(options: ConsumerOptions, single: bool) -> ChunkAssembler:

@@ -16,6 +16,10 @@ So while a message spans others, the entries received since it began are remembe
 acked one by one where a cumulative ack would reach into it. It spans others from the arrival
 of its first chunk until it is acked. There is a limit to what is remembered; beyond it entries
 stay unacked, and may be delivered again, but are not lost.
+
+A seek ends all that, but an id from before it can still be acked, before anything came again:
+where messages in chunks stood is remembered for that, so that none is acked in part. Of an id
+from elsewhere, in a topic of which nothing came yet, it cannot be known.
 """
 
 from typing import Final, final
@@ -27,6 +31,8 @@ __all__ = ["ChunkSpans", "Split"]
 # Entries that are remembered, and messages whose chunks are.
 ENTRIES_MAX: Final = 100_000
 MESSAGES_MAX: Final = 10_000
+# Behind every entry.
+NO_END: Final = 1 << 128
 
 
 @final
@@ -56,6 +62,9 @@ class ChunkSpans:
         self._awaited: Final[dict[int, None]] = {}
         # In the order in which they came.
         self._received: dict[int, None] = {}
+        # The last chunk by the first, of messages that came before the last seek: what came then
+        # is forgotten, but where it stands is still true. Of one that is not whole, no end.
+        self._past: dict[int, int] = {}
 
     @property
     def active(self) -> bool:
@@ -163,7 +172,31 @@ class ChunkSpans:
                 first = min(keys)
         return first
 
+    def sought(self, start: int) -> None:
+        """The subscription is moved to an entry: all of it before that is acked."""
+        past = {keys[0]: keys[-1] for keys in [*self._taken.values(), *self._chunks.values()]}
+        for first in self._assembler.firsts():
+            past.setdefault(first, NO_END)
+        past = self._past | past
+        self._past = {first: past[first] for first in past if first >= start}
+        while len(self._past) > MESSAGES_MAX:
+            del self._past[next(iter(self._past))]
+        self._forget()
+
+    def reached_over(self, key: int) -> bool:
+        """Whether a message in chunks that came before the last seek began before an entry, or
+        there, and ended behind it."""
+        for first, last in self._past.items():
+            if first <= key < last:
+                return True
+        return False
+
     def clear(self) -> None:
+        """Forgets everything: positions mean something else now."""
+        self._past.clear()
+        self._forget()
+
+    def _forget(self) -> None:
         self._chunks.clear()
         self._awaited.clear()
         self._taken.clear()
