@@ -200,6 +200,21 @@ def test_an_ack_through_an_id_from_before_a_seek_takes_no_part_of_a_message_in_c
     assert unacked(rig) == [entry for entry in everything if entry != 1]
 
 
+def test_an_ack_through_an_id_from_before_a_seek_acks_all_but_what_nobody_took_again() -> None:
+    """What stands behind a message in chunks that is whole, and waits in the queue, is acked."""
+    rig = rig_of(SINGLE)
+    publish(rig, *chunk_entries(b"abcdef", 2), plain_entry(b"3"), plain_entry(b"4"))
+    last = rig.take_all()[-1].message_id()
+    rig.core.sought(MessageId.earliest, True)
+    rig.reconnect()
+    rig.pump()  # all of it is in the queue again
+    rig.core.acknowledge_cumulative(last)
+    rig.core.flush()
+    rig.pump()
+    assert unacked(rig) == [0, 1, 2]
+    assert datas(rig.take_all()) == [b"abcdef"]
+
+
 def test_an_ack_through_what_a_seek_passed_over_is_none_of_its_business() -> None:
     rig = rig_of(SINGLE)
     large = chunk_entries(b"abcdef", 2)

@@ -297,7 +297,7 @@ class ConsumerCore:
         self.stats.bytes_received += len(command.entry)
         if not arrival.kept:
             self.stats.messages_dropped += arrival.charged - count
-        if arrival.chunk or self._assembler.active:
+        if arrival.chunk or self._spans.active:
             self._follow_chunks(arrival)
         if arrival.problem and arrival.problem != self._last_problem:
             self._tell(arrival)
@@ -339,7 +339,7 @@ class ConsumerCore:
             self.warn(f"a message of {self.topic} {becomes}: {arrival.problem}")
 
     def _follow_chunks(self, arrival: Arrival) -> None:
-        """Something came that is a chunk, or stands between those of a message."""
+        """Something came that is a chunk, or stands behind one of a message that is not acked."""
         messages = arrival.messages
         whole = arrival.whole
         if arrival.chunk:
