@@ -9,7 +9,7 @@ import pulsar
 import pytest
 from client.chunk_model import chunk_entries
 from client.conftest import WAIT_MS, Engine, datas, nothing_comes, receive, send_all
-from client.test_chunks_live import (
+from client.engine.test_chunks_live import (
     EVERY_TYPE,
     backlog,
     backlog_becomes,
@@ -18,7 +18,7 @@ from client.test_chunks_live import (
     splitter,
     subscribe,
 )
-from client.test_chunks_peer import official as official_client
+from client.engine.test_chunks_peer import official as official_client
 
 from magnetar import ChunkMessageId, ConsumerType, MessageId
 from magnetar.client.door import aio

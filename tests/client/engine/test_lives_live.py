@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from client.conftest import Engine, datas, make_engine, path_of, payloads, receive, send_all, until
-from client.test_failover import Provider
+from client.network.test_failover import Provider
 from support.waiting import wait_until
 
 from magnetar import ConsumerType, InitialPosition, MessageId

@@ -28,7 +28,7 @@ import magnetar
 import magnetar.exceptions
 import magnetar.schema
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility-client.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "compatibility-client.md"
 VERSION = "3.13.0"
 
 MODULES: list[tuple[ModuleType, ModuleType]] = [

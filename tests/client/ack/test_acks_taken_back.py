@@ -5,10 +5,10 @@ machine, which refuses acks as it is told.
 """
 
 import pytest
+from client.ack.test_ack_retry_machine import BUSY, FORBID, MUTE, LossyBroker
 from client.ack_bench import Bench, RetryBench
 from client.chunk_model import chunk_entries, publish
 from client.consumer_model import Rig
-from client.test_ack_retry_machine import BUSY, FORBID, MUTE, LossyBroker
 
 from magnetar.errors import (
     BrokerPersistenceError,

@@ -169,7 +169,7 @@ def test_the_table_has_the_cells_of_the_docstring() -> None:
     ]
     table = ack_retry.NEXT
     # A compiled module has no docstring, so the source is read.
-    source = Path(__file__).parents[2] / "src/magnetar/client/ack/retry.py"
+    source = Path(__file__).parents[3] / "src/magnetar/client/ack/retry.py"
     document = ast.get_docstring(ast.parse(source.read_text())) or ""
     rows = [line for line in document.splitlines() if line.startswith("| ")]
     assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == events

@@ -59,7 +59,7 @@ def test_the_table_has_a_row_for_each_state_and_a_cell_for_each_event() -> None:
 
 def test_the_docstring_explains_every_state_and_event() -> None:
     # A compiled module has no docstring, so the source is read.
-    source = Path(__file__).parents[2] / "src/magnetar/client/ack/entry_state.py"
+    source = Path(__file__).parents[3] / "src/magnetar/client/ack/entry_state.py"
     document = ast.get_docstring(ast.parse(source.read_text())) or ""
     rows = [line.split("|")[1].strip() for line in document.splitlines() if line[:2] == "| "]
     assert rows == ["state", *STATES, "event", *NAMES]

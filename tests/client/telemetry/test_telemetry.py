@@ -23,7 +23,7 @@ from magnetar.errors import AlreadyClosed, SettingsError
 from magnetar.model import ConsumerType, InitialPosition
 
 PREFIX = "pulsar.client."
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 
 class Meters:

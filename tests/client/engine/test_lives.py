@@ -8,9 +8,9 @@ forgets them.
 from collections.abc import Callable
 
 import pytest
+from client.ack.test_ack_retry_machine import BUSY, LossyBroker
 from client.chunk_model import chunk_entries, publish
 from client.consumer_model import Rig, connected, place
-from client.test_ack_retry_machine import BUSY, LossyBroker
 
 from magnetar.client.option.policy import ConsumerDeadLetterPolicy
 from magnetar.errors import BrokerPersistenceError, ConnectError, Interrupted
