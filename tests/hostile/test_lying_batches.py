@@ -43,6 +43,11 @@ TOPIC = "persistent://public/default/lies"
 PEERS = 8
 # Parts of enormous batches in one ACK: 3 MiB on the disk.
 AT_ONCE = 25
+# Acks of parts of enormous batches make much of little. Three things in their wake had others wait
+# for up to 216 ms now and then: all that was acked was queued for the disk ahead of everybody, the
+# snapshot of the cursor was too, and when its segment was to go, that snapshot was read on the
+# loop's thread and queued once more.
+#
 # What 20 bytes of an ACK can have written is bounded by what a subscription may take of memory:
 # 64 MiB, which is 58 MiB on the disk as bitsets. They are written once as they are acked, and once
 # more as the snapshot of the cursor that is due then: 116 MiB, which touch up to three segments of
