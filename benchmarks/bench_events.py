@@ -249,8 +249,8 @@ def free(case: Case) -> None:
         ids.append(MessageIdData(at.ledger_id, at.entry_id))
     world.host.kick()
     world.settle()
-    for first in range(0, ENORMOUS, 50):
-        some = ids[first : first + 50]
+    for first in range(0, ENORMOUS, 20):
+        some = ids[first : first + 20]
         parts = [MessageIdData(id.ledger_id, id.entry_id, -1, -1, 2) for id in some]
         consumer.client.say(CommandAck(consumer.id, 0, parts, first))
     cursor = world.subscription("t", "s").cursor

@@ -23,6 +23,11 @@ KEPT: list[tuple[str, str]] = [
     # FORMAT was deleted, and a new store was begun over the journal.
     ("recovery", "d4fbfc9d6bda"),
     ("recovery", "bc33fe8c6bda"),
+    # A forged group whose number i64 cannot hold: only compiled did it raise what nobody expects.
+    (
+        "recovery",
+        "23670b7ed824b9edf3e897ba20cc3741fdc0bc82ad4da128af850387da830b41f62acf44a6f698a7628d509641c9",
+    ),
 ]
 
 
@@ -47,7 +52,7 @@ def test_inputs_that_failed_once_do_not_fail_again(name: str, data: str) -> None
 
 def test_an_event_that_takes_long_is_a_failure() -> None:
     with pytest.raises(TooSlow, match="an event took"), timed("an event", 0.001):
-        sum(range(1_000_000))
+        sum(range(20_000_000))  # longer than the judge may be off
 
 
 def test_an_input_that_takes_much_memory_is_a_failure() -> None:

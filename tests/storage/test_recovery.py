@@ -14,7 +14,17 @@ from magnetar.storage.log.heads import encode_heads, heads_length
 from magnetar.storage.log.record import HEAD_BYTES, Record, crc_bytes, decode_head
 from magnetar.storage.log.record_kind import COPY, SEAL
 from magnetar.storage.log.scan import Scan
-from magnetar.storage.log.segment import GROUP_HEADER, GroupHeader, decode_group_header
+from magnetar.storage.log.segment import (
+    FORMAT_VERSION,
+    GROUP_HEADER,
+    GROUP_HEADER_TAIL,
+    GROUP_MAGIC,
+    SEGMENT_HEADER_TAIL,
+    SEGMENT_MAGIC,
+    GroupHeader,
+    decode_group_header,
+    decode_segment_header,
+)
 from magnetar.storage.state import cursor_record, ledger_record
 
 SEGMENT_1 = "journal/00000001.log"
@@ -538,3 +548,23 @@ def test_an_empty_directory_has_no_violations() -> None:
     disk, work = closed(1)
     assert check(disk) == []
     assert work.store.read(work.topics["a"], START, entries_max=1, bytes_max=1)
+
+
+@pytest.mark.parametrize("field", range(3))
+def test_a_group_header_with_numbers_that_nothing_can_hold_is_none(field: int) -> None:
+    numbers = [1, 2, 3]
+    numbers[field] = 1 << 63
+    tail = GROUP_HEADER_TAIL.pack(10, 1, *numbers)
+    header = GROUP_MAGIC + crc_bytes(GROUP_MAGIC + tail, 7) + tail
+    assert decode_group_header(header, 0, 7) is None
+
+
+@pytest.mark.parametrize("field", range(5))
+def test_a_segment_header_with_numbers_that_nothing_can_hold_is_none(field: int) -> None:
+    numbers = [1, 2, 3, 4, 5]
+    whole = SEGMENT_HEADER_TAIL.pack(FORMAT_VERSION, *numbers)
+    numbers[field] = 1 << 63
+    forged = SEGMENT_HEADER_TAIL.pack(FORMAT_VERSION, *numbers)
+    for tail, read in ((whole, True), (forged, False)):
+        header = SEGMENT_MAGIC + crc_bytes(SEGMENT_MAGIC + tail, 7) + tail
+        assert (decode_segment_header(header, 7) is not None) is read

@@ -108,6 +108,8 @@ def decode_segment_header(data: bytes, salt: int) -> SegmentHeader | None:
     )[1:]
     if crc != crc32c(SEGMENT_MAGIC + data[12:SEGMENT_HEADER_BYTES], salt):
         return None
+    if max(id, previous_end, synced, created_ms, made_bytes) > 0x7FFFFFFFFFFFFFFF:
+        return None
     return SegmentHeader(id, previous_end, synced, created_ms, version, made_bytes)
 
 
@@ -140,7 +142,7 @@ def decode_group_header(data: bytes, pos: i64, salt: int) -> GroupHeader | None:
     if crc != crc32c(GROUP_MAGIC + data[pos + 8 : end], salt):
         return None
     # A checksum that fits by chance may announce numbers that i64 cannot hold.
-    if address > 0x7FFFFFFFFFFFFFFF or synced > 0x7FFFFFFFFFFFFFFF:
+    if max(address, synced, sequence) > 0x7FFFFFFFFFFFFFFF:
         return None
     return GroupHeader(address, length, count, synced, sequence)
 
