@@ -155,6 +155,16 @@ AGAIN: list[Fact] = [subscribed(2), dispatched(2, 0)]
 FIRST_ONE: list[Fact] = [subscribed(1, "Exclusive"), dispatched(1, 1)]
 AT_THE_START: list[Fact] = [subscribed(2, "Exclusive"), dispatched(2, 0), dispatched(2, 1)]
 
+# The broker was asked to go on behind a message in chunks; then to go back, and nobody was told.
+BEHIND_CHUNKS: list[Fact] = [
+    *[subscribed(1, "Exclusive"), chunk(1, 0), chunk(1, 1), chunk(1, 2), *SEEK_ON],
+    dispatched(1, 3),
+]
+WITH_CHUNKS: list[Fact] = [
+    *[LineEnded(1), subscribed(2, "Exclusive")],
+    *[chunk(2, 0), chunk(2, 1), chunk(2, 2), dispatched(2, 3)],
+]
+
 BAD: list[tuple[str, list[Fact]]] = [
     ("bounded", [Turn("peer", 1001, 0, 1000, 500)]),
     ("bounded", [Turn("peer", 9, 501, 1000, 500)]),
@@ -213,6 +223,7 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("in_order", [subscribed(1, "Exclusive"), dispatched(1, 1), dispatched(1, 0)]),
     ("in_order", [subscribed(1, "KeyShared"), dispatched(1, 1), dispatched(1, 0)]),
     # A seek of which nobody knows whether it was done led elsewhere, or explains one return.
+    ("in_order", [*BEHIND_CHUNKS, SeekCame(1, 1, 9, Place(1, 3)), *WITH_CHUNKS[:3]]),
     ("in_order", [*FIRST_ONE, SeekCame(1, 1, 8, Place(1, 1)), LineEnded(1), *AT_THE_START]),
     (
         "in_order",
@@ -336,6 +347,7 @@ GOOD: list[tuple[str, list[Fact]]] = [
         [subscribed(1, "Exclusive"), dispatched(1, 1), *SEEK, dispatched(1, 0), dispatched(1, 1)],
     ),
     # Nobody was told that the seek was done, and it was.
+    ("in_order", [*BEHIND_CHUNKS, SeekCame(1, 1, 9, Place(1, 2)), *WITH_CHUNKS]),
     ("in_order", [*FIRST_ONE, SeekCame(1, 1, 8), LineEnded(1), *AT_THE_START]),
     # A reader, of which no program said anything, sought too.
     (

@@ -379,7 +379,7 @@ def answered(history: History) -> Iterable[Violation]:
 
 def in_order(history: History) -> Iterable[Violation]:
     """I4: what comes for the first time comes in order; what is delayed has none."""
-    seats, seeks = Seats(), history.view(Seeks)
+    seats, seeks, chunks = Seats(), history.view(Seeks), history.view(ChunkFacts)
     seen: dict[Where, dict[Entry, None]] = {}
     last: dict[tuple[str, str, bytes], Entry] = {}
     # What came while a seek was under way, perhaps already from where it leads to.
@@ -415,7 +415,7 @@ def in_order(history: History) -> Iterable[Violation]:
         seen[where][entry] = None
         key = (*where, b"" if type in SINGLE else fact.key)
         before = last.get(key, (-1, -1))
-        if entry < before and where in perhaps and not perhaps[where].passes(Place(*entry)):
+        if entry < before and where in perhaps and _leads_to(perhaps[where], fact, chunks):
             del perhaps[where]
             seen[where] = {entry: None}
             for old in [old for old in last if old[:2] == where]:
@@ -423,6 +423,17 @@ def in_order(history: History) -> Iterable[Violation]:
         elif entry < before:
             yield Violation("I4", f"{fact} came to {where} for the first time after {before}")
         last[key] = max(last.get(key, entry), entry)
+
+
+def _leads_to(seek: Seek, fact: Dispatched, chunks: ChunkFacts) -> bool:
+    """Whether what was handed out may come after a seek.
+
+    Chunks in front of its target do, if their message ends behind it or nobody knows where.
+    """
+    if fact.chunk < 0:
+        return not seek.passes(Place(fact.ledger, fact.entry))
+    end = chunks.end((fact.ledger, fact.entry))
+    return end is None or not seek.passes(Place(*end))
 
 
 def one_holder(history: History) -> Iterable[Violation]:
