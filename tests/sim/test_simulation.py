@@ -99,6 +99,19 @@ def history(*facts: Fact) -> History:
     return found
 
 
+def test_facts_of_some_kinds_come_in_their_order_with_their_places() -> None:
+    facts = [asked(1), received(1), Quiet(), received(2), asked(2)]
+    found = history(*facts)
+    assert list(found.among(Received, AckAsked)) == [
+        (0, facts[0]),
+        (1, facts[1]),
+        (3, facts[3]),
+        (4, facts[4]),
+    ]
+    assert list(found.of(Received)) == [facts[1], facts[3]]
+    assert list(found.among(Sought)) == []
+
+
 def received(entry: int, payload: bytes = b"m", consumer: str = "c") -> Received:
     return Received(consumer, "s", "t", Place(1, entry), 0, payload, "", 0)
 

@@ -181,7 +181,7 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
     sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
     # Which fact told of it last.
     arrived: dict[tuple[str, Place | bytes], int] = {}
-    for at, fact in enumerate(history.facts):
+    for at, fact in history.among(Received, SkipAsked, Skipped):
         if isinstance(fact, Received):
             arrived[fact.subscription, fact.place] = at
             arrived[fact.subscription, fact.payload] = at
@@ -242,7 +242,7 @@ class _Spared:
             if one.where[0] == topic and one is not seek and one.came < seek.ended:
                 before[one.where[1]].begin(one.target or Place(UNKNOWN_LEDGER, 0))
         seats = Seats()
-        for at, fact in enumerate(history.facts):
+        for at, fact in history.among(Subscribed, AckAsked, AckCame, SkipAsked, Skipped):
             seats.take(fact)
             if isinstance(fact, AckAsked) and at > seek.ended:
                 # Places of other topics do no harm; a cumulative ack of one would.
@@ -273,6 +273,10 @@ class _Spared:
         return place.ledger < self._ledger or self._acked.has(place)
 
 
+# What tells of messages that programs refused.
+OF_REFUSALS: Final = (Nacked, Received, AckAsked, SkipAsked, Skipped, Sought, ResetCame)
+
+
 def unreturned(history: History) -> Iterable[Nacked]:
     """What a program refused and nobody received since, or acked at any time.
 
@@ -285,7 +289,7 @@ def unreturned(history: History) -> Iterable[Nacked]:
     # By subscription and topic: how far somebody acked.
     through: dict[tuple[str, str], Place] = {}
     current: set[tuple[str, Place]] = set()
-    for fact in history.facts:
+    for _, fact in history.among(*OF_REFUSALS):
         if isinstance(fact, Nacked):
             key = (fact.subscription, fact.place)
             if key in current and key not in acked:
@@ -331,7 +335,7 @@ class _Dispatches:
     def __init__(self, history: History) -> None:
         self.last: Final[dict[tuple[Where, int, int], int]] = {}
         seats = Seats()
-        for at, fact in enumerate(history.facts):
+        for at, fact in history.among(Subscribed, Dispatched):
             seats.take(fact)
             if isinstance(fact, Dispatched):
                 where = seats.topic.get((fact.line, fact.consumer), NOWHERE)

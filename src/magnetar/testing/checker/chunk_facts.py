@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from magnetar.testing.checker.history import AckCame, Dispatched, History, Place
+from magnetar.testing.checker.history import AckCame, Dispatched, History, Place, Subscribed
 from magnetar.testing.checker.seeks import Seats
 
 __all__ = ["ChunkFacts"]
@@ -27,7 +27,7 @@ class ChunkFacts:
         self._chunks: Final[dict[Message, list[tuple[Entry, int]]]] = {}
         self._message: Final[dict[Entry, tuple[Message, int]]] = {}
         seats = Seats()
-        for fact in history.facts:
+        for _, fact in history.among(Subscribed, Dispatched):
             seats.take(fact)
             if not isinstance(fact, Dispatched) or fact.chunk < 0:
                 continue

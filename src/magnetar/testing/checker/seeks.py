@@ -38,6 +38,9 @@ NOWHERE: Final[Where] = ("", "")
 # A broker that could not write does not know itself.
 UNKNOWN: Final = ("PersistenceError", "UnknownError")
 
+# What tells of seeks.
+OF_SEEKS: Final = (Subscribed, ResetCame, ResetEnded, SeekCame, SeekAnswered, LineEnded)
+
 
 class Seats:
     """Which consumer of which line belongs to what."""
@@ -109,7 +112,7 @@ def _seeks(history: History) -> Iterator[Seek]:
         where = (fact.topic, fact.subscription)
         return Seek(where, "", fact.target, came, ended, done)
 
-    for at, fact in enumerate(history.facts):
+    for at, fact in history.among(*OF_SEEKS):
         seats.take(fact)
         if isinstance(fact, ResetCame):
             resets[fact.number] = (at, fact)
