@@ -100,7 +100,7 @@ def scan_arrow(
 ) -> "pa.RecordBatchReader":
     """Returns the same as `read_arrow`, as a RecordBatchReader: for what does not fit in memory.
 
-    What is to be read is settled when this returns; the rows come from the broker as the reader
+    What is to be read is decided when this returns; the rows come from the broker as the reader
     is read. A reader that was read to its end, has failed or is dropped (`del reader`) ends its
     connection; its own `close` does not, for Arrow tells nobody of it. The arguments and errors are
     those of `read_arrow`; what goes wrong later is raised by the reader.

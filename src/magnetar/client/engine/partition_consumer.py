@@ -44,7 +44,7 @@ T = TypeVar("T", bound=Pb)
 
 # Apache's broker closes a consumer that seeks, and may be reading for it still: who comes back
 # before that read has ended is given everything twice, or nothing. Its own clients wait as long.
-SETTLE_SECONDS = 0.1
+AFTER_SEEK_SECONDS = 0.1
 # A broker asks for fewer entries at once.
 WITHDRAWN_MAX = 1_000_000
 
@@ -115,7 +115,7 @@ class PartitionConsumer(Reconnecting):
         # What comes back before the broker has answered a seek may be from before it.
         await self._sought.wait()
         if self.expects_close and not connection.is_magnetar:
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(AFTER_SEEK_SECONDS)
         life = await connection.subscribe(self._subscribe(), self, self._close_command)
         if connection.closed or self.was_closed:
             raise self._engine.connection_lost(connection)
