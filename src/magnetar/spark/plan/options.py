@@ -37,6 +37,8 @@ __all__ = [
     "is_skip",
 ]
 
+_COMPRESSIONS: Final = [kind.name.lower() for kind in CompressionType]
+
 # What there is to tell, and what it means: docs/reference/spark.md is made of it.
 CONNECTION: Final[dict[str, str]] = {
     "serviceUrl": "required: `pulsar://` or `pulsar+ssl://`",
@@ -85,7 +87,7 @@ WRITE: Final[dict[str, str]] = {
     "delivery": "`exactlyOnce` or `atLeastOnce`",
     "deduplication": "`set` switches it on for each topic, `verify` refuses where it is off",
     "checkpointLocation": "holds digests of what was sent; batches need it for tasks to be retried",
-    "compression": "`none`, `lz4`, `zlib`, `zstd` or `snappy`",
+    "compression": "one of " + ", ".join([f"`{name}`" for name in _COMPRESSIONS]),
     "chunking": "whether what is too large is sent in chunks: true",
     "producerName": "the first part of producers' names: `spark`",
     "batchingMaxMessages": "messages of a batch: 1000",
@@ -281,9 +283,7 @@ class WriteOptions:
         self.delivery: Final = given.choice("delivery", ["exactlyOnce", "atLeastOnce"])
         self.deduplication: Final = given.choice("deduplication", ["set", "verify"])
         self.checkpoint: Final = given.text("checkpointLocation")
-        self.compression: Final = given.choice(
-            "compression", [kind.name.lower() for kind in CompressionType]
-        )
+        self.compression: Final = given.choice("compression", _COMPRESSIONS)
         self.chunking: Final[bool] = given.flag("chunking", True)
         self.producer_name: Final = given.text("producerName")
         self.batch_messages: Final[int] = given.number("batchingMaxMessages", 1000, 1)
