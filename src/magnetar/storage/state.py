@@ -20,6 +20,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.model import Position
 from magnetar.storage.catalog.catalog_mark import CatalogMark, decode_mark
 from magnetar.storage.ledger.index_file import MappedIndex
 from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
@@ -176,7 +177,7 @@ class LogState:
         self.catalog_size: i64 = 0
         self.id_highest: i64 = 0
         # Entries of any ledger that a backup found damaged, and only their places are left.
-        self.lost: Final[list[tuple[int, int]]] = []
+        self.lost: Final[list[Position]] = []
         self.recovering: bool = False
         # The ledger of the last entry: most come in runs, and an id is an object of its own each
         # time for a dict.
@@ -192,7 +193,7 @@ class LogState:
         if kind in (ENTRY, COPY):
             self._apply_entry(record)
         elif kind == LOST_ENTRY:
-            self.lost.append((int(record.id), int(record.sub_id)))
+            self.lost.append(Position(record.id, record.sub_id))
             self._apply_entry(record)
         elif kind == DELTA:
             self._apply_delta(record)
