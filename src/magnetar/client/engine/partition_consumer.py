@@ -21,6 +21,7 @@ from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.schema_wire import schema_to_pb
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
+from magnetar.model.enums import SHARED_TYPES
 from magnetar.model.message_id import message_id_of
 from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol import (
@@ -167,7 +168,7 @@ class PartitionConsumer(Reconnecting):
         self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
-            if self.options.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared):
+            if self.options.consumer_type in SHARED_TYPES:
                 self._withdrawn(self.topic, None)
 
     def moved(self) -> None:
