@@ -149,10 +149,10 @@ def _check_backlog(
     admin_url: str, start: "Bound | Mapping[str, Bound]", end: "Bound | Mapping[str, Bound]"
 ) -> None:
     if not admin_url:
-        raise SettingsError("admin_url", "missing: the broker tells there what is acknowledged")
+        raise SettingsError("admin_url", "missing: admin REST tells what is acknowledged")
     for name, bound, default in (("start", start, "earliest"), ("end", end, "latest")):
         if bound != default:
-            raise SettingsError(name, "a backlog has its own places: leave it out")
+            raise SettingsError(name, "a backlog has its own positions: leave it out")
 
 
 def _scan_module() -> ModuleType:

@@ -300,7 +300,10 @@ class PartitionConsumer(Reconnecting):
     async def _seek(self, id: MessageId | None, time_ms: int | None, origin: Origin) -> None:
         connection = await self.when_connected()
         if origin.gone and id is not None and id.entry_id() >= 0 and id != MessageId.latest:
-            raise Interrupted(f"{id} names nothing where the {self.what} is now: seek to a time")
+            raise Interrupted(
+                f"{id} is from before the subscription was made anew, here or on another cluster: "
+                "seek to a time"
+            )
         command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
         if id is not None:
             target = seek_target(
