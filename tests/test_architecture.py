@@ -171,3 +171,12 @@ MODULES_MAX = 15
 def test_a_folder_has_few_modules(folder: Path) -> None:
     modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MODULES_MAX, "give some of them a folder that says what they share"
+
+
+def test_the_folders_of_tests_are_those_of_the_code() -> None:
+    """Who knows where the code is knows where its tests are."""
+    tests = ROOT / "tests"
+    folders = {
+        path.parent.relative_to(tests) for room in ROOMS for path in tests.glob(f"{room}/**/*.py")
+    }
+    assert [str(folder) for folder in sorted(folders) if not (PACKAGE / folder).is_dir()] == []
