@@ -24,7 +24,7 @@ APACHE := $(if $(filter apache,$(MAGNETAR_REQUIRE)),apache)
 # REST, Spark and peers are shells around them, which are never compiled and so are tested once;
 # but only a backup mends what it copies, which is storage's.
 INTERPRETED := tests/wire tests/model tests/protocol tests/ack tests/storage tests/broker \
-  tests/client tests/sim tests/arrow/plan tests/spark/plan tests/cli/test_backup.py tests/test_front_door.py src
+  tests/client tests/sim tests/arrow/plan tests/spark/plan tests/cli/data/test_backup.py tests/test_front_door.py src
 
 # Of these rooms every branch must have been taken, of storage and of all nearly every one.
 REPORT := $(BIN)/python -m coverage report --data-file=$(COVERAGE)

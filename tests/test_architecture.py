@@ -6,16 +6,21 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pathspec
 import pytest
+from hatch_build import shells_of, sources
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "magnetar"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS: dict[str, list[str]] = PROJECT["tool"]["magnetar"]["rooms"]
-SHELLS: list[str] = PROJECT["tool"]["magnetar"]["shells"]
+OURS: dict[str, list[str]] = PROJECT["tool"]["magnetar"]
+SHELLS = {name.removeprefix("src/magnetar/") for name in shells_of(ROOT, PROJECT)}
 MYPYC: dict[str, list[str]] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"][
     "custom"
 ]
+COMPILED = {name.removeprefix("src/magnetar/") for name in sources(ROOT, MYPYC)}
+EXCLUDED = pathspec.GitIgnoreSpec.from_lines(MYPYC["exclude"])
 
 # What only a shell may touch: the world outside, time, chance and other threads.
 WORLD = {"asyncio", "os", "random", "socket", "threading", "time"}
@@ -52,13 +57,8 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-def is_shell(name: str) -> bool:
-    return any(name == shell or name.startswith(f"{shell}/") for shell in SHELLS)
-
-
-def matches(name: str, patterns: list[str]) -> bool:
-    path = f"/src/magnetar/{name}"
-    return any(path == p or path.startswith(f"{p}/") for p in patterns)
+def is_excluded(name: str) -> bool:
+    return EXCLUDED.match_file(f"src/magnetar/{name}")
 
 
 def test_there_is_something_to_check() -> None:
@@ -72,7 +72,7 @@ def test_imports_go_one_way(path: Path) -> None:
         return  # the front doors show what the rooms hold
     assert room in ROOMS, f"{room} is a new room: say in pyproject.toml what it may import"
     found = imports_of(path)
-    if not is_shell(room):
+    if room not in OURS["shells"]:
         assert "magnetar" not in found, "a room does not go in by the front door"
     ours = {m.split(".")[1] for m in found if m.startswith("magnetar.")}
     assert ours <= {room, *ROOMS[room]}
@@ -91,7 +91,7 @@ def test_every_arrow_is_walked(room: str) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_only_shells_touch_the_world(path: Path) -> None:
-    if is_shell(name_of(path)):
+    if name_of(path) in SHELLS:
         return
     touched = {m.partition(".")[0] for m in imports_of(path)} & WORLD
     assert not touched, f"{name_of(path)} is not listed as a shell in pyproject.toml"
@@ -118,7 +118,14 @@ def test_spark_touches_no_private_name_of_others(path: Path) -> None:
 
 
 def test_every_shell_named_is_there() -> None:
-    assert [s for s in SHELLS if not (PACKAGE / s).exists()] == []
+    assert [s for s in OURS["shells"] + OURS["deciding"] if not (PACKAGE / s).exists()] == []
+
+
+def test_the_shells_are_a_dozen_folders_and_a_few_files() -> None:
+    """A long list would say that folders do not show where I/O is."""
+    folders = [shell for shell in OURS["shells"] if (PACKAGE / shell).is_dir()]
+    assert len(folders) <= 15
+    assert len(OURS["shells"]) - len(folders) <= 5
 
 
 def test_the_arrows_have_no_circles() -> None:
@@ -131,18 +138,17 @@ def test_the_arrows_have_no_circles() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_mypyc_compiles_what_decides_and_no_shell(path: Path) -> None:
-    """Every file of a compiled room is compiled, unless it is a shell or has its reason."""
+    """Every file of a room is compiled, unless it is a shell or has its reason."""
     name = name_of(path)
-    included = matches(name, MYPYC["include"])
-    excluded = matches(name, MYPYC["exclude"])
-    assert not (is_shell(name) and excluded), f"{name} is a shell, and need not be excluded too"
-    if not is_shell(name) and name not in INTERPRETED:
-        assert included, f"{room_of(name)} decides: include it in pyproject.toml"
-        assert excluded or "typing.Any" not in imports_of(path)
+    assert not (name in SHELLS and is_excluded(name)), f"{name} is a shell, which is enough"
+    decides = name not in SHELLS and name not in INTERPRETED and not is_excluded(name)
+    assert (name in COMPILED) == decides
+    if decides:
+        assert "typing.Any" not in imports_of(path)
 
 
 def test_the_schema_of_the_wire_is_not_compiled() -> None:
-    assert matches("protocol/pulsar_pb2.py", MYPYC["exclude"])
+    assert is_excluded("protocol/pulsar_pb2.py")
 
 
 HEAVY = ("pyspark", "pyarrow", "pandas", "starlette", "uvicorn", "httpx", "typer", "asyncio")
@@ -165,3 +171,12 @@ MODULES_MAX = 15
 def test_a_folder_has_few_modules(folder: Path) -> None:
     modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MODULES_MAX, "give some of them a folder that says what they share"
+
+
+def test_the_folders_of_tests_are_those_of_the_code() -> None:
+    """Who knows where the code is knows where its tests are."""
+    tests = ROOT / "tests"
+    folders = {
+        path.parent.relative_to(tests) for room in ROOMS for path in tests.glob(f"{room}/**/*.py")
+    }
+    assert [str(folder) for folder in sorted(folders) if not (PACKAGE / folder).is_dir()] == []

@@ -117,12 +117,27 @@ def needed_to_compile(root: Path) -> list[str]:
 def sources(root: Path, config: dict[str, Any]) -> list[str]:
     """The files that pyproject.toml has compiled, relative to the root: no shell is."""
     project = tomllib.loads((root / "pyproject.toml").read_text())
-    ours = project["tool"].get("magnetar", {})
-    shells = [f"/src/magnetar/{name}" for name in ours.get("shells", [])]
+    shells = set(shells_of(root, project))
     included = pathspec.GitIgnoreSpec.from_lines(config["include"])
-    excluded = pathspec.GitIgnoreSpec.from_lines([*config["exclude"], *shells])
-    names = sorted(p.relative_to(root).as_posix() for p in (root / "src").rglob("*.py"))
+    excluded = pathspec.GitIgnoreSpec.from_lines(config["exclude"])
+    names = [n for n in _files(root) if n not in shells]
     return [n for n in names if included.match_file(n) and not excluded.match_file(n)]
+
+
+def shells_of(root: Path, project: dict[str, Any]) -> list[str]:
+    """The files that are shells, by [tool.magnetar] of pyproject.toml, relative to the root."""
+    ours = project["tool"].get("magnetar", {})
+    shells = _spec(ours.get("shells", []))
+    deciding = _spec(ours.get("deciding", []))
+    return [n for n in _files(root) if shells.match_file(n) and not deciding.match_file(n)]
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(p.relative_to(root).as_posix() for p in (root / "src").rglob("*.py"))
+
+
+def _spec(names: list[str]) -> pathspec.GitIgnoreSpec:
+    return pathspec.GitIgnoreSpec.from_lines([f"/src/magnetar/{name}" for name in names])
 
 
 def compiled(root: Path, config: dict[str, Any], scratch: Path) -> dict[str, Path]:

@@ -4,7 +4,7 @@
 |-----------|---------------------------------------------------------|----------------|
 | plain     | an order                                                | till, batched  |
 | flaky     | one that cannot be handled the first time               | till, batched  |
-| poison    | one that can never be handled: its amount is no number  | till, batched  |
+| poison    | one that can never be handled: its amount is not a number  | till, batched  |
 | large     | one with a long attachment                              | bulk, chunked  |
 | later     | one that is to be delivered after some seconds          | later, delayed |
 | cancelled | such a one that is cancelled before its time            | later, delayed |

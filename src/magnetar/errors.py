@@ -663,7 +663,7 @@ class StorageFullError(StorageError, status=503):
 
     def __str__(self) -> str:
         return (
-            f"the disk is full ({self.free_bytes} bytes free, publishes want "
+            f"the disk is full ({self.free_bytes} bytes free, publishes need "
             f"{self.watermark_bytes}): free some space, or acknowledge or skip what is stored"
         )
 

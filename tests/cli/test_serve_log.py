@@ -14,7 +14,7 @@ from magnetar.cli.serve_log import JsonLines
 
 FREE = ("--memory", "--port", "0", "--http-port", "0")
 # A notice that every start gives: a variable that is no setting.
-NOTICE = "the variable MAGNETAR_NOTHING is no setting, and has no effect"
+NOTICE = "the variable MAGNETAR_NOTHING is not a setting, and has no effect"
 
 
 def logged(tmp_path: Path, *options: str, **variables: str) -> list[str]:

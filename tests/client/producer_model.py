@@ -128,7 +128,7 @@ class Fixture:
             write=self.write,
         )
 
-    def write(self, parts: list[Part]) -> None:
+    def write(self, parts: list[Part], hurried: bool) -> None:
         assert self.core.state == "ready"
         self.broker.write(parts)
 

@@ -84,14 +84,14 @@ def test_a_backlog_that_is_empty_or_missing(
     [
         ({"mode": "backlog"}, "subscription: missing"),
         ({"mode": "backlog", "subscription": "s", "adminUrl": ""}, "adminUrl: missing"),
-        ({"mode": "backlog", "subscription": "s", "startingOffsets": "1:1"}, "its own places"),
+        ({"mode": "backlog", "subscription": "s", "startingOffsets": "1:1"}, "its own positions"),
         ({"mode": "log"}, "not one of topic, backlog"),
     ],
 )
 def test_what_is_wrong_is_said(tables: Tables, given: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         tables.splits(**given)
-    if said == "its own places":
+    if said == "its own positions":
         with pytest.raises(SettingsError, match="read as a batch"):
             tables.stream(**{**given, "startingOffsets": "earliest"})
 

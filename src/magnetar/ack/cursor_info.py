@@ -167,10 +167,10 @@ def _ack_batch(acks: Acks, position: Position, remaining: int) -> None:
     entry_id = position.entry_id
     size: int = acks.sizes.batch_size(ledger_id, entry_id)
     if size == 0:
-        raise BatchIndexError(ledger_id, entry_id, "nobody here knows the size of this batch")
+        raise BatchIndexError(ledger_id, entry_id, "the size of this batch is not known here")
     record = make_record(size, remaining)
     if is_complete(record):
-        raise BatchIndexError(ledger_id, entry_id, f"no index that is left is below {size}")
+        raise BatchIndexError(ledger_id, entry_id, f"no index below {size} is left")
     if acks.record(ledger_id, entry_id) != 0:
         raise BatchIndexError(ledger_id, entry_id, "this batch is given twice")
     if not is_untouched(record):

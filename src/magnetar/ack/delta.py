@@ -2,7 +2,7 @@
 
 `AckDelta` says what is acked, absolutely and not relative to any state. So ack deltas
 commute, may be applied twice, and may be dropped singly when their write failed. Skip,
-expire and clear are of this kind too: what they acked is settled when they are planned.
+expire and clear are of this kind too: what they acked is decided when they are planned.
 
 `ResetDelta` moves the cursor to a place and forgets all acks beyond it. That does not
 commute, so every reset has a new epoch, and acks carry the epoch of the state they were

@@ -67,7 +67,7 @@ def _resolved(name: str, said: Bound) -> Resolved:
         raise SettingsError(name, f"{said!r} is neither a position nor a time")
     if isinstance(said, int):
         if said < 0:
-            raise SettingsError(name, f"{said} is no time: give milliseconds since 1970")
+            raise SettingsError(name, f"{said} is not a time: give milliseconds since 1970")
         return Resolved(time_ms=said)
     if said in ("earliest", "latest"):
         return Resolved(said)

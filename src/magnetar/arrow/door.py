@@ -100,7 +100,7 @@ def scan_arrow(
 ) -> "pa.RecordBatchReader":
     """Returns the same as `read_arrow`, as a RecordBatchReader: for what does not fit in memory.
 
-    What is to be read is settled when this returns; the rows come from the broker as the reader
+    What is to be read is decided when this returns; the rows come from the broker as the reader
     is read. A reader that was read to its end, has failed or is dropped (`del reader`) ends its
     connection; its own `close` does not, for Arrow tells nobody of it. The arguments and errors are
     those of `read_arrow`; what goes wrong later is raised by the reader.
@@ -149,10 +149,10 @@ def _check_backlog(
     admin_url: str, start: "Bound | Mapping[str, Bound]", end: "Bound | Mapping[str, Bound]"
 ) -> None:
     if not admin_url:
-        raise SettingsError("admin_url", "missing: the broker tells there what is acknowledged")
+        raise SettingsError("admin_url", "missing: admin REST tells what is acknowledged")
     for name, bound, default in (("start", start, "earliest"), ("end", end, "latest")):
         if bound != default:
-            raise SettingsError(name, "a backlog has its own places: leave it out")
+            raise SettingsError(name, "a backlog has its own positions: leave it out")
 
 
 def _scan_module() -> ModuleType:

@@ -54,7 +54,7 @@ def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
         except TopicNotFound as error:
             raise OperationNotSupported(
                 f"{subscription} on {topic} has no ack state to read: is there such a "
-                f"subscription, and is the broker a Magnetar? ({error})"
+                f"subscription, and is the broker Magnetar? ({error})"
             ) from error
         if pages and any(page[name] != pages[0][name] for name in _SAME):
             return None

@@ -6,6 +6,7 @@ numbers are those of the wire throughout.
 """
 
 from enum import IntEnum
+from typing import Final
 
 
 class ConsumerType(IntEnum):
@@ -15,6 +16,10 @@ class ConsumerType(IntEnum):
     Shared = 1
     Failover = 2
     KeyShared = 3
+
+
+# Where several consumers get messages at a time; elsewhere one of them gets all, in order.
+SHARED_TYPES: Final = (ConsumerType.Shared, ConsumerType.KeyShared)
 
 
 class InitialPosition(IntEnum):

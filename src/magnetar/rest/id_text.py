@@ -60,7 +60,7 @@ def parse_base64(text: str) -> MessageId:
 
 def _of_a_message(id: MessageId, text: str) -> MessageId:
     if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
-        raise InvalidMessageIdError(f"{text!r} names a place ({id}) and no message")
+        raise InvalidMessageIdError(f"{text!r} is {id}, a position between messages")
     return id
 
 

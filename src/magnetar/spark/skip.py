@@ -115,7 +115,7 @@ def _skip_all(options: SkipOptions, messages: "list[WriterCommitMessage | None]"
             except TopicNotFound as error:
                 raise OperationNotSupported(
                     f"{what} cannot be skipped by id: is there such a subscription, and "
-                    f"is the broker a Magnetar? ({error})"
+                    f"is the broker Magnetar? ({error})"
                 ) from error
         log.info("skipped %s", what)
 

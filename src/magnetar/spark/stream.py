@@ -3,7 +3,7 @@
 | Spark calls           | when                                        | here                     |
 |-----------------------|---------------------------------------------|--------------------------|
 | initialOffset         | twice for the first batch, and again after  | the same each time: the  |
-|                       | a restart before it was committed           | subscription pins it     |
+|                       | a restart before it was committed           | subscription keeps it    |
 | latestOffset(start)   | all before `start` is committed             | acks up to `start`       |
 | partitions(start,end) | for a new batch, or first after a restart   | from the offsets alone   |
 | commit(end)           | while the batch after the next is planned   | acks, if that is needed  |

@@ -19,7 +19,7 @@ from magnetar.storage.log.record_kind import is_entry
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover
-from magnetar.storage.state import LogState, Places
+from magnetar.storage.state import LogState, ObjectState, Places
 from magnetar.wire.checksum import crc32c
 
 __all__ = ["Violation", "check"]
@@ -177,16 +177,20 @@ def _count_live_bytes(state: LogState) -> dict[int, int]:
         for address, size in zip(places.addresses, places.sizes, strict=True):
             add(address, size)
 
+    def add_object(object: ObjectState) -> None:
+        for address, size in object.places():
+            add(address, size)
+
     if state.catalog is not None:
         add(state.catalog_address, state.catalog_size)
     for topic in state.topics.values():
-        add(topic.address, topic.size)
+        add_object(topic)
     for ledger in state.ledgers.values():
-        add(ledger.address, ledger.size)
+        add_object(ledger)
         for segment_id, size in ledger.index.usage().items():
             add(address_of(segment_id, 0), size)
     for cursor in state.cursors.values():
-        add(cursor.address, cursor.size)
+        add_object(cursor)
         add_all(cursor.slices)
         add_all(cursor.deltas)
         add_all(cursor.building)

@@ -45,7 +45,7 @@ def read_salt(disk: Disk) -> int | None:
     digits = lines[1].removeprefix(SALT)
     if len(digits) != 8 or any(digit not in HEX for digit in digits):
         raise CorruptionError(
-            FORMAT, len(lines[0]) + 1, "the salt is no number of eight hex digits"
+            FORMAT, len(lines[0]) + 1, "the salt is not a number of eight hex digits"
         )
     return int(digits, 16)
 

@@ -16,7 +16,7 @@ from magnetar.storage.cursor.cursor_log import SnapshotWriter
 from magnetar.storage.log.log import Log
 from magnetar.storage.log.record import Record, address_of, segment_of
 from magnetar.storage.log.record_kind import DELETE, DELTA
-from magnetar.storage.state import CATALOG_ID, CursorState, catalog_record
+from magnetar.storage.state import CATALOG_ID, CursorState, ObjectState, catalog_record
 
 __all__ = ["ObjectRewriter"]
 
@@ -87,16 +87,18 @@ class ObjectRewriter:
         topic = state.topics.get(id)
         ledger = state.ledgers.get(id)
         cursor = state.cursors.get(id)
-        if topic is not None and self._has(topic.address):
-            self._ticket = log.add(topic.record())
+        if topic is not None:
+            self._add(topic)
         elif ledger is not None and not log.deleting(ledger.topic_id):
-            if self._has(ledger.address):
-                self._ticket = log.add(ledger.record())
+            self._add(ledger)
         elif cursor is not None and not log.deleting(cursor.topic_id):
-            if self._has(cursor.address):
-                self._ticket = log.add(cursor.record())
+            self._add(cursor)
             if self._has_image(cursor):
                 self._rewrite_image(cursor)
+
+    def _add(self, object: ObjectState) -> None:
+        for record in object.records_in(self._segment_id):
+            self._ticket = self._log.add(record)
 
     def _has(self, address: int) -> bool:
         return segment_of(address) == self._segment_id

@@ -72,7 +72,7 @@ FORGETTING: Final = "forgetting"
 # A step of a scan looks at about this many records, in whole groups.
 SCAN_RECORDS: Final = 1024
 # A step takes in the addresses of at most this many copies.
-SETTLE_RECORDS: Final = 2048
+NOTE_RECORDS: Final = 2048
 # Index files are made ahead of the chores that write them, up to this many steps' worth.
 INDEX_STEPS_MAX: Final = 16
 # The segment that is worked on when ledgers are gathered: all of them, so none goes.
@@ -155,7 +155,7 @@ class Reclaimer:
         # What went wrong is for whoever asks for the next step.
         if job is not self._reading or self._reading.error is not None:
             return
-        if self._copied_all(self._bytes_max) and self._nothing_to_settle() and self._gather():
+        if self._copied_all(self._bytes_max) and self._nothing_to_write_down() and self._gather():
             self._copied_all(self._bytes_max)
 
     def abandon(self) -> None:
@@ -290,11 +290,11 @@ class Reclaimer:
     def _copy_some(self, bytes_max: int) -> bool:
         if not self._copied_all(bytes_max):
             return False
-        if self._nothing_to_settle():
+        if self._nothing_to_write_down():
             return self._go(IDLE)
         return self._rewrite_objects() and self._go(SETTLING)
 
-    def _nothing_to_settle(self) -> bool:
+    def _nothing_to_write_down(self) -> bool:
         """Whether all that was copied is of open ledgers, and was gathered."""
         return self.segment_id == NO_SEGMENT and not self._copies and not self._moves
 
@@ -414,7 +414,7 @@ class Reclaimer:
 
     def _note_moves(self) -> None:
         """Takes in where copies went, and lets go of their bodies."""
-        for _ in range(min(SETTLE_RECORDS, len(self._copies))):
+        for _ in range(min(NOTE_RECORDS, len(self._copies))):
             if self._copies[0].address < 0:
                 return
             record = self._copies.popleft()

@@ -20,6 +20,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.model import Position
 from magnetar.storage.catalog.catalog_mark import CatalogMark, decode_mark
 from magnetar.storage.ledger.index_file import MappedIndex
 from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
@@ -39,7 +40,7 @@ from magnetar.storage.log.record_kind import (
     TOPIC,
 )
 
-__all__ = ["CursorState", "LedgerState", "LogState", "SegmentUse", "TopicState"]
+__all__ = ["CursorState", "LedgerState", "LogState", "ObjectState", "SegmentUse", "TopicState"]
 
 LEDGER_BODY: Final = struct.Struct("<Bqqq")
 NAME_SIZE: Final = struct.Struct("<I")
@@ -58,13 +59,36 @@ class SegmentUse:
         self.ids: Final[set[int]] = set()
 
 
-@final
-class TopicState:
+class ObjectState:
+    """What is known of a topic, a ledger or a cursor, and where its latest record stands.
+
+    An object that has records of more kinds overrides `places` and `records_in`: the checker, its
+    deletion and the move of what it says to another segment all go by these two.
+    """
+
     def __init__(self, id: i64) -> None:
         self.id: Final[i64] = id
-        self.name: str = ""
         self.address: i64 = NONE
         self.size: i64 = 0
+
+    def record(self) -> Record:
+        """Returns the record that says that it exists, to be written anew."""
+        raise NotImplementedError
+
+    def places(self) -> list[tuple[int, int]]:
+        """Returns the addresses and sizes of its latest records; entries and images apart."""
+        return [] if self.address == NONE else [(self.address, self.size)]
+
+    def records_in(self, segment_id: int) -> list[Record]:
+        """Returns those of them that a segment has, to be written anew."""
+        return [self.record()] if segment_of(self.address) == segment_id else []
+
+
+@final
+class TopicState(ObjectState):
+    def __init__(self, id: i64) -> None:
+        super().__init__(id)
+        self.name: str = ""
         self.ledger_ids: list[int] = []
         self.cursor_ids: list[int] = []
 
@@ -73,12 +97,10 @@ class TopicState:
 
 
 @final
-class LedgerState:
+class LedgerState(ObjectState):
     def __init__(self, id: i64) -> None:
-        self.id: Final[i64] = id
+        super().__init__(id)
         self.topic_id: i64 = NONE
-        self.address: i64 = NONE
-        self.size: i64 = 0
         self.created_ms: i64 = 0
         self.sealed: bool = False
         self.sealed_ms: i64 = 0
@@ -100,16 +122,14 @@ class LedgerState:
 
 
 @final
-class CursorState:
+class CursorState(ObjectState):
     """Where the last durable snapshot of a cursor is, and the deltas behind it."""
 
     def __init__(self, id: i64) -> None:
-        self.id: Final[i64] = id
+        super().__init__(id)
         self.topic_id: i64 = NONE
         self.name: str = ""
         self.properties: bytes = b""
-        self.address: i64 = NONE
-        self.size: i64 = 0
         self.slices: Places = Places()
         self.deltas: Places = Places()
         # A snapshot on its way: its number and its slices.
@@ -176,7 +196,7 @@ class LogState:
         self.catalog_size: i64 = 0
         self.id_highest: i64 = 0
         # Entries of any ledger that a backup found damaged, and only their places are left.
-        self.lost: Final[list[tuple[int, int]]] = []
+        self.lost: Final[list[Position]] = []
         self.recovering: bool = False
         # The ledger of the last entry: most come in runs, and an id is an object of its own each
         # time for a dict.
@@ -192,7 +212,7 @@ class LogState:
         if kind in (ENTRY, COPY):
             self._apply_entry(record)
         elif kind == LOST_ENTRY:
-            self.lost.append((int(record.id), int(record.sub_id)))
+            self.lost.append(Position(record.id, record.sub_id))
             self._apply_entry(record)
         elif kind == DELTA:
             self._apply_delta(record)
@@ -333,7 +353,7 @@ class LogState:
         self.tombstones[record.id] = record.address
         topic = self.topics.pop(record.id, None)
         if topic is not None:
-            self._count_dead(topic.address, topic.size)
+            self._count_object_dead(topic)
             for ledger_id in topic.ledger_ids:
                 self._drop_ledger(ledger_id)
             for cursor_id in topic.cursor_ids:
@@ -399,8 +419,7 @@ class LogState:
     def _drop_ledger(self, ledger_id: int) -> None:
         ledger = self.ledgers.pop(ledger_id)
         self._recent = None
-        if ledger.address != NONE:
-            self._count_dead(ledger.address, ledger.size)
+        self._count_object_dead(ledger)
         index = ledger.index
         self._add_usage(index, -1)
         if isinstance(index, MappedIndex):
@@ -408,8 +427,7 @@ class LogState:
 
     def _drop_cursor(self, cursor_id: int) -> None:
         cursor = self.cursors.pop(cursor_id)
-        if cursor.address != NONE:
-            self._count_dead(cursor.address, cursor.size)
+        self._count_object_dead(cursor)
         self._count_all_dead(cursor.slices)
         self._count_all_dead(cursor.deltas)
         self._count_all_dead(cursor.building)
@@ -458,6 +476,10 @@ class LogState:
 
     def _count_dead(self, address: i64, size: i64) -> None:
         self.segments[segment_of(address)].live_bytes -= size
+
+    def _count_object_dead(self, object: ObjectState) -> None:
+        for address, size in object.places():
+            self._count_dead(address, size)
 
     def _count_all_dead(self, places: Places) -> None:
         for i in range(places.count()):

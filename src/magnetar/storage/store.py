@@ -448,8 +448,8 @@ class Store:
         for record in job.records:
             if record.kind == ENTRY:
                 cache.put(record.id, record.sub_id, record.body)
-        self._writer.settle()
-        self._cursors.settle()
+        self._writer.committed()
+        self._cursors.committed()
         # Not before a group passes again: on a full disk the next one would fail as well.
         self._writer.seal_orphans()
         return outcome

@@ -122,7 +122,7 @@ def test_a_public_key_is_not_taken_for_a_secret() -> None:
             data = public_bytes(private, form)
             text = by_hand({"alg": "HS256", "typ": "JWT"}, {"sub": "admin"}, data)
             assert "its algorithm is none of" in refusal(text, public_key("key", data))
-    with pytest.raises(SettingsError, match="no secret"):
+    with pytest.raises(SettingsError, match="not a secret"):
         secret_key("key", public_bytes(rsa_key()))
 
 
@@ -151,7 +151,7 @@ def test_the_length_of_a_secret_says_what_it_is_good_for(size: int, count: int) 
 def test_weak_or_wrong_keys_are_refused_with_the_name_of_the_setting() -> None:
     for make, data, reason in (
         (secret_key, bytes(31), "31 bytes"),
-        (public_key, b"nothing", "no public key"),
+        (public_key, b"nothing", "not a public key"),
         (public_key, private_pem(rsa_key()), "private key"),
         (public_key, public_bytes(rsa_key(1024)), "1024 bits is weak"),
         (public_key, public_bytes(ec_key("K-256")), "secp256k1 is not supported"),
@@ -224,7 +224,7 @@ def test_when_it_expires_is_told_with_the_skew() -> None:
 @pytest.mark.parametrize("claim", ["exp", "nbf"])
 def test_a_time_that_is_none_is_refused(claim: str, raw: str) -> None:
     claims = f'{{"sub":"me","{claim}":{raw}}}'.encode()
-    assert f"its claim '{claim}' is no time" in refusal(by_hand({"alg": "HS256"}, claims))
+    assert f"its claim '{claim}' is not a time" in refusal(by_hand({"alg": "HS256"}, claims))
 
 
 @pytest.mark.parametrize("sub", [None, "", 7, ["me"], {"me": 1}])

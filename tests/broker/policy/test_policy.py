@@ -122,9 +122,9 @@ def test_quotas_are_told_one_kind_at_a_time_too() -> None:
     policies.remove_backlog_quota(DESTINATION_STORAGE)
     policies.remove_backlog_quota(DESTINATION_STORAGE)
     assert policies.get_json("backlogQuotaMap") == {MESSAGE_AGE: AGE_QUOTA}
-    with pytest.raises(SettingsError, match="'weight' is no kind of quota"):
+    with pytest.raises(SettingsError, match="'weight' is not a kind of quota"):
         policies.set_backlog_quota("weight", AGE_QUOTA)
-    with pytest.raises(SettingsError, match="'weight' is no kind of quota"):
+    with pytest.raises(SettingsError, match="'weight' is not a kind of quota"):
         policies.remove_backlog_quota("weight")
 
 
@@ -170,10 +170,10 @@ def test_creation_comes_back_as_it_was_told(body: object) -> None:
         ("retention", {"retentionTimeInMinutes": 5}, "give -1 for the one that shall not limit"),
         ("backlogQuota", {"limitSize": 5}, "policy is missing: give one of producer_request_hold"),
         ("backlogQuota", {"limitTime": 1.5, "policy": "producer_exception"}, "limitTime is 1.5"),
-        ("backlogQuotaMap", {"weight": SIZE_QUOTA}, "'weight' is no kind of quota"),
+        ("backlogQuotaMap", {"weight": SIZE_QUOTA}, "'weight' is not a kind of quota"),
         ("delayedDelivery", {}, "active is missing: give true or false"),
-        ("subscriptionTypesEnabled", [], "[] is no list of types"),
-        ("subscriptionTypesEnabled", "Shared", "'Shared' is no list of types"),
+        ("subscriptionTypesEnabled", [], "[] is not a list of types"),
+        ("subscriptionTypesEnabled", "Shared", "'Shared' is not a list of types"),
         ("subscriptionTypesEnabled", ["Solo"], "a type is 'Solo': give one of Exclusive"),
         ("inactiveTopicPolicies", {"inactiveTopicDeleteMode": "never"}, "is 'never': give one of"),
         (

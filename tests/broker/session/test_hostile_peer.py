@@ -183,7 +183,7 @@ def test_the_largest_frame_is_taken() -> None:
         b"\x08\x0a\x52\x02\x08\x01",  # ACK without a type
         b"\x08\x0b\x5a\x02\x08\x01",  # FLOW without permits
         b"\x08\x1c\xe2\x01\x02\x08\x01",  # SEEK without a request id
-        b"\x08\x17\xba\x01\x04\x0a\x02\xff\xfe",  # LOOKUP of what is no text
+        b"\x08\x17\xba\x01\x04\x0a\x02\xff\xfe",  # LOOKUP of what is not text
     ],
 )
 def test_commands_without_what_they_need_close(world: World, base: bytes) -> None:

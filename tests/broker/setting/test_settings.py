@@ -172,10 +172,10 @@ def test_tables_of_toml_are_headings() -> None:
         ("keep_alive_ms = 1.5", "give a whole number of ms, or one with a unit (ms, s, min, h, d)"),
         ("keep_alive_ms = '30 apples'", "'30 apples' has no unit that fits"),
         ("message_size_max = '64 MB'", "(B, KiB, MiB, GiB, TiB)"),
-        ("message_size_max = 'MiB'", "'MiB' is no amount"),
+        ("message_size_max = 'MiB'", "'MiB' is not an amount"),
         ("ttl_seconds = '1500 ms'", "'1500 ms' is not whole"),
-        ("subscription_types = 'Shared'", "'Shared' is no list of names"),
-        ("subscription_types = [1]", "[1] is no list of names"),
+        ("subscription_types = 'Shared'", "'Shared' is not a list of names"),
+        ("subscription_types = [1]", "[1] is not a list of names"),
         ("subscription_types = []", "the list is empty"),
         ("keep_alive_ms = 0", "0 is too little"),
     ],
@@ -215,7 +215,7 @@ def test_variables_are_read_as_text() -> None:
 
 def test_a_variable_of_another_program_is_passed_over_with_a_notice() -> None:
     loaded = load(environ={"MAGNETAR_BUILD": "compiled", "MAGNETAR_PORT": "1"})
-    assert loaded.notices == ["the variable MAGNETAR_BUILD is no setting, and has no effect"]
+    assert loaded.notices == ["the variable MAGNETAR_BUILD is not a setting, and has no effect"]
 
 
 def test_variables_of_the_other_commands_are_passed_over() -> None:

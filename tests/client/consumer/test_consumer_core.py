@@ -280,9 +280,9 @@ def test_a_list_is_one_request_and_all_or_nothing() -> None:
 def test_ids_that_name_no_message_here_are_refused() -> None:
     rig = connected(0)
     for id in (MessageId.earliest, MessageId.latest):
-        with pytest.raises(InvalidMessageIdError, match="names a place"):
+        with pytest.raises(InvalidMessageIdError, match="is a position between messages"):
             rig.core.acknowledge([id])
-        with pytest.raises(InvalidMessageIdError, match="names a place"):
+        with pytest.raises(InvalidMessageIdError, match="is a position between messages"):
             rig.core.negative_acknowledge(id)
     with pytest.raises(InvalidMessageIdError, match="of partition 4"):
         rig.core.acknowledge([MessageId(4, LEDGER, 0)])

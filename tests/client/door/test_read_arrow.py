@@ -216,7 +216,7 @@ def test_a_backlog_that_cannot_be_told_is_refused(
     engine: Engine, client: magnetar.Client, topic: str
 ) -> None:
     send(client, topic, payloads(1))
-    with pytest.raises(OperationNotSupported, match="is the broker a Magnetar"):
+    with pytest.raises(OperationNotSupported, match="is the broker Magnetar"):
         magnetar.read_arrow(topic, engine.url, admin_url=engine.http_url, subscription="none")
 
 
@@ -362,8 +362,8 @@ def test_polars_and_duckdb_take_a_table(
         ({"subscription": "s"}, "admin_url: missing"),
         ({"subscription": "s", "admin_url": "http://x", "end": 5}, "end: a backlog has its own"),
         ({"columns": ["payload"]}, "columns: no column payload; there are value, key"),
-        ({"start": "yesterday"}, "start: 'yesterday' is no message id"),
-        ({"start": -1}, "start: -1 is no time"),
+        ({"start": "yesterday"}, "start: 'yesterday' is not a message id"),
+        ({"start": -1}, "start: -1 is not a time"),
         ({"start": True}, "start: True is neither a position nor a time"),
         ({"end": datetime(2026, 1, 1)}, "end: 2026-01-01 00:00:00 has no time zone"),
     ],

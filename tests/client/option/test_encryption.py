@@ -297,7 +297,7 @@ class Rig:
         )
         self.core.connected("maker", -1, b"", self.limit)
 
-    def write(self, parts: list[Part]) -> None:
+    def write(self, parts: list[Part], hurried: bool) -> None:
         for part in parts:
             self.inbox += part
 

@@ -58,7 +58,7 @@ class Rig:
             write=self.write,
         )
 
-    def write(self, parts: list[Part]) -> None:
+    def write(self, parts: list[Part], hurried: bool) -> None:
         self.inbox += b"".join(parts)
 
     def connect(self, last_sequence_id: int = -1, limit: int | None = None) -> "Rig":
@@ -381,7 +381,9 @@ def test_a_producer_holds_the_message_and_one_chunk() -> None:
     chunk = 1 << 20
     options = ProducerOptions(chunking_enabled=True, chunk_max_message_size=chunk)
     held: list[list[Part]] = []
-    core = ProducerCore(options, TOPIC, 1, now_ms=lambda: 0, write=held.append)
+    core = ProducerCore(
+        options, TOPIC, 1, now_ms=lambda: 0, write=lambda parts, _: held.append(parts)
+    )
     core.connected("p", -1, b"", 5 << 20)
     payload = bytes(64 << 20)
     tracemalloc.start()

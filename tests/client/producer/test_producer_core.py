@@ -339,13 +339,36 @@ def test_entry_damaged_on_its_way_is_sent_again() -> None:
 def test_entry_damaged_in_memory_is_given_up() -> None:
     frames: list[list[Part]] = []
     fixture = Fixture()
-    core = ProducerCore(ProducerOptions(), TOPIC, 1, now_ms=lambda: 0, write=frames.append)
+    options = ProducerOptions()
+    core = ProducerCore(
+        options, TOPIC, 1, now_ms=lambda: 0, write=lambda parts, _: frames.append(parts)
+    )
     core.connected("p", -1, b"", MESSAGE_SIZE_MAX)
     core.send(Outgoing(b"a", fixture.told(b"a")))
     frames[0][-1] = bytes(frames[0][-1])[:-1] + b"x"
     assert core.send_error(ServerError.ChecksumError, "mismatch", 0)
     assert isinstance(fixture.done[b"a"][0], ChecksumError)
     assert core.pending_messages == 0
+
+
+def test_what_somebody_waits_for_is_written_in_a_hurry_and_nothing_else_is() -> None:
+    written: list[tuple[bytes, bool]] = []
+    core = ProducerCore(
+        ProducerOptions(batching_enabled=True),
+        TOPIC,
+        1,
+        now_ms=lambda: 0,
+        write=lambda parts, hurried: written.append((bytes(parts[-1])[-1:], hurried)),
+    )
+    core.connected("p", -1, b"", MESSAGE_SIZE_MAX)
+    core.send(Outgoing(b"a"))
+    core.flush()
+    core.send(Outgoing(b"b"), hurried=True)
+    core.flush(hurried=True)
+    core.send(Outgoing(b"c", deliver_at=1), hurried=True)
+    core.send(Outgoing(b"d"))
+    core.tick(1 << 40)
+    assert written == [(b"a", False), (b"b", True), (b"c", True), (b"d", False)]
 
 
 def test_terminated_topic_closes_the_producer() -> None:

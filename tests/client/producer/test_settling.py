@@ -38,7 +38,7 @@ def never(error: Exception | None, id: MessageId | None) -> None:
 
 def make_core(settled: Settled, **options: Any) -> ProducerCore:
     core = ProducerCore(
-        ProducerOptions(**options), "t", 1, now_ms=lambda: 0, write=lambda frames: None
+        ProducerOptions(**options), "t", 1, now_ms=lambda: 0, write=lambda parts, hurried: None
     )
     core.tell = settled
     core.connected("p", -1, b"", 5 << 20)
@@ -94,7 +94,9 @@ def test_what_is_given_up_is_told_with_its_error_and_no_ids() -> None:
 
 def test_what_waits_for_the_first_connection_is_told_too() -> None:
     settled = Settled()
-    core = ProducerCore(ProducerOptions(), "t", 1, now_ms=lambda: 0, write=lambda frames: None)
+    core = ProducerCore(
+        ProducerOptions(), "t", 1, now_ms=lambda: 0, write=lambda parts, hurried: None
+    )
     core.tell = settled
     core.send(Outgoing(b"m", never))
     error = AlreadyClosed("over")

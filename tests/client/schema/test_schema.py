@@ -251,7 +251,7 @@ def test_avro_refuses_a_required_field_that_was_never_set() -> None:
 
 def test_json_refuses_bytes_that_are_no_text() -> None:
     assert JsonSchema(Late).encode(Late(count=1, data=b"ok")) == b'{"count":1,"data":"ok"}'
-    with pytest.raises(SchemaTypeError, match=r"JsonSchema\(Late\): no JSON: 'utf-8'"):
+    with pytest.raises(SchemaTypeError, match=r"JsonSchema\(Late\): not JSON: 'utf-8'"):
         JsonSchema(Late).encode(Late(count=1, data=b"\xff"))
 
 

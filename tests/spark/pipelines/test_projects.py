@@ -271,5 +271,5 @@ def test_what_a_spec_may_say() -> None:
         project(serviceUrl=url, dryrun="false")
     with pytest.raises(SettingsError, match=r"magnetar\.dryRun: 'no' is neither"):
         _ = project(serviceUrl=url, dryRun="no").dry_run
-    with pytest.raises(SettingsError, match=r"magnetar\.limit: '-1' is no number"):
+    with pytest.raises(SettingsError, match=r"magnetar\.limit: '-1' is not a number"):
         project(serviceUrl=url, limit="-1").number("limit", 0)

@@ -130,7 +130,7 @@ def test_a_bad_predicate_is_one_sentence_and_changes_nothing(
         "key": "^where: .* is not a boolean",
         "value.id = 1": "^where: Can't extract a value",
         "cast(value as int) = 2": "^where: The value 'one' .* cannot be cast",
-        "  ": "^where: which messages",
+        "  ": "^where: missing: give a predicate",
     }.items():
         with pytest.raises(SettingsError, match=said) as raised:
             purge(spark, PurgeOptions(target, topic, "s", where, apply=True))

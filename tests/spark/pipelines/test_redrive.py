@@ -285,5 +285,5 @@ def test_a_plan_is_there_whole_or_not_at_all(spark: SparkSession, tmp_path: Path
     store.clear()
     assert (store.load(), store.done()) == (None, 0)
     (tmp_path / "plan" / "plan.json").write_text("{")
-    with pytest.raises(SettingsError, match="is no plan of a redrive"):
+    with pytest.raises(SettingsError, match="is not a plan of a redrive"):
         store.load()

@@ -58,15 +58,15 @@ def test_a_partition_that_was_added_is_read_from_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("[", "no JSON"),
-        (3, "no JSON object"),
+        ("[", "not JSON"),
+        (3, "not a JSON object"),
         ({"v": 2, "topics": {}}, "version 2"),
         ({"v": 1}, "`topics` is missing"),
         ({"v": 1, "topics": {"t": 3}}, "has no place"),
-        ({"v": 1, "topics": {"t": {"l": 1, "e": "x", "b": 0}}}, "is no number"),
-        ({"v": 1, "topics": {"t": {"l": 1, "e": True, "b": 0}}}, "is no number"),
-        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": 3}}}, "is no entry"),
-        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": [1]}}}, "is no entry"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": "x", "b": 0}}}, "is not a number"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": True, "b": 0}}}, "is not a number"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": 3}}}, "is not an entry"),
+        ({"v": 1, "topics": {"t": {"l": 1, "e": 1, "b": 0, "h": [1]}}}, "is not an entry"),
     ],
 )
 def test_what_is_no_offset_is_refused(value: object, reason: str) -> None:
@@ -90,5 +90,5 @@ def test_places_are_read() -> None:
     assert behind_entry(-1, -1) == BEGINNING
     assert entry_end((7, 4, 2)) == (7, 5)
     for text in ("", "7", "7:4:2:1", "a:b", "7:-1", "7:٣", "7:99999999999999999999"):
-        with pytest.raises(SettingsError, match="is no message id"):
+        with pytest.raises(SettingsError, match="is not a message id"):
             parse_place("o", text)

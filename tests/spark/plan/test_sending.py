@@ -24,7 +24,11 @@ class Sent:
         self.told: list[Exception | None] = []
         options = ProducerOptions(batching_enabled=True, initial_sequence_id=9)
         self.core = ProducerCore(
-            options, "persistent://a/b/c", 1, now_ms=lambda: 0, write=self.parts.extend
+            options,
+            "persistent://a/b/c",
+            1,
+            now_ms=lambda: 0,
+            write=lambda parts, _: self.parts.extend(parts),
         )
         self.core.connected("p", -1, b"", 1 << 20)
 

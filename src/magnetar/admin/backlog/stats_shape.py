@@ -18,6 +18,7 @@ from magnetar.admin.http.shape import (
     one_of,
     record,
 )
+from magnetar.broker.topic.dispatch.subscription_type import TYPE_NAMES
 
 __all__ = [
     "ANALYSIS",
@@ -75,7 +76,7 @@ _SUBSCRIPTION: Final[Json] = record(
     **each(AMOUNT, "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "messageAckRate"),
     **each(AMOUNT, "chunkedMessageRate", "msgRateExpired"),
     **each(TEXT, "damagedPosition", "damagedReason", "activeConsumerName"),
-    type=one_of("Exclusive", "Shared", "Failover", "Key_Shared", "None"),
+    type=one_of(*TYPE_NAMES, "None"),
     keySharedMode=one_of("AUTO_SPLIT", "STICKY"),
     consumersAfterMarkDeletePosition=TEXT_MAP,
     subscriptionProperties=TEXT_MAP,

@@ -65,6 +65,6 @@ def parse_place(option: str, text: str) -> Place:
         numbers.append(int(part))
     if len(numbers) != len(parts) or len(numbers) not in (2, 3):
         raise SettingsError(
-            option, f"{text!r:.80} is no message id: write ledger:entry or ledger:entry:index"
+            option, f"{text!r:.80} is not a message id: write ledger:entry or ledger:entry:index"
         )
     return (numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 0)

@@ -98,7 +98,7 @@ class Authentication:
         if not role:
             raise BrokerError(
                 ServerError.AuthenticationError,
-                "a client certificate with a common name is wanted, and there was none",
+                "a client certificate with a common name is required, and there was none",
             )
         return Principal(role, TLS)
 

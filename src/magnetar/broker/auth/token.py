@@ -113,7 +113,8 @@ def secret_key(name: str, data: bytes) -> TokenKey:
     """A secret that both sides have. Raises SettingsError under the setting's name."""
     if data.lstrip().startswith(b"-----BEGIN"):
         raise SettingsError(
-            name, "this is no secret but a key or certificate in PEM form: give it as public key"
+            name,
+            "this is a key or certificate in PEM form, not a secret: give it as public key",
         )
     if len(data) < SECRET_BYTES_MIN:
         raise SettingsError(
@@ -146,7 +147,7 @@ def public_key(name: str, data: bytes) -> TokenKey:
         else:
             key = load_der_public_key(data)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise SettingsError(name, "this is no public key in PEM or DER form") from None
+        raise SettingsError(name, "this is not a public key in PEM or DER form") from None
     if isinstance(key, rsa.RSAPublicKey):
         return TokenKey(key, _rsa_algorithms(name, key.key_size))
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -266,7 +267,7 @@ def _claims(payload: bytes) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         claims = None
     if not isinstance(claims, dict):
-        raise _refusal("its claims are no JSON object")
+        raise _refusal("its claims are not a JSON object")
     return claims
 
 
@@ -279,7 +280,7 @@ def _time_ms(claims: Mapping[str, object], claim: str) -> int:
         return max(0, value * 1000)
     if isinstance(value, float) and math.isfinite(value) and math.isfinite(value * 1000):
         return max(0, int(value * 1000))
-    raise _refusal(f"its claim {claim!r} is no time")
+    raise _refusal(f"its claim {claim!r} is not a time")
 
 
 def _check_audience(claims: Mapping[str, object], rules: TokenRules) -> None:

@@ -191,7 +191,7 @@ def read_quota_kind(kind: str) -> str:
     if kind not in (DESTINATION_STORAGE, MESSAGE_AGE):
         raise SettingsError(
             "backlogQuota",
-            f"{_shown(kind)} is no kind of quota: give {DESTINATION_STORAGE} or {MESSAGE_AGE}",
+            f"{_shown(kind)} is not a kind of quota: give {DESTINATION_STORAGE} or {MESSAGE_AGE}",
         )
     return kind
 
@@ -255,7 +255,7 @@ def read_subscription_types(name: str, body: object) -> tuple[str, ...]:
     if not isinstance(body, list) or not body:
         raise SettingsError(
             name,
-            f"{_shown(body)} is no list of types: give some of {', '.join(TYPE_NAMES)}",
+            f"{_shown(body)} is not a list of types: give some of {', '.join(TYPE_NAMES)}",
         )
     given = [read_choice(name, "a type", one, TYPE_NAMES) for one in body]
     return tuple(one for one in TYPE_NAMES if one in given)

@@ -53,7 +53,7 @@ ROUND_STEP: Final = 50
 
 @final
 class _Link:
-    """A consumer of this session, and what it consumes once that is settled."""
+    """A consumer of this session, and what it consumes, once it has subscribed."""
 
     def __init__(self, consumer: Consumer, topic: Topic) -> None:
         self.consumer: Final = consumer

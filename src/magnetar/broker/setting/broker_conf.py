@@ -82,7 +82,7 @@ def _notices(lines: list[Line]) -> list[str]:
 
 def _option(line: Line) -> str:
     if OPTIONS[line.key] != "advertised_host" and not 0 <= _number(line) <= 65535:
-        raise line.error("is no port: give 0 to 65535")
+        raise line.error("is not a port: give 0 to 65535")
     return line.value
 
 
@@ -188,5 +188,5 @@ def _gigabytes(line: Line, factor: int) -> int:
 
 def _topic_type(line: Line) -> str:
     if line.value not in ("partitioned", "non-partitioned"):
-        raise line.error("is no type of topics: give partitioned or non-partitioned")
+        raise line.error("is not a type of topics: give partitioned or non-partitioned")
     return line.value

@@ -232,7 +232,7 @@ def _load_environment(environ: Mapping[str, str], loaded: _Loader) -> None:
             value = _checked(key, setting, _from_text(key, setting, environ[key]))
             loaded.take(name, value, ENVIRONMENT)
         elif name not in RESERVED and name not in COMMANDS:
-            loaded.notices.append(f"the variable {key} is no setting, and has no effect")
+            loaded.notices.append(f"the variable {key} is not a setting, and has no effect")
 
 
 def _load_options(options: Mapping[str, str], loaded: _Loader) -> None:
@@ -271,7 +271,7 @@ def _from_toml(key: str, setting: Setting, given: object) -> Value:
     if setting.kind == NAMES:
         if isinstance(given, list) and all(isinstance(name, str) for name in given):
             return tuple(given)
-        raise SettingsError(key, f"{given!r} is no list of names: give one")
+        raise SettingsError(key, f"{given!r} is not a list of names: give one")
     if setting.kind == BOOL:
         if isinstance(given, bool):
             return given
@@ -306,7 +306,7 @@ def _amount(key: str, setting: Setting, text: str) -> int:
     try:
         count = int(number)
     except ValueError:
-        raise SettingsError(key, f"{text!r} is no amount: {_wanted(setting)}") from None
+        raise SettingsError(key, f"{text!r} is not an amount: {_wanted(setting)}") from None
     if not unit:
         return count
     units, own = _UNITS.get(setting.kind, ({}, 1))

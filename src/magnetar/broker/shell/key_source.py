@@ -30,7 +30,7 @@ def read_key(name: str, source: str) -> bytes:
         # Not the path: who gave a secret instead of one must not find it in a log.
         reason = error.strerror if isinstance(error, OSError) else None
         raise SettingsError(
-            name, f"cannot read the file that it names: {reason or 'this is no path'}"
+            name, f"cannot read the file that it names: {reason or 'this is not a path'}"
         ) from None
 
 
@@ -46,7 +46,7 @@ class RevokedFile:
         try:
             text = Path(self._path).read_text()
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise SettingsError(
                 "token_revoked_file", f"cannot read {self._path}: {reason}"
             ) from None

@@ -111,7 +111,7 @@ def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[V
 def summary_of(state: "LogState") -> str:
     """How much there is, in one line."""
     entries = sum(ledger.index.count() for ledger in state.ledgers.values())
-    lost = sum(1 for ledger_id, _ in state.lost if ledger_id in state.ledgers)
+    lost = sum(1 for position in state.lost if position.ledger_id in state.ledgers)
     parts = [
         counted(len(state.topics), "topic"),
         counted(len(state.ledgers), "ledger"),

@@ -217,11 +217,11 @@ def add_policies(app: typer.Typer, *, of_topics: bool) -> None:
             continue
         name = policy.name if of_topics else policy.namespace_name or policy.name
         place = _Place(policy, piece, of_topics=of_topics)
-        above = "namespace" if of_topics else "broker's settings"
+        above = "namespace's policy" if of_topics else "broker's setting"
         for verb, help, function in (
             ("get", f"Show {policy.text}.", _getter(place)),
             ("set", f"Set {policy.text}.", _setter(place)),
-            ("remove", f"Leave it to the {above}.", _remover(place)),
+            ("remove", f"Remove the policy; the {above} applies.", _remover(place)),
         ):
             app.command(f"{verb}-{name}", help=help, rich_help_panel="Policies")(function)
 

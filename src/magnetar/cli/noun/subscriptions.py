@@ -120,7 +120,7 @@ def skip_damaged(topic: TopicArgument, subscription: SubscriptionName) -> None:
     """Skip the damaged entry that a subscription is stuck at.
 
     The stats of the topic say where it is (damagedPosition). If there are more, the subscription
-    stops at the next. Apache Pulsar has autoSkipNonRecoverableData alone.
+    stops at the next. Apache Pulsar has only autoSkipNonRecoverableData.
     """
     with current().admin() as admin:
         admin.post(subscription_path(topic, subscription, "skipDamaged"))
@@ -282,7 +282,7 @@ def peek(
 ) -> None:
     """Show the next messages of a subscription without acknowledging them.
 
-    Of a partitioned topic, so many of each partition.
+    For a partitioned topic, that many of each partition are shown.
     """
     from magnetar.cli.message.peek import run_peek
 

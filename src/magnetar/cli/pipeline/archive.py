@@ -70,7 +70,7 @@ def archive(
         bool,
         typer.Option(
             "--continuous/--once",
-            help="Run until SIGTERM or Ctrl-C, or stop after the present backlog.",
+            help="Run until SIGTERM or Ctrl-C; otherwise stop after the current backlog.",
         ),
     ] = False,
     trigger: Annotated[
@@ -94,7 +94,7 @@ def archive(
 ) -> None:
     """Write topics to Parquet or Delta, each message exactly once, and acknowledge them.
 
-    Killed at any moment, the same command goes on where it was.
+    If it is killed, the same command continues where it stopped.
     """
     from magnetar.spark.pipelines.archive import ArchiveOptions
     from magnetar.spark.pipelines.archive import archive as run

@@ -32,7 +32,7 @@ def purge(
         ),
     ],
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Skip the messages, or show them only.")
+        bool, typer.Option("--apply/--dry-run", help="Skip the messages; otherwise only show them.")
     ] = False,
     limit: Annotated[
         int,
@@ -47,7 +47,7 @@ def purge(
 ) -> None:
     """Skip messages of a backlog that match a predicate; without --apply, show them.
 
-    All of a topic's or none; to run it again changes nothing.
+    Of each topic, all of them are skipped or none. Running it again changes nothing.
     """
     from magnetar.spark.pipelines.purge import PurgeOptions, purge_report
     from magnetar.spark.pipelines.purge import purge as run

@@ -60,7 +60,7 @@ def redrive(
     ] = "",
     rate: Annotated[str, typer.Option("--rate", metavar="N/s", help="Rate, e.g. 50/s.")] = "",
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Send the letters, or show them only.")
+        bool, typer.Option("--apply/--dry-run", help="Send the letters; otherwise only show them.")
     ] = False,
     checkpoint: Annotated[
         str,
@@ -77,7 +77,7 @@ def redrive(
 ) -> None:
     """Send dead letters back to their topics, each exactly once; without --apply, show them.
 
-    Killed at any moment, the same command goes on where it was.
+    If it is killed, the same command continues where it stopped.
     """
     from magnetar.spark.pipelines.redrive import RedriveOptions, rate_of
     from magnetar.spark.pipelines.redrive import redrive as run

@@ -24,7 +24,6 @@ class BrokerView:
         self.watermark_bytes: int | None = None
         self.in_memory = False
         self.retrying: dict[str, str] = {}
-        self.tells_storage = False
 
 
 def broker_view(admin: AdminClient, *, health: bool = True) -> BrokerView:
@@ -56,7 +55,6 @@ def _read_report(found: BrokerView, report: dict[str, object]) -> None:
     storage = report.get("storage")
     if not isinstance(storage, dict):
         return
-    found.tells_storage = True
     free, watermark = storage.get("freeBytes"), storage.get("watermarkBytes")
     found.free_bytes = free if isinstance(free, int) else None
     found.watermark_bytes = watermark if isinstance(watermark, int) else None

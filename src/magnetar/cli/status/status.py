@@ -23,7 +23,7 @@ def status(
             "-n",
             "--namespace",
             metavar="NAMESPACE",
-            help="Look at this namespace alone (default: all).",
+            help="Show only this namespace (default: all).",
             callback=named_namespace,
         ),
     ] = "",
@@ -38,7 +38,7 @@ def status(
 ) -> None:
     """Show rates, backlog, oldest unacked message, disk and warnings on one screen.
 
-    Exit with 1 if something is wrong, which is not the same as busy.
+    Exit with 1 if something is wrong; a busy broker is not wrong.
     """
     from magnetar.cli.show import show_json
     from magnetar.cli.status.broker_view import broker_view

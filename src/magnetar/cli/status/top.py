@@ -49,13 +49,13 @@ def top(
             "-n",
             "--namespace",
             metavar="NAMESPACE",
-            help="Look at this namespace alone (default: all).",
+            help="Show only this namespace (default: all).",
             callback=named_namespace,
         ),
     ] = "",
-    sort: Annotated[Sort, typer.Option("-s", "--sort", help="What to sort by.")] = Sort.rate,
+    sort: Annotated[Sort, typer.Option("-s", "--sort", help="Column to sort by.")] = Sort.rate,
     interval: Annotated[
-        float, typer.Option("-i", "--interval", help="Seconds between looks.", min=0.2)
+        float, typer.Option("-i", "--interval", help="Seconds between refreshes.", min=0.2)
     ] = 2.0,
 ) -> None:
     """Watch the busiest topics live; q or Ctrl-C ends it.

@@ -174,7 +174,7 @@ class RetryPolicy:
             return -1
         if isinstance(answer, (int, float)) and 0 <= answer <= MS_MAX:
             return int(answer)
-        self._problem = ValueError(f"{answer!r:.40} is no number of milliseconds")
+        self._problem = ValueError(f"{answer!r:.40} is not a number of milliseconds")
         return -1
 
     def take_problem(self) -> Exception | None:

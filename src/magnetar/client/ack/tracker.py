@@ -267,8 +267,8 @@ class AckTracker:
         most: i64 = CROWD_FACTOR * settings.pending_max + 2 * settings.idle_max
         if self.records.size + count > most:
             raise MemoryBufferIsFull(
-                f"{self.unconfirmed} acks wait for the broker's word: acknowledge more when it "
-                "has come, or close the consumer"
+                f"{self.unconfirmed} acks wait for the broker to confirm them: acknowledge more "
+                "after that, or close the consumer"
             )
 
     @property

@@ -351,5 +351,5 @@ def check_names_message(id: MessageId, purpose: str) -> None:
     """Raises InvalidMessageIdError for an id that is a place in a topic, such as its end."""
     if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
         raise InvalidMessageIdError(
-            f"{id} names a place and no message: there is none to {purpose}"
+            f"{id} is a position between messages: there is no message to {purpose}"
         )

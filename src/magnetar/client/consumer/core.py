@@ -49,7 +49,7 @@ from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.option.encryption import Opener
 from magnetar.client.option.options import ConsumerOptions
 from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedError, Interrupted
-from magnetar.model.enums import AckType, ConsumerType
+from magnetar.model.enums import SHARED_TYPES, AckType
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import wide_key
@@ -88,10 +88,7 @@ class ConsumerCore:
         self._consumer_id: Final[i64] = consumer_id
         self._durable: Final[bool] = options.durable
         # One consumer is active and gets everything.
-        self._single: Final[bool] = options.consumer_type in (
-            ConsumerType.Exclusive,
-            ConsumerType.Failover,
-        )
+        self._single: Final[bool] = options.consumer_type not in SHARED_TYPES
         self._now_ms: Final = now_ms
         self._write: Final = write
         self._wake: Final = wake

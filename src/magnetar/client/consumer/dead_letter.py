@@ -199,7 +199,7 @@ def retry_letter_properties(
 
 
 def reconsume_times(message: Message) -> int:
-    """How often the message went through the retry topic; text that is no number is never."""
+    """How often the message went through the retry topic; text that is not a number is never."""
     text = message.properties().get(RECONSUME_TIMES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

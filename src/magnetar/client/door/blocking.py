@@ -26,7 +26,7 @@ from magnetar.client.door.threads.consumer import Consumer, Reader
 from magnetar.client.door.threads.listener import Listeners
 from magnetar.client.door.threads.loop_thread import LoopThread
 from magnetar.client.door.threads.producer import Producer
-from magnetar.client.door.threads.settlement import Callbacks, Settlement
+from magnetar.client.door.threads.teller import Callbacks, Teller
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.fork import fork_error
@@ -253,10 +253,10 @@ class Client(Closing):
             **ours,
         )
         producer = EngineProducer(self._engine, topic, options, schema)
-        settlement = Settlement(self._callbacks)
-        producer.tell = settlement
+        teller = Teller(self._callbacks)
+        producer.tell = teller
         self._call(self._engine.open(producer))
-        return Producer(self, producer, schema, settlement)
+        return Producer(self, producer, schema, teller)
 
     def subscribe(
         self,

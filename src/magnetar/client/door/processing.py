@@ -31,7 +31,7 @@ from magnetar.model import TopicName
 __all__ = ["Processing", "ThreadProcessing"]
 
 
-class AsyncSettler(Protocol):
+class AsyncAcker(Protocol):
     """What the asyncio door's consumer does with a message."""
 
     async def acknowledge(self, message: Message) -> None: ...
@@ -39,7 +39,7 @@ class AsyncSettler(Protocol):
     async def reconsume_later(self, message: Message, delay: timedelta) -> None: ...
 
 
-class Settler(Protocol):
+class Acker(Protocol):
     """What the blocking door's consumer does with a message."""
 
     def acknowledge(self, message: Message) -> None: ...
@@ -109,7 +109,7 @@ class Processing(_Block[Received]):
 
     def __init__(
         self,
-        consumer: AsyncSettler,
+        consumer: AsyncAcker,
         engine: EngineConsumer,
         message: Message[Received],
         retry_after: timedelta | None,
@@ -150,7 +150,7 @@ class ThreadProcessing(_Block[Received]):
 
     def __init__(
         self,
-        consumer: Settler,
+        consumer: Acker,
         engine: EngineConsumer,
         message: Message[Received],
         retry_after: timedelta | None,

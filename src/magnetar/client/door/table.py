@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Generic
 
 from magnetar.client.consumer.message import Message
-from magnetar.client.door.threads.settlement import complain
+from magnetar.client.door.threads.teller import complain
 from magnetar.client.schema.value import Received
 
 __all__ = ["Table"]

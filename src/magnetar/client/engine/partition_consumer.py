@@ -21,6 +21,7 @@ from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.schema_wire import schema_to_pb
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
+from magnetar.model.enums import SHARED_TYPES
 from magnetar.model.message_id import message_id_of
 from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol import (
@@ -44,7 +45,7 @@ T = TypeVar("T", bound=Pb)
 
 # Apache's broker closes a consumer that seeks, and may be reading for it still: who comes back
 # before that read has ended is given everything twice, or nothing. Its own clients wait as long.
-SETTLE_SECONDS = 0.1
+AFTER_SEEK_SECONDS = 0.1
 # A broker asks for fewer entries at once.
 WITHDRAWN_MAX = 1_000_000
 
@@ -115,7 +116,7 @@ class PartitionConsumer(Reconnecting):
         # What comes back before the broker has answered a seek may be from before it.
         await self._sought.wait()
         if self.expects_close and not connection.is_magnetar:
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(AFTER_SEEK_SECONDS)
         life = await connection.subscribe(self._subscribe(), self, self._close_command)
         if connection.closed or self.was_closed:
             raise self._engine.connection_lost(connection)
@@ -167,7 +168,7 @@ class PartitionConsumer(Reconnecting):
         self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
-            if self.options.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared):
+            if self.options.consumer_type in SHARED_TYPES:
                 self._withdrawn(self.topic, None)
 
     def moved(self) -> None:
@@ -299,7 +300,10 @@ class PartitionConsumer(Reconnecting):
     async def _seek(self, id: MessageId | None, time_ms: int | None, origin: Origin) -> None:
         connection = await self.when_connected()
         if origin.gone and id is not None and id.entry_id() >= 0 and id != MessageId.latest:
-            raise Interrupted(f"{id} names nothing where the {self.what} is now: seek to a time")
+            raise Interrupted(
+                f"{id} is from before the subscription was made anew, here or on another cluster: "
+                "seek to a time"
+            )
         command = pb.CommandSeek(consumer_id=self._id, request_id=self._engine.next_request_id())
         if id is not None:
             target = seek_target(

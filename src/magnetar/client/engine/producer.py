@@ -74,8 +74,6 @@ class PartitionProducer(Reconnecting):
         self.core.tell = tell
         self.core.callback_failed = lambda error: engine.log_problem("a callback of send", error)
         self._alarm = Alarm(engine.now_ms, self._tick)
-        # Whether the caller of the core waits for what it writes; see `Producer.send_now`.
-        self.hurried = False
         self.on_room: Callable[[], None] = _nothing
 
     # ---- Connecting ----------------------------------------------------------
@@ -158,16 +156,16 @@ class PartitionProducer(Reconnecting):
 
     # ---- Sending -------------------------------------------------------------
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: Outgoing, hurried: bool = False) -> None:
         """Raises what the core raises. Any thread, with the engine's lock."""
         if self.failure is not None:
             raise self.failure
-        if self.core.send(message):
+        if self.core.send(message, hurried):
             self.rearm()
 
-    def _write(self, frames: list[Part]) -> None:
+    def _write(self, frames: list[Part], hurried: bool) -> None:
         if self.connection is not None:
-            self._engine.write(self.connection, frames, hurried=self.hurried)
+            self._engine.write(self.connection, frames, hurried=hurried)
 
     def rearm(self) -> None:
         at_ms = self.core.next_ms()
@@ -367,7 +365,7 @@ class EngineProducer:
 
     # ---- Sending -------------------------------------------------------------
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: Outgoing, hurried: bool = False) -> None:
         """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
         if self._gated:
             self._check_open()
@@ -378,11 +376,11 @@ class EngineProducer:
             part = parts[0]
             if part.failure is not None:
                 raise part.failure
-            if part.core.send(message):
+            if part.core.send(message, hurried):
                 part.rearm()
         else:
             part = parts[self._router.choose(message, len(parts), self._engine.now_ms())]
-            part.send(message)
+            part.send(message, hurried)
             if self._lazy and part not in self._started:
                 self._start_late(part)
 
@@ -459,16 +457,9 @@ class EngineProducer:
 
     def send_now(self, message: Outgoing) -> None:
         """As `send`, for one who waits: written at once if it can be, in a batch that is closed."""
-        parts = list(self._parts)
-        for part in parts:
-            part.hurried = True
-        try:
-            self.send(message)
-            for part in parts:
-                part.core.flush()
-        finally:
-            for part in parts:
-                part.hurried = False
+        self.send(message, hurried=True)
+        for part in self._parts:
+            part.core.flush(hurried=True)
 
     async def flush(self) -> None:
         """Returns when everything sent so far is stored, or has failed. Raises AlreadyClosed."""

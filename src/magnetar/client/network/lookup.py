@@ -285,7 +285,7 @@ class Lookup:
                 kind = HTTP_ERRORS.get(error.code, LookupError)
                 raise kind(f"{url}: HTTP {error.code} {error.reason}") from None
         except ValueError as error:
-            raise LookupError(f"{url} answers no JSON: is it a broker?") from error
+            raise LookupError(f"{url} does not answer JSON: is it a broker?") from error
 
 
 HTTP_ERRORS: dict[int, type[PulsarException]] = {

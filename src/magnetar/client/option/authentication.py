@@ -186,7 +186,7 @@ def _json_fields(key: str, text: str) -> dict[str, str]:
     try:
         fields = json.loads(_text(key, text))
     except ValueError as error:
-        raise SettingsError(key, f"no JSON: {error}") from error
+        raise SettingsError(key, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise SettingsError(key, 'must be a JSON object: {"username": ..., "password": ...}')
     return fields

@@ -47,7 +47,7 @@ class CryptoKeyReader:
         pem = _read(what, "public_key_path", self._public, name, {})
         try:
             key = load_pem_public_key(pem)
-        except Exception as error:  # of many kinds, all of which say that it is no key
+        except Exception as error:  # of many kinds, all of which say that it is not a key
             raise CryptoError(f"{what} cannot be read as PEM: {error}") from error
         if not isinstance(key, RSAPublicKey):
             raise _not_rsa(what, key)

@@ -16,7 +16,8 @@ given up. It is told last, when everything here is in order, so it may send, flu
 What it raises goes to `callback_failed`, and without one to whoever called in here, once all
 others have been called. With a `tell`, that is called instead, once for each entry.
 
-`write` gets parts of frames, in order, and is called only while ready. With chunking, a
+`write` gets parts of frames, in order, and is called only while ready; it is told whether
+whoever sends waits for them (`hurried`). With chunking, a
 message that is too large for one entry goes out in several (`packer.py`, `chunks.py`). It is
 one message still: one sequence id, one place among those that are pending, and one sender
 for all of it, with a `ChunkMessageId`. If it is given up, what was stored of it stays without the
@@ -74,7 +75,7 @@ class ProducerCore:
         producer_id: int,
         *,
         now_ms: Callable[[], int],
-        write: Callable[[list[Part]], None],
+        write: Callable[[list[Part], bool], None],
         max_pending_messages: int | None = None,
         day_ms: Callable[[], int] | None = None,
         sealer: Sealer | None = None,
@@ -84,7 +85,7 @@ class ProducerCore:
         self._now_ms: Final[Callable[[], int]] = now_ms
         # When a message was published is told by the time of day, which may jump.
         self._day_ms: Final[Callable[[], int]] = day_ms or now_ms
-        self._write: Final[Callable[[list[Part]], None]] = write
+        self._write: Final[Callable[[list[Part], bool], None]] = write
         self._sealer: Final[Sealer | None] = sealer
         self._partition: Final[int] = TopicName.parse(topic).partition
         self._timeout_ms: Final[i64] = options.send_timeout_millis
@@ -195,7 +196,7 @@ class ProducerCore:
 
     # ---- Sending -------------------------------------------------------------
 
-    def send(self, message: Outgoing) -> bool:
+    def send(self, message: Outgoing, hurried: bool = False) -> bool:
         """Takes a message. If this raises, it was not taken, and nobody is told.
 
         Says whether `next_ms` may be sooner now, which is for few messages of a batch.
@@ -205,7 +206,7 @@ class ProducerCore:
         if self._closed:
             raise AlreadyClosed(f"the producer of {self.topic} is closed: {self._closed_with}")
         if self.pending_messages >= self._pending_max > 0:
-            self._turn_away()
+            self._turn_away(hurried)
         if not message.plain:
             message.check()
         if self._sealer is not None:
@@ -220,10 +221,10 @@ class ProducerCore:
             batcher.add(message)
             if not batcher.full:
                 return False
-            self.flush()
+            self.flush(hurried)
         else:
             try:
-                self._accept(message, self._now_ms())
+                self._accept(message, self._now_ms(), hurried)
             except Exception:
                 self._take(-1, -len(message.payload))
                 raise
@@ -235,59 +236,59 @@ class ProducerCore:
         self.messages_sent += count
         self.bytes_sent += size
 
-    def _turn_away(self) -> None:
+    def _turn_away(self, hurried: bool) -> None:
         # Nothing can join what is open before something is done, so it need not wait.
-        self.flush()
+        self.flush(hurried)
         raise ProducerQueueIsFull(
             f"{self.pending_messages} messages of {self.topic} wait for the broker: "
             "send more slowly, raise max_pending_messages, or set block_if_queue_full"
         )
 
-    def _accept(self, message: Outgoing, taken_ms: i64) -> None:
+    def _accept(self, message: Outgoing, taken_ms: i64, hurried: bool = False) -> None:
         """Raises MessageTooLargeError."""
         message.taken_ms = taken_ms
         batcher = self._batcher
         if batcher is None:
-            self._enqueue(self._packer.pack(message, self._day_ms()))
+            self._enqueue(self._packer.pack(message, self._day_ms()), hurried)
             return
         if not batcher.fits(message):
-            self.flush()
+            self.flush(hurried)
         if (
             message.alone
             or self._goes_back(message)
             or room_for(message) > batcher.payload_size_max
         ):
-            self.flush()
-            self._enqueue(self._packer.pack(message, self._day_ms()))
+            self.flush(hurried)
+            self._enqueue(self._packer.pack(message, self._day_ms()), hurried)
             return
         if batcher.count == 0:
             batcher.opened_ms = taken_ms
         batcher.add(message)
         if batcher.full:
-            self.flush()
+            self.flush(hurried)
 
     def _goes_back(self, message: Outgoing) -> bool:
         """Whether a broker that removes duplicates would drop it, and a batch with it."""
         return message.sequence_id is not None and message.sequence_id <= self._sequence_ids.last
 
-    def flush(self) -> None:
+    def flush(self, hurried: bool = False) -> None:
         """Closes what is open, and writes it if there is a connection."""
         batcher = self._batcher
         if batcher is not None and batcher.count > 0:
             publish_ms = self._day_ms()
             for batch in batcher.close():
-                self._enqueue(self._packer.pack_batch(batch, publish_ms))
+                self._enqueue(self._packer.pack_batch(batch, publish_ms), hurried)
 
-    def _enqueue(self, publish: Publish) -> None:
+    def _enqueue(self, publish: Publish, hurried: bool) -> None:
         if not self._ready:
             self._queue.add(publish)
         elif self._queue.add_written(publish):
             self.entries_written += 1
-            self._write(publish.frame)
+            self._write(publish.frame, hurried)
         else:
-            self._write_on()
+            self._write_on(hurried)
 
-    def _write_on(self) -> None:
+    def _write_on(self, hurried: bool = False) -> None:
         """Writes what waits for that, as far as the window lets it."""
         if not self._ready:
             return
@@ -297,7 +298,7 @@ class ProducerCore:
         for frame in frames:
             parts.extend(frame)
         if parts:
-            self._write(parts)
+            self._write(parts, hurried)
 
     # ---- Answers -------------------------------------------------------------
 

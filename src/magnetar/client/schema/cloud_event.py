@@ -154,7 +154,7 @@ def _time(value: object) -> str | None:
     text = value if written is None else written()
     if not isinstance(text, str) or _TIME.fullmatch(text) is None:
         raise UsageError(
-            f"time of a CloudEvent: {value!r} is no time of RFC 3339; give a datetime with its "
+            f"time of a CloudEvent: {value!r} is not a time of RFC 3339; give a datetime with its "
             "zone, such as datetime.now(UTC), or text like 2026-11-18T12:30:00Z"
         )
     return text

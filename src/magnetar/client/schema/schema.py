@@ -169,13 +169,13 @@ class JsonSchema(Schema[T]):
         try:
             return _JSON.encode(plain_fields(obj)).encode()  # type: ignore[arg-type]  # a Record
         except (TypeError, ValueError) as error:
-            raise SchemaTypeError(str(self), f"no JSON: {error}") from error
+            raise SchemaTypeError(str(self), f"not JSON: {error}") from error
 
     def _encode_model(self, model: Model, obj: Any) -> bytes:
         try:
             return model.to_json(obj)
         except model_errors() as error:
-            raise SchemaTypeError(str(self), f"no JSON: {error}") from error
+            raise SchemaTypeError(str(self), f"not JSON: {error}") from error
 
     def _decode_model(self, model: Model, data: bytes) -> T:
         try:
@@ -190,9 +190,9 @@ class JsonSchema(Schema[T]):
         try:
             fields = json.loads(data)
         except ValueError as error:
-            raise SchemaDecodeError(str(self), f"no JSON: {error}") from error
+            raise SchemaDecodeError(str(self), f"not JSON: {error}") from error
         if not isinstance(fields, dict):
-            raise SchemaDecodeError(str(self), f"{type(fields).__name__} is no JSON object")
+            raise SchemaDecodeError(str(self), f"{type(fields).__name__} is not a JSON object")
         value: T = self._record_cls(**fields)
         return value
 

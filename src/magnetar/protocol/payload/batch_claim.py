@@ -21,11 +21,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
-from magnetar.model.enums import CompressionType
 from magnetar.protocol.entry import Entry
 from magnetar.protocol.entry_facts import EntryFacts
 from magnetar.protocol.payload.batch_walk import walk_batch
-from magnetar.protocol.payload.compression import decompress
+from magnetar.protocol.payload.compression import decompress, expansion_max
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, MESSAGE_BYTES_MIN, all_unacked
 
 __all__ = ["DECOMPRESS_BYTES_MAX", "batch_fault", "messages_charged", "unpacked_size"]
@@ -33,14 +32,6 @@ __all__ = ["DECOMPRESS_BYTES_MAX", "batch_fault", "messages_charged", "unpacked_
 # Batches that were as large before they were compressed, at most, are decompressed to be walked.
 # That takes a few microseconds; an entry takes tens of them until it is stored.
 DECOMPRESS_BYTES_MAX: Final = 4096
-
-# How many bytes one compressed byte can stand for. LZ4: a byte of a match's length is 255.
-# DEFLATE: two bits can be a match of 258. Snappy: three bytes are a copy of 64. Zstandard: a
-# block has a head of three bytes and at most 128 KiB; the same is granted to what is unknown.
-LZ4_RATIO: Final = 255
-DEFLATE_RATIO: Final = 1032
-SNAPPY_RATIO: Final = 22
-ZSTD_RATIO: Final = (128 << 10) // 3 + 1
 
 
 def batch_fault(entry: Entry, facts: EntryFacts) -> str:
@@ -85,22 +76,13 @@ def messages_charged(entry: Entry, claimed: i64, unacked: int | None, unpacked: 
 def unpacked_size(size: i64, compression: i64, uncompressed_size: i64) -> i64:
     """How large a payload was before it became `size` bytes, at most: 0 if not compressed.
 
+    >>> from magnetar.model.enums import CompressionType
     >>> unpacked_size(60, CompressionType.LZ4, 1000), unpacked_size(60, CompressionType.LZ4, 10**9)
     (1000, 15300)
     """
     if compression == 0:
         return 0
-    return min(uncompressed_size, size * _ratio(compression))
-
-
-def _ratio(compression: i64) -> i64:
-    if compression == CompressionType.LZ4.value:
-        return LZ4_RATIO
-    if compression == CompressionType.ZLib.value:
-        return DEFLATE_RATIO
-    if compression == CompressionType.SNAPPY.value:
-        return SNAPPY_RATIO
-    return ZSTD_RATIO
+    return min(uncompressed_size, size * expansion_max(compression))
 
 
 def _walk_fault(data: bytes, first: i64, count: i64) -> str:

@@ -59,7 +59,7 @@ class Project:
     def number(self, name: str, default: int) -> int:
         text = self.text(name, str(default))
         if not (text.isascii() and text.isdigit()):
-            raise SettingsError(f"{_PREFIX}{name}", f"{text!r:.40} is no number")
+            raise SettingsError(f"{_PREFIX}{name}", f"{text!r:.40} is not a number")
         return int(text)
 
     @property

@@ -56,7 +56,9 @@ class PurgeOptions:
 
     def __post_init__(self) -> None:
         if not self.where.strip():
-            raise SettingsError("where", "which messages? Give a predicate; `true` is all of them")
+            raise SettingsError(
+                "where", "missing: give a predicate that chooses messages; `true` chooses all"
+            )
         if self.limit < 0:
             raise SettingsError("limit", f"{self.limit} is less than 0")
 

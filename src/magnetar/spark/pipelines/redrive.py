@@ -100,7 +100,7 @@ class RedriveOptions:
 
     def __post_init__(self) -> None:
         if not self.rate >= 0 or self.rate == float("inf"):
-            raise SettingsError("rate", f"{self.rate} is no number of letters a second")
+            raise SettingsError("rate", f"{self.rate} is not a number of letters a second")
         if self.to and str(TopicName.parse(self.to)) == str(TopicName.parse(self.topic)):
             raise SettingsError("to", f"{self.to} is where the letters are")
 
@@ -478,7 +478,7 @@ def rate_of(text: str) -> float:
     except ValueError:
         found = -1.0
     if seconds is None or bool(slash) != bool(unit) or not 0 < found < 1e9:
-        raise SettingsError("rate", f"{text!r:.40} is none: write 50/s, or 10/m")
+        raise SettingsError("rate", f"{text!r:.40} is not a rate: write 50/s, or 10/m")
     return found / seconds
 
 
@@ -492,7 +492,7 @@ def _subscription_name(given: str, topic: str, there: list[str]) -> str:
         return given
     if len(there) > 1:
         raise SettingsError(
-            "subscription", f"{topic} has {', '.join(there)}: which one's letters are they?"
+            "subscription", f"{topic} has {', '.join(there)}: give the one whose letters to redrive"
         )
     return there[0] if there else OWN_SUBSCRIPTION
 

@@ -51,7 +51,7 @@ class Subscription:
         stats = self.stats().values()
         if any("msgBacklogMessages" not in one for one in stats):
             raise OperationNotSupported(
-                "this broker does not tell single messages of a backlog: it is no Magnetar"
+                "this broker does not tell single messages of a backlog: it is not Magnetar"
             )
         return sum(int(one["msgBacklogMessages"]) for one in stats)
 

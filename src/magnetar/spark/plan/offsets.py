@@ -79,9 +79,9 @@ def offsets_of(value: object) -> Offsets:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise _bad(f"no JSON: {error}") from None
+            raise _bad(f"not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise _bad("no JSON object")
+        raise _bad("not a JSON object")
     if value.get("v") != _VERSION:
         raise _bad(f"version {value.get('v')!r}, this connector reads {_VERSION}")
     topics = value.get("topics")
@@ -103,14 +103,14 @@ def offsets_of(value: object) -> Offsets:
         if "h" in fields:
             held = fields["h"]
             if not isinstance(held, list) or len(held) != 2:
-                raise _bad(f"{topic}: {held!r:.40} is no entry")
+                raise _bad(f"{topic}: {held!r:.40} is not an entry")
             holds[topic] = (_number(topic, held[0]), _number(topic, held[1]), 0)
     return Offsets(places, sizes, holds)
 
 
 def _number(topic: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _bad(f"{topic}: {value!r:.40} is no number")
+        raise _bad(f"{topic}: {value!r:.40} is not a number")
     return value
 
 

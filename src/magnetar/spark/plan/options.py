@@ -37,64 +37,69 @@ __all__ = [
     "is_skip",
 ]
 
+_COMPRESSIONS: Final = [kind.name.lower() for kind in CompressionType]
+
 # What there is to tell, and what it means: docs/reference/spark.md is made of it.
 CONNECTION: Final[dict[str, str]] = {
-    "serviceUrl": "required: `pulsar://` or `pulsar+ssl://`",
-    "adminUrl": "REST, as `http://localhost:8080`: tells where ledgers end, so that ranges over "
-    "several are split well; backlogs, skipping and writing exactly once need it",
-    "authToken": "a token, for both",
-    "authParams": "not there: use authToken, or TLS certificates",
-    "authPlugin": "not there, likewise",
-    "tlsTrustCertsFilePath": "issuers that are trusted, a file on every machine; as the next two",
-    "tlsCertificateFilePath": "the certificate of this client",
-    "tlsPrivateKeyFilePath": "and its key",
-    "tlsAllowInsecureConnection": "believe any certificate: false",
-    "tlsValidateHostname": "whether the name must be the certificate's: true",
-    "operationTimeoutSeconds": "how long a request to the broker may take: 30",
+    "serviceUrl": "required: URL of the broker, `pulsar://` or `pulsar+ssl://`",
+    "adminUrl": "URL of admin REST, e.g. `http://localhost:8080`; required for backlogs, "
+    "skipping and writing exactly once. It tells where ledgers end, so that ranges over several "
+    "are split well",
+    "authToken": "authentication token, for broker and admin REST",
+    "authParams": "not supported: use authToken, or TLS certificates",
+    "authPlugin": "not supported: use authToken, or TLS certificates",
+    "tlsTrustCertsFilePath": "CA certificates (PEM file); each machine needs the file",
+    "tlsCertificateFilePath": "client certificate (PEM file); each machine needs the file",
+    "tlsPrivateKeyFilePath": "private key of that certificate (PEM file); each machine needs it",
+    "tlsAllowInsecureConnection": "accept any certificate: false",
+    "tlsValidateHostname": "check that the certificate is of the host that was asked for: true",
+    "operationTimeoutSeconds": "longest time that a request to the broker may take: 30",
 }
 READ: Final[dict[str, str]] = {
     "mode": "`topic`, or `backlog`: what a subscription has not acknowledged",
-    "topic": "one topic; or one of the next two",
-    "topics": "names with commas between",
-    "topicsPattern": "a regular expression",
-    "startingOffsets": "`earliest` (batch), `latest` (stream), `ledger:entry[:index]`, or JSON "
-    "with one for each topic partition",
-    "startingTimestamp": "ms since 1970, or `2026-01-31T12:00:00Z`",
-    "endingOffsets": "batch only; what is there is not included",
-    "endingTimestamp": "likewise",
-    "subscription": "a durable one, which is acked behind a stream, or whose backlog it is",
-    "minPartitions": "at least so many tasks, if there are so many entries",
-    "maxRowsPerPartition": "about so many for a task, by a sample of the first entries",
-    "maxBytesPerPartition": "likewise",
-    "maxRowsPerTrigger": "messages of a micro-batch, exactly: batches are divided",
-    "maxBytesPerTrigger": "bytes of entries; at least one comes",
-    "maxEntriesPerTrigger": "entries",
-    "minRowsPerTrigger": "wait for so many",
-    "maxTriggerDelay": "but not longer than this: `15m`",
-    "valueSchema": "`bytes`, `string` (checked UTF-8), or `topic`: by the topic's schema",
-    "badRecords": "`fail`, `null` or `column`: what becomes of values that cannot be decoded, and "
-    "of entries that are damaged or encrypted",
-    "onDataLoss": "`fail` or `warn`, with the lost range named",
-    "pollTimeoutMs": "how long a task waits for a broker that has more and sends nothing: 60000",
-    "discoveryIntervalMs": "how often partitions and topics are looked for: 1000",
+    "topic": "topic to read; give one of topic, topics and topicsPattern",
+    "topics": "topics to read, separated by commas",
+    "topicsPattern": "regular expression: read all topics that match",
+    "startingOffsets": "where to start: `earliest` (default of a batch), `latest` (default of a "
+    "stream), `ledger:entry[:index]`, or JSON with one of these for each topic partition",
+    "startingTimestamp": "time to start at: ms since 1970, or `2026-01-31T12:00:00Z`",
+    "endingOffsets": "where to end, exclusive; for a batch only",
+    "endingTimestamp": "time to end at, exclusive; for a batch only",
+    "subscription": "durable subscription that a stream acknowledges on, or whose backlog is read",
+    "minPartitions": "smallest number of tasks, if there are as many entries",
+    "maxRowsPerPartition": "rows per task, estimated from the first entries",
+    "maxBytesPerPartition": "bytes per task, estimated from the first entries",
+    "maxRowsPerTrigger": "messages per micro-batch, exactly: batches are divided",
+    "maxBytesPerTrigger": "bytes of entries per micro-batch; at least one entry is read",
+    "maxEntriesPerTrigger": "entries per micro-batch",
+    "minRowsPerTrigger": "wait until there are this many messages",
+    "maxTriggerDelay": "longest wait for minRowsPerTrigger: `15m`",
+    "valueSchema": "type of the values: `bytes`, `string` (checked UTF-8), or `topic`: "
+    "by the topic's schema",
+    "badRecords": "what becomes of values that cannot be decoded, and of entries that are damaged "
+    "or encrypted: `fail`, `null` or `column`",
+    "onDataLoss": "what to do when messages are gone: `fail` or `warn`; both name the lost range",
+    "pollTimeoutMs": "longest time that a broker may have more and send nothing: 60000",
+    "discoveryIntervalMs": "time between two looks for new partitions and topics: 1000",
     "rowsPerBatch": "rows of an Arrow record batch: 32768",
 }
 WRITE: Final[dict[str, str]] = {
     "operation": "`publish`, or `skip`: see below",
-    "topic": "where rows go that name none",
+    "topic": "topic of rows that name none",
     "delivery": "`exactlyOnce` or `atLeastOnce`",
-    "deduplication": "`set` switches it on for each topic, `verify` refuses where it is off",
-    "checkpointLocation": "holds digests of what was sent; batches need it for tasks to be retried",
-    "compression": "`none`, `lz4`, `zlib`, `zstd` or `snappy`",
-    "chunking": "whether what is too large is sent in chunks: true",
-    "producerName": "the first part of producers' names: `spark`",
-    "batchingMaxMessages": "messages of a batch: 1000",
-    "batchingMaxBytes": "and its bytes: 131072",
+    "deduplication": "`set` enables it for each topic; `verify` refuses topics without it",
+    "checkpointLocation": "directory for digests of what was sent; a batch needs it so that "
+    "tasks can be retried",
+    "compression": "one of " + ", ".join([f"`{name}`" for name in _COMPRESSIONS]),
+    "chunking": "send messages that are too large in chunks: true",
+    "producerName": "first part of the producers' names: `spark`",
+    "batchingMaxMessages": "messages per batch: 1000",
+    "batchingMaxBytes": "bytes per batch: 131072",
 }
 SKIP: Final[dict[str, str]] = {
     "operation": "`skip`",
-    "subscription": "required: whose messages are skipped",
-    "dryRun": "count, and skip nothing: false",
+    "subscription": "required: subscription whose messages are skipped",
+    "dryRun": "count the messages, and skip nothing: false",
 }
 # What Spark itself adds to the options of a source or sink.
 _SPARKS: Final = ["path", "checkpointLocation", "queryName"]
@@ -133,7 +138,7 @@ class _Given:
             return default
         plain = text.strip().replace("_", "")
         if not plain.isascii() or not plain.isdigit() or not least <= int(plain) <= _NUMBER_MAX:
-            raise SettingsError(name, f"{text!r:.40} is no whole number of {least} or more")
+            raise SettingsError(name, f"{text!r:.40} is not a whole number of {least} or more")
         return int(plain)
 
     def choice(self, name: str, choices: list[str]) -> str:
@@ -156,7 +161,9 @@ class _Given:
         text = self.text(name).strip().lower()
         match = _DURATION.fullmatch(text)
         if match is None:
-            raise SettingsError(name, f"{text!r:.40} is no time: write 500ms, 10s, 15m, 1h or 1d")
+            raise SettingsError(
+                name, f"{text!r:.40} is not a time: write 500ms, 10s, 15m, 1h or 1d"
+            )
         return int(match[1]) * _UNITS[match[2] or "ms"]
 
 
@@ -164,7 +171,9 @@ def _connection(given: _Given) -> Connection:
     """How to reach the broker."""
     service_url = given.text("serviceUrl")
     if not service_url:
-        raise SettingsError("serviceUrl", "missing: where is the broker? pulsar://host:6650")
+        raise SettingsError(
+            "serviceUrl", "missing: give the URL of the broker, e.g. pulsar://host:6650"
+        )
     found = Connection(
         service_url,
         admin_url=given.text("adminUrl"),
@@ -178,7 +187,7 @@ def _connection(given: _Given) -> Connection:
     )
     for name in ("authPlugin", "authParams"):
         if given.has(name):
-            raise SettingsError(name, "not there yet: use authToken, or TLS certificates")
+            raise SettingsError(name, "not supported yet: use authToken, or TLS certificates")
     return found
 
 
@@ -219,7 +228,8 @@ class ReadOptions:
         self.ending: Final[Position] = _position(given, "ending", "latest")
         if streaming and (given.has("endingOffsets") or given.has("endingTimestamp")):
             raise SettingsError(
-                "endingOffsets", "a stream has no end: use trigger(availableNow=True), or read"
+                "endingOffsets",
+                "a stream has no end: use trigger(availableNow=True), or a batch read",
             )
         self.subscription: Final = given.text("subscription")
         self.backlog: Final[bool] = given.choice("mode", ["topic", "backlog"]) == "backlog"
@@ -281,9 +291,7 @@ class WriteOptions:
         self.delivery: Final = given.choice("delivery", ["exactlyOnce", "atLeastOnce"])
         self.deduplication: Final = given.choice("deduplication", ["set", "verify"])
         self.checkpoint: Final = given.text("checkpointLocation")
-        self.compression: Final = given.choice(
-            "compression", [kind.name.lower() for kind in CompressionType]
-        )
+        self.compression: Final = given.choice("compression", _COMPRESSIONS)
         self.chunking: Final[bool] = given.flag("chunking", True)
         self.producer_name: Final = given.text("producerName")
         self.batch_messages: Final[int] = given.number("batchingMaxMessages", 1000, 1)
@@ -315,9 +323,11 @@ class SkipOptions:
         self.subscription: Final = given.text("subscription")
         self.dry_run: Final[bool] = given.flag("dryRun", False)
         if not self.subscription:
-            raise SettingsError("subscription", "missing: whose messages are to be skipped?")
+            raise SettingsError(
+                "subscription", "missing: give the subscription whose messages are skipped"
+            )
         if not self.connection.admin_url:
-            raise SettingsError("adminUrl", "missing: messages are skipped there")
+            raise SettingsError("adminUrl", "missing: messages are skipped by admin REST")
 
     def __reduce__(self) -> "tuple[type[SkipOptions], tuple[dict[str, str]]]":
         return (SkipOptions, (self._options,))
@@ -333,12 +343,12 @@ def _check_backlog(given: _Given, streaming: bool) -> None:
     if streaming:
         raise SettingsError("mode", "a backlog is read as a batch: use spark.read")
     if not given.has("subscription"):
-        raise SettingsError("subscription", "missing: whose backlog is it?")
+        raise SettingsError("subscription", "missing: give the subscription whose backlog is read")
     if not given.text("adminUrl"):
-        raise SettingsError("adminUrl", "missing: the broker tells there what is acknowledged")
+        raise SettingsError("adminUrl", "missing: admin REST tells what is acknowledged")
     for name in ("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"):
         if given.has(name):
-            raise SettingsError(name, "a backlog has its own places: leave it out")
+            raise SettingsError(name, "a backlog has its own positions: leave it out")
 
 
 def _topics(given: _Given) -> list[str]:
@@ -373,7 +383,7 @@ def _by_topic(option: str, text: str) -> dict[str, str]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise SettingsError(option, f"no JSON: {error}") from None
+        raise SettingsError(option, f"not JSON: {error}") from None
     found: dict[str, str] = {}
     for topic, place in value.items():
         if not isinstance(place, str):
@@ -395,7 +405,7 @@ def _time_ms(option: str, text: str) -> int:
     match = _ISO.fullmatch(text)
     if match is None:
         raise SettingsError(
-            option, f"{text!r:.40} is no time: give ms since 1970, or 2026-01-31T12:00:00Z"
+            option, f"{text!r:.40} is not a time: give ms since 1970, or 2026-01-31T12:00:00Z"
         )
     days = _days(int(match[1]), int(match[2]), int(match[3]))
     seconds = int(match[4]) * 3600 + int(match[5]) * 60 + int(match[6] or 0)

@@ -148,7 +148,7 @@ class CursorLog:
             if id in cursors and _is_in(cursors[id], segment_id)
         ]
 
-    def settle(self) -> None:
+    def committed(self) -> None:
         """A group became durable."""
         for cursor_id in [id for id in self._pending if id in self._log.state.cursors]:
             self._pending.remove(cursor_id)

@@ -133,7 +133,7 @@ class LedgerWriter:
         if not known or self._log.deleting(topic_id):
             raise UnknownObjectError("topic", str(topic_id))
 
-    def settle(self) -> None:
+    def committed(self) -> None:
         """A group became durable."""
         topics = self._log.state.topics
         for topic_id in [id for id in self._creating if id in topics]:

@@ -5,7 +5,7 @@ entries (see `chunk_map.py`). Of those that it does not know the entry is read. 
 chunk a walk leads to the others (`chunk_walk.py`); what it finds counts for all other ids of
 the same message. Chunks that were trimmed are left out, and so is what was never sent.
 
-Whoever says where a message begins and ends is held to it: what is no chunk, or of another
+Whoever says where a message begins and ends is held to it: what is not a chunk, or of another
 message, is refused.
 """
 
@@ -79,7 +79,7 @@ class _Named:
 
     @property
     def indexed(self) -> bool:
-        """Whether it is one message of a batch, or is said to be: then it is no chunk."""
+        """Whether it is one message of a batch, or is said to be: then it is not a chunk."""
         return self.id.batch_index > 0
 
     @property
@@ -271,7 +271,7 @@ class ChunkSearch(EntrySearch):
         assert one.topic is not None
         if keys is None:
             raise NoSuchEntryError(
-                id.ledger_id, id.entry_id, "it is no chunk: name it without a first one"
+                id.ledger_id, id.entry_id, "it is not a chunk: name it without a first one"
             )
         if one.topic.ledgers.entry_count(first.ledger_id) >= 0 and one.first_key not in keys:
             raise InvalidMessageIdError(

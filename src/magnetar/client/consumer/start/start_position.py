@@ -19,7 +19,7 @@ from magnetar.client.consumer.incoming import Incoming, Start
 from magnetar.client.consumer.message import Message
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.option.options import ConsumerOptions
-from magnetar.model.enums import ConsumerType
+from magnetar.model.enums import SHARED_TYPES
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import wide_key_entry, wide_key_ledger
@@ -45,10 +45,7 @@ class StartPosition:
         self._spans: Final = spans
         self._queue: Final = queue
         self._durable: Final[bool] = options.durable
-        self._ordered: Final[bool] = options.consumer_type in (
-            ConsumerType.Exclusive,
-            ConsumerType.Failover,
-        )
+        self._ordered: Final[bool] = options.consumer_type not in SHARED_TYPES
         self._inclusive: Final[bool] = options.start_message_id_inclusive
         self._id_of_options: Final = options.start_message_id
         # Where a subscription begins that does not exist yet.

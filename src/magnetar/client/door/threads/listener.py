@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from magnetar.client.consumer.message import Message
-from magnetar.client.door.threads.settlement import complain
+from magnetar.client.door.threads.teller import complain
 from magnetar.errors import AlreadyClosed, MagnetarError
 
 __all__ = ["Listener", "Listeners"]

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """Settled once, by another thread than the one that waits."""
+    """Set once, by another thread than the one that waits."""
 
     __slots__ = ("_error", "_unset", "_value")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from magnetar.client.door.arguments import make_outgoing
 from magnetar.client.door.closing import Closing
-from magnetar.client.door.threads.settlement import Sending, Settlement
+from magnetar.client.door.threads.teller import Sending, Teller
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.errors import Result, result_of
 from magnetar.client.producer.outgoing import Outgoing
@@ -36,7 +36,7 @@ class Producer(Closing, Generic[Sent]):
         client: "Client",
         producer: EngineProducer,
         schema: Schema[Any],
-        settlement: Settlement,
+        teller: Teller,
     ) -> None:
         self._client = client
         self._producer = producer
@@ -44,7 +44,7 @@ class Producer(Closing, Generic[Sent]):
         self._tracing = producer.tracing
         self._plain = type(schema) is BytesSchema and self._tracing is None
         self._lock = client._lock
-        self._settlement = settlement
+        self._teller = teller
         self._room = threading.Condition(client._lock)
         producer.on_room = self._have_room
         self._waiting = 0
@@ -109,11 +109,11 @@ class Producer(Closing, Generic[Sent]):
 
     def _send(self, message: Outgoing, sending: Sending) -> MessageId:
         with self._lock:
-            self._settlement.sending += 1
+            self._teller.sending += 1
             try:
                 self._put(message, self._producer.send_now)
             except BaseException:
-                self._settlement.sending -= 1
+                self._teller.sending -= 1
                 raise
         return sending.wait()
 

@@ -71,7 +71,7 @@ def origin_of(real_topic: str) -> tuple[str, int]:
 
 
 def key_text(key: bytes | None) -> str | None:
-    """A key as messages have it; one that is no text goes as base64, which others hash alike."""
+    """A key as messages have it; one that is not text goes as base64, which others hash alike."""
     if key is None:
         return None
     try:

@@ -59,7 +59,7 @@ class PlanStore:
             return Plan(json.loads(self._files.read("plan.json")))
         except (ValueError, KeyError, TypeError) as error:
             raise SettingsError(
-                "checkpoint", f"{self.location}/plan.json is no plan of a redrive: {error!r}"
+                "checkpoint", f"{self.location}/plan.json is not a plan of a redrive: {error!r}"
             ) from None
 
     def letters_of(self, plan: Plan) -> str:

@@ -14,7 +14,7 @@ from magnetar.client.door.threads.outcome import Outcome
 from magnetar.client.errors import Result, result_of
 from magnetar.model import MessageId
 
-__all__ = ["Callbacks", "Sending", "Settlement", "complain"]
+__all__ = ["Callbacks", "Sending", "Teller", "complain"]
 
 # Callbacks of the messages of one entry, what became of it, and the id of each.
 _Called = tuple[list[Any], Result, Sequence[MessageId | None]]
@@ -86,7 +86,7 @@ class Sending(Outcome[MessageId]):
     __slots__ = ()
 
 
-class Settlement:
+class Teller:
     """Tells the senders of one producer's messages what became of them, an entry at a time.
 
     Who waits in `send` is told at once, whatever the callbacks before it do; callbacks are

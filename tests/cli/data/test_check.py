@@ -174,7 +174,7 @@ def test_a_directory_without_its_salt_is_refused(run: Run, command: str, directo
     (directory / "FORMAT").write_text("magnetar data 1\nsalt xyz\n")
     code, out, err = run(command, directory)
     assert (code, out) == (2, "")
-    assert "the salt is no number" in err
+    assert "the salt is not a number" in err
 
 
 HOLD = (

@@ -11,7 +11,7 @@ from magnetar.storage.log.record_kind import (
     kind_name,
 )
 
-FORMAT = Path(__file__).parents[2] / "docs" / "internals" / "storage.md"
+FORMAT = Path(__file__).parents[3] / "docs" / "internals" / "storage.md"
 # Any number may stand in a damaged head.
 NUMBERS = [*range(70), 1 << 31, (1 << 32) - 1]
 

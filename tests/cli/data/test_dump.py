@@ -272,7 +272,7 @@ def test_a_batch_whose_size_is_not_known_is_refused(run: Run, tmp_path: Path) ->
     file.write_bytes(encode_position_info(info))
     code, out, err = run("dump", tmp_path / "data", "--load", file)
     assert (code, out) == (2, "")
-    assert err == f"magnetar: entry {first.ledger_id}:1: nobody here knows the size of this batch\n"
+    assert err == f"magnetar: entry {first.ledger_id}:1: the size of this batch is not known here\n"
 
 
 def test_a_file_that_is_no_cursor_is_refused(run: Run, directory: Path, tmp_path: Path) -> None:
