@@ -450,6 +450,7 @@ class SessionConsumers:
 def _lose(link: _Link) -> Promise[None]:
     """A consumer whose connection is gone leaves its subscription."""
     link.consumer.closed = True
+    link.consumer.was_lost = True
     left: Promise[None] = kept(None)
     if link.subscription is not None:
         left = link.subscription.leave(link.consumer)

@@ -8,7 +8,8 @@ from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
 from support.world import World
 
 from magnetar.broker.promise import Promise
-from magnetar.broker.topic.dispatch.overtaken import Overtaken
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS, Overtaken
 from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
@@ -466,4 +467,122 @@ def test_few_are_remembered_of_those_that_never_ack(world: World) -> None:
     found = Overtaken(count_max=2)
     for key in range(3):
         found.add(key, holder)
-    assert [found.get(key) is not None for key in range(3)] == [False, True, True]
+    assert [found.get(key) for key in range(3)] == [[], [holder], [holder]]
+
+
+# ---- What is left behind in the queues of other clients ------------------------
+
+
+def left_behind(world: World, *, ours: bool, size: int) -> tuple[WireConsumer, MessageIdData]:
+    """A consumer, and an entry that it has in its queue when nobody else is there."""
+    first = consumer(world, ours=ours, consumer_name="first")
+    id = world.connect().producer("t").send(*[f"{number}" for number in range(size)])
+    first.flow(size)
+    return first, id
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_the_rest_of_a_batch_that_was_refused_is_taken_back_from_where_it_is(
+    world: World, type: int
+) -> None:
+    """The official client keeps it, though the broker gives the batch to another consumer."""
+    producer = world.connect().producer("t")
+    first = consumer(world, ours=False, type=type, consumer_name="first")
+    batch, single = producer.send("a", "b", partition_key="k"), producer.send("c")
+    first.flow(3)
+    first.redeliver(batch, single)
+    skip, promise = begin(world, batch)
+    assert not kept(promise)
+    assert first.closed_by_broker()
+    first.client.subscribe("t", "sub", type, consumer_id=first.id)
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["first"]}]
+
+
+def test_what_was_refused_alone_is_nowhere_any_more(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.redeliver(id)
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+    assert not first.closed_by_broker()
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_who_wants_everything_again_may_have_it_in_its_queue(world: World, ours: bool) -> None:
+    first, id = left_behind(world, ours=ours, size=1)
+    first.redeliver()
+    second = consumer(world, ours=True, consumer_name="second")
+    second.flow(10)
+    skip, promise = begin(world, id)
+    answer(second, asked(second), id)
+    assert first.closed_by_broker() is not ours
+    assert kept(promise) is ours
+    first.client.drop()
+    world.settle()
+    expected = {"taken_back_from": ["second"]} | ({} if ours else {"unconfirmed": ["first"]})
+    assert takers(skip) == [expected]
+
+
+def test_who_gets_it_again_is_asked_once(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=2)
+    first.redeliver(id)
+    first.flow(2)
+    skip, promise = begin(world, id)
+    first.client.subscribe("t", "sub", Shared, consumer_id=first.id)
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["first"]}]
+    assert world.subscription("t", "sub").taken_back == 2
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_who_lost_its_connection_before_a_skip_is_named(world: World, ours: bool) -> None:
+    """Another client hands out what it has until it is back; ours empties its queue."""
+    first, id = left_behind(world, ours=ours, size=1)
+    first.client.drop()
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{} if ours else {"unconfirmed": ["first"]}]
+    assert skip.recall is not None
+    assert Takers(skip.recall).unconfirmed() == (0 if ours else 1)
+
+
+def test_who_is_back_has_nothing_from_before(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.client.drop()
+    consumer(world, ours=False, consumer_name="first")
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_is_away_for_long_is_not_named_any_more(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.client.drop()
+    world.advance(AWAY_MS)
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_closed_its_consumer_is_not_named(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.close()
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_of_those_that_lost_their_connection_the_last_are_remembered(world: World) -> None:
+    consumer(world, ours=False)
+    (holder,) = world.subscription("t", "sub").consumers
+    found = Overtaken()
+    for number in range(AWAY_MAX + 2):
+        found.went_away(named(holder, f"{number}"), [number], 0)
+    taken = [found.take(number, 1) for number in range(AWAY_MAX + 2)]
+    assert [one is None for one in taken] == [True] * 2 + [False] * AWAY_MAX
+    assert len(found) == 0
+
+
+def named(consumer: Consumer, name: str) -> Consumer:
+    return Consumer(consumer.peer, int(consumer.key), int(consumer.id), name)

@@ -18,7 +18,7 @@ there, since it would bring them everything twice and take back nothing.
 | open            | the client's answer              | answered                                  |
 |                 | SUBSCRIBE, or the client's close | emptied: its queue is gone, whole          |
 |                 | the end of the connection, or    | lost: nobody knows what it still hands out |
-|                 | at once where nothing can be done |                                           |
+|                 | at once where nothing can be done, or had ended before                        |
 |                 | the end of the wait              | open, and named as unconfirmed            |
 
 A skip waits for its own withdrawals, for those of others that concern its messages (of two
@@ -258,14 +258,13 @@ class Recall:
                     self._gather(subscription, owner, key, bits, part=True)
 
     def take_overtaken(self, subscription: "Subscription", ids: list[MessageIdData]) -> None:
-        """Asks for what was acked before it was skipped, but not by the consumer that has it."""
+        """Asks for what consumers have that it is not counted for: see `overtaken.py`."""
         dispatcher = subscription.dispatcher
         if dispatcher is None or not dispatcher.has_overtaken:
             return
         for id in ids:
             key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
-            holder = dispatcher.take_overtaken(key)
-            if holder is not None:
+            while (holder := dispatcher.take_overtaken(key)) is not None:
                 size = subscription.size_at(id.ledger_id, id.entry_id)
                 index = int(id.batch_index)
                 bits = all_unacked(size) if index < 0 else 1 << index
