@@ -67,7 +67,7 @@ class Handover:
         self.everything: Final = everything
         self.consumer: Final = consumer
         self.floor: Final = floor
-        self.keys: Final = keys
+        self._keys: Final = keys
         self._looked: int = 0
         self._ordered: Final = KeySet()
         self._chunks: Final = chunks
@@ -76,7 +76,7 @@ class Handover:
 
     @property
     def ready(self) -> bool:
-        return self._looked >= len(self.keys) and not self._messages
+        return self._looked >= len(self._keys) and not self._messages
 
     @property
     def done(self) -> bool:
@@ -85,15 +85,15 @@ class Handover:
     def look(self, count: int) -> int:
         """Looks at about so many entries at most; returns how many it were."""
         looked = self._look_at_keys(count)
-        while self._looked >= len(self.keys) and self._messages and looked < count:
+        while self._looked >= len(self._keys) and self._messages and looked < count:
             looked += self._look_at_message(self._messages.popitem()[0])
         return min(looked, count)
 
     def _look_at_keys(self, count: int) -> int:
         chunks = self._chunks
-        end = min(self._looked + count, len(self.keys))
+        end = min(self._looked + count, len(self._keys))
         for index in range(self._looked, end):
-            key = self.keys[index]
+            key = self._keys[index]
             if 0 <= key <= self.floor:
                 self._ordered.add(key)
                 uuid = None if chunks is None else chunks.uuid(key)

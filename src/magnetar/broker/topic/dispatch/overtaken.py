@@ -19,6 +19,7 @@ application is handed it (I5), so the skip must know whom to ask, or to name.
 |             | away for so long that its client must be gone                         |
 """
 
+from itertools import islice
 from typing import Final, final
 
 from magnetar.broker.topic.consumer import Consumer
@@ -27,11 +28,23 @@ __all__ = ["AWAY_MAX", "AWAY_MS", "OVERTAKEN_MAX", "Overtaken"]
 
 # A holder that never acks what it was handed must not fill the memory: the oldest are forgotten.
 OVERTAKEN_MAX: Final = 10_000
-# So many may have one entry; and so many that lost their connection are known by their names.
+# So many may have one entry.
 HOLDERS_MAX: Final = 10
-AWAY_MAX: Final = 1000
+# So many that lost their connection are remembered, with so many entries each.
+AWAY_MAX: Final = 50
+LEFT_MAX: Final = 10_000
 # A client that lives is back by then, unless the network is away for longer.
 AWAY_MS: Final = 5 * 60_000
+
+
+@final
+class _Away:
+    """A consumer that lost its connection, and the entries that its client had then."""
+
+    def __init__(self, consumer: Consumer, since_ms: int) -> None:
+        self.ghost: Final = consumer.ghost()
+        self.since_ms: Final = since_ms
+        self.keys: Final[set[int]] = set()
 
 
 @final
@@ -41,23 +54,27 @@ class Overtaken:
     def __init__(self, count_max: int = OVERTAKEN_MAX) -> None:
         self._count_max: Final = count_max
         self._holders: Final[dict[int, list[Consumer]]] = {}
-        # Ghosts of those that lost their connection, and when; and the same by name.
-        self._away_ms: Final[dict[Consumer, int]] = {}
-        self._away: Final[dict[str, list[Consumer]]] = {}
+        # Those that lost their connection, by their numbers; the first is the oldest.
+        self._away: Final[dict[int, _Away]] = {}
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._holders) + len(self._away)
 
     def add(self, key: int, holder: Consumer) -> None:
         holders = self._holders.get(key)
         if holders is None:
             if len(self._holders) >= self._count_max:
-                del self._holders[next(iter(self._holders))]
+                self._forget_oldest()
             self._holders[key] = [holder]
         elif holder not in holders:
             if len(holders) >= HOLDERS_MAX:
                 del holders[0]
             holders.append(holder)
+
+    def _forget_oldest(self) -> None:
+        """Several at once, for to find the first of a dict takes longer each time."""
+        for key in list(islice(self._holders, max(self._count_max // 10, 1))):
+            del self._holders[key]
 
     def get(self, key: int) -> list[Consumer]:
         return self._holders.get(key, [])
@@ -71,21 +88,21 @@ class Overtaken:
                 del self._holders[key]
 
     def take(self, key: int, now_ms: int) -> Consumer | None:
-        """One who has the entry and is asked for it now."""
+        """One who has the entry and is asked for it, or named, now."""
         holders = self._holders.get(key)
-        while holders:
+        if holders:
             holder = holders.pop(0)
             if not holders:
                 del self._holders[key]
-            if holder.is_over and not self._is_away(holder, now_ms):
-                continue
             return holder
+        for number in list(self._away):
+            away = self._away[number]
+            if now_ms - away.since_ms >= AWAY_MS:
+                del self._away[number]
+            elif key in away.keys:
+                away.keys.remove(key)
+                return away.ghost
         return None
-
-    def _is_away(self, ghost: Consumer, now_ms: int) -> bool:
-        """Whether it lost its connection a while ago, and is not back."""
-        since_ms = self._away_ms.get(ghost)
-        return since_ms is not None and now_ms - since_ms < AWAY_MS
 
     def leave(self, consumer: Consumer) -> None:
         """The consumer is gone, and its queue with it."""
@@ -93,16 +110,16 @@ class Overtaken:
             self.is_done_with(key, consumer)
 
     def went_away(self, consumer: Consumer, keys: list[int], now_ms: int) -> None:
-        """It lost its connection, and its client goes on with what it has."""
-        ghost = consumer.ghost()
-        for key in keys[-self._count_max :]:
-            self.add(key, ghost)
-        self._away_ms[ghost] = now_ms
-        self._away.setdefault(ghost.name, []).append(ghost)
-        if len(self._away_ms) > AWAY_MAX:
-            self.came_back(next(iter(self._away_ms)).name)
+        """It lost its connection, and its client goes on with what it has: with these too."""
+        away = self._away.get(consumer.key)
+        if away is None:
+            if len(self._away) >= AWAY_MAX:
+                del self._away[next(iter(self._away))]
+            away = self._away[consumer.key] = _Away(consumer, now_ms)
+        if len(away.keys) < LEFT_MAX:
+            away.keys.update(keys)
 
     def came_back(self, name: str) -> None:
         """A client subscribed anew: what it had under that name is not there any more."""
-        for ghost in self._away.pop(name, ()):
-            del self._away_ms[ghost]
+        for number in [number for number, away in self._away.items() if away.ghost.name == name]:
+            del self._away[number]

@@ -100,7 +100,8 @@ class SharedDispatcher(Dispatcher):
     def add(self, consumer: Consumer) -> None:
         if not self.consumers:
             self.rewind()
-        self.overtaken.came_back(consumer.name)
+        if len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer.name)
         consumer.limit(self.subscription.unacked_per_consumer)
         consumer.tally = self._unacked
         self._put(consumer)
@@ -119,13 +120,11 @@ class SharedDispatcher(Dispatcher):
     def _begin_leave(self, consumer: Consumer) -> None:
         """It gets nothing new from here on."""
 
-    def _end_leave(self, consumer: Consumer, held: list[int]) -> None:
+    def _end_leave(self, consumer: Consumer) -> None:
         self._take_out(consumer)
         self._turn_left = 0
         if len(self.overtaken) > 0:
             self.overtaken.leave(consumer)
-        if consumer.was_lost and held and not consumer.peer.knows_magnetar:
-            self.overtaken.went_away(consumer, held, self.host.now_ms())
         if not self.consumers:
             self.rewind()
         self._leaving.pop(consumer.key).keep(None)
@@ -184,6 +183,8 @@ class SharedDispatcher(Dispatcher):
             for key in keys:
                 self._forget(key)
             return
+        if handover.kind == LEAVE and consumer.was_lost and not consumer.peer.knows_magnetar:
+            self.overtaken.went_away(consumer, keys, self.host.now_ms())
         for key in keys:
             if key in consumer.pending:
                 if handover.kind == REDELIVERY:
@@ -203,7 +204,7 @@ class SharedDispatcher(Dispatcher):
         consumer = handover.consumer
         if handover.kind == LEAVE:
             assert consumer is not None
-            self._end_leave(consumer, handover.keys)
+            self._end_leave(consumer)
         elif consumer is not None:
             consumer.giving_back -= 1
 
