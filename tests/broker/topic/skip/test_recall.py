@@ -4,7 +4,14 @@ import random
 from typing import Any
 
 import pytest
-from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
+from support.wire_client import (
+    Earliest,
+    Exclusive,
+    KeyShared,
+    Shared,
+    WireConsumer,
+    refused,
+)
 from support.world import World
 
 from magnetar.broker.promise import Promise
@@ -13,6 +20,7 @@ from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS, Overtake
 from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
+from magnetar.model.enums import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
@@ -178,9 +186,11 @@ def test_another_client_is_closed_and_what_else_it_holds_comes_again_in_order(
     assert holder.closed_by_broker()
     assert not kept(promise)
     back = holder.client.subscribe("t", "sub", type, consumer_id=holder.id, consumer_name="w")
+    # The C++ client hands out its queue until it knows that it is subscribed.
+    assert not kept(promise)
+    back.flow(10)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["w"]}]
-    back.flow(10)
     again = back.deliveries()
     assert [d.payloads[0] for d in again] == ["0", "1", "3", "4"]
     assert {d.redelivery_count for d in again} == {0}
@@ -243,6 +253,7 @@ def test_two_who_skip_the_same_message_are_told_the_same(world: World) -> None:
     holder = consumer(world, ours=True, consumer_name="w")
     ids = [producer.send(f"{i}") for i in range(2)]
     holder.flow(10)
+    assert holder.payloads() == ["0", "1"]
     _, first = begin(world, ids[0])
     skip, second = begin(world, ids[0])
     _, third = begin(world, ids[1])
@@ -283,9 +294,54 @@ def test_a_skip_after_an_unload_waits_for_those_who_have_not_come_back(world: Wo
     skip, promise = begin(world, id)
     assert not kept(promise)
     assert takers(skip) == [{"unconfirmed": ["w"]}]
-    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    back = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    assert not kept(promise)
+    back.flow(10)
     assert kept(promise)
     assert takers(skip) == [{}]
+
+
+def test_a_skip_between_subscribe_and_the_first_flow_waits_too(world: World) -> None:
+    """Of another operator's message, that nobody holds any more as far as the broker knows."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    ids = [producer.send(f"{i}") for i in range(2)]
+    holder.flow(10)
+    assert holder.payloads() == ["0", "1"]
+    _, first = begin(world, ids[0])
+    back = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id, consumer_name="w")
+    skip, second = begin(world, ids[1])
+    assert not kept(first)
+    assert not kept(second)
+    back.flow(10)
+    assert kept(first)
+    assert kept(second)
+    assert takers(skip) == [{}]
+    assert back.payloads() == []
+
+
+def test_a_client_that_is_refused_when_it_comes_back_still_has_its_queue(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    consumer(world, ours=True)
+    skip, promise = begin(world, id)
+    with refused(ServerError.ConsumerBusy):
+        holder.client.subscribe("t", "sub", Exclusive, consumer_id=holder.id)
+    assert not kept(promise)
+    holder.client.drop()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+
+
+def test_unloads_of_a_client_that_asks_for_nothing_leave_nothing_behind(world: World) -> None:
+    """It is subscribed anew each time, and never was sent a message."""
+    holder = consumer(world, ours=False, consumer_name="w")
+    for _ in range(3):
+        world.unload("t")
+        holder = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    assert world.broker.strays.of(str(world.topic("t").name), "sub") == []
 
 
 def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
@@ -494,7 +550,7 @@ def test_the_rest_of_a_batch_that_was_refused_is_taken_back_from_where_it_is(
     skip, promise = begin(world, batch)
     assert not kept(promise)
     assert first.closed_by_broker()
-    first.client.subscribe("t", "sub", type, consumer_id=first.id)
+    first.client.subscribe("t", "sub", type, consumer_id=first.id).flow(3)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["first"]}]
 
@@ -529,7 +585,7 @@ def test_who_gets_it_again_is_asked_once(world: World) -> None:
     first.redeliver(id)
     first.flow(2)
     skip, promise = begin(world, id)
-    first.client.subscribe("t", "sub", Shared, consumer_id=first.id)
+    first.client.subscribe("t", "sub", Shared, consumer_id=first.id).flow(2)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["first"]}]
     assert world.subscription("t", "sub").taken_back == 2
@@ -550,9 +606,12 @@ def test_who_lost_its_connection_before_a_skip_is_named(world: World, ours: bool
 def test_who_is_back_has_nothing_from_before(world: World) -> None:
     first, id = left_behind(world, ours=False, size=1)
     first.client.drop()
-    consumer(world, ours=False, consumer_name="first")
+    back = consumer(world, ours=False, consumer_name="first")
     skip, promise = begin(world, id)
     assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["first"]}]
+    back.flow(1)
+    skip, promise = begin(world, id)
     assert takers(skip) == [{}]
 
 

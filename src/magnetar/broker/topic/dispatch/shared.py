@@ -100,8 +100,6 @@ class SharedDispatcher(Dispatcher):
     def add(self, consumer: Consumer) -> None:
         if not self.consumers:
             self.rewind()
-        if len(self.overtaken) > 0:
-            self.overtaken.came_back(consumer.name)
         consumer.limit(self.subscription.unacked_per_consumer)
         consumer.tally = self._unacked
         self._put(consumer)
@@ -116,6 +114,12 @@ class SharedDispatcher(Dispatcher):
             self._begin_leave(consumer)
             self._hand_over(Handover(LEAVE, list(consumer.pending), consumer))
         return leaving
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        # Clients empty their queue after SUBSCRIBE is answered, and before they ask for messages.
+        if len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer.name)
+        super().flow(consumer, permits)
 
     def _begin_leave(self, consumer: Consumer) -> None:
         """It gets nothing new from here on."""
