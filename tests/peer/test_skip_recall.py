@@ -1,11 +1,12 @@
 """What the official client does when messages that it has queued are skipped (I5)."""
 
+import contextlib
 from typing import Any
 
 import httpx
 import pulsar
 import pytest
-from peer.conftest import WAIT_MS, publish, receive
+from peer.conftest import NEVER_FLUSH_MS, WAIT_MS, publish, receive
 from support.broker_process import BrokerProcess
 from support.waiting import wait_until
 
@@ -79,8 +80,9 @@ def test_what_comes_again_was_not_redelivered_and_keeps_its_order(
         assert of_key == sorted(of_key)
 
 
+@pytest.mark.parametrize("again", range(5))  # whether a queue is handed out is luck
 def test_acks_that_are_given_around_the_skip_are_kept(
-    client: Any, broker: BrokerProcess, topic: str
+    client: Any, broker: BrokerProcess, topic: str, again: int
 ) -> None:
     consumer, ids = queued(client, broker, topic, pulsar.ConsumerType.Shared, 100)
     got = receive(consumer, 20)
@@ -93,6 +95,8 @@ def test_acks_that_are_given_around_the_skip_are_kept(
     rest = {b"%d" % number for number in range(100)} - acked - {b"50"}
     while rest:
         message = consumer.receive(WAIT_MS)
+        # The client hands out its old queue until it knows that it is subscribed again.
+        assert message.data() != b"50"
         rest.discard(message.data())
         consumer.acknowledge(message)
     wait_until(lambda: unacked(broker, topic) == 0, lambda: "acks were lost")
@@ -131,3 +135,61 @@ def test_of_partitions_the_client_keeps_what_it_has_and_the_answer_says_so(
     assert [message.data() for message in receive(consumer, 10)] == [b"%d" % n for n in range(10)]
     with pytest.raises(pulsar.Timeout):
         consumer.receive(300)
+
+
+def test_the_rest_of_a_batch_that_was_refused_is_not_handed_out_after_a_skip(
+    connect: Any, broker: BrokerProcess, topic: str
+) -> None:
+    """The client that refused one of the batch keeps the others, though another has it now."""
+    options = {"consumer_type": pulsar.ConsumerType.Shared, "negative_ack_redelivery_delay_ms": 100}
+    first = connect().subscribe(topic, "s", receiver_queue_size=5, consumer_name="a", **options)
+    producer = connect().create_producer(
+        topic,
+        batching_enabled=True,
+        batching_max_messages=5,
+        batching_max_publish_delay_ms=NEVER_FLUSH_MS,
+    )
+    for number in range(5):
+        producer.send_async(b"%d" % number, lambda result, id: None)
+    producer.flush()
+    message = first.receive(WAIT_MS)
+    second = connect().subscribe(topic, "s", receiver_queue_size=5, consumer_name="b", **options)
+    first.negative_acknowledge(message)
+    wait_until(lambda: holders(broker, topic) == {"b"}, lambda: "it is with the first still")
+    answer = skip(broker, topic, message.message_id())
+    assert answer["unconfirmed"] == 0
+    assert sorted(answer["messageIds"][0]["closed"]) == ["a", "b"]
+    for consumer in (first, second):
+        with pytest.raises(pulsar.Timeout):
+            consumer.receive(300)
+
+
+def test_a_client_that_asked_for_everything_again_does_not_hand_out_what_was_skipped(
+    connect: Any, broker: BrokerProcess, topic: str
+) -> None:
+    client = connect()
+    first, ids = queued(client, broker, topic, pulsar.ConsumerType.Shared, 10)
+    first.receive(WAIT_MS)
+    second = connect().subscribe(topic, "s", pulsar.ConsumerType.Shared, consumer_name="b")
+    first.redeliver_unacknowledged_messages()
+    wait_until(lambda: unacked(broker, topic) == 10, lambda: "not all are with somebody again")
+    assert skip(broker, topic, ids[5])["unconfirmed"] == 0
+    for consumer in (first, second):
+        assert b"5" not in rest(consumer)
+
+
+def rest(consumer: Any) -> list[bytes]:
+    """All that it still hands out."""
+    got: list[bytes] = []
+    with contextlib.suppress(pulsar.Timeout):
+        while True:
+            got.append(consumer.receive(300).data())
+    return got
+
+
+def holders(broker: BrokerProcess, topic: str) -> set[str]:
+    """Which consumers have something unacked."""
+    path = topic.replace("://", "/")
+    stats = httpx.get(f"{broker.http_url}/admin/v2/{path}/stats").json()
+    consumers = stats["subscriptions"]["s"]["consumers"]
+    return {one["consumerName"] for one in consumers if one["unackedMessages"]}

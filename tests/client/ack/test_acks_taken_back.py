@@ -244,6 +244,62 @@ def test_an_answer_is_waited_for_as_long_as_the_client_was_told_to() -> None:
     assert "7000 ms" in str(error)
 
 
+def test_an_ack_with_a_receipt_waits_for_a_connection_as_long_as_the_client_was_told_to() -> None:
+    """And is none then: it is not sent when there is one, nor acked by its sibling."""
+    rig, broker = rig_of(3, 0, options={**WAYS[0], "receipt_timeout_ms": 7000})
+    messages = rig.take_all()
+    rig.disconnect()
+    rig.core.acknowledge([messages[0]], rig.done)
+    rig.pass_time(4000)
+    rig.core.acknowledge([messages[1]], rig.done)
+    rig.pass_time(2999)
+    assert rig.results == []
+    rig.pass_time(1)
+    (error,) = rig.results
+    assert isinstance(error, Timeout)
+    assert "7000 ms" in str(error)
+    rig.connect()
+    rig.pump()
+    assert rig.results == [error, None]
+    assert broker.left() == {(0, 0), (0, 2), (1, -1)}
+    assert rig.places() == [(0, 0), (0, 2), (1, -1)]
+
+
+def test_a_cumulative_ack_waits_for_a_connection_for_as_long() -> None:
+    rig, broker = rig_of(
+        0, 3, options={**WAYS[0], "receipt_timeout_ms": 7000}, consumer_type=ConsumerType.Exclusive
+    )
+    messages = rig.take_all()
+    rig.disconnect()
+    rig.core.acknowledge_cumulative(messages[0], rig.done)
+    rig.pass_time(6000)
+    rig.core.acknowledge_cumulative(messages[1], rig.done)
+    rig.pass_time(1000)
+    # The second covers the first, and is still meant.
+    assert [type(result) for result in rig.results] == [Timeout]
+    rig.pass_time(6000)
+    assert [type(result) for result in rig.results] == [Timeout, Timeout]
+    rig.core.acknowledge([messages[2]], rig.done)
+    rig.connect()
+    rig.pump()
+    assert broker.left() == {(0, -1), (1, 0), (1, 2)}
+
+
+@pytest.mark.parametrize("options", WAYS[1:])
+def test_an_ack_that_is_tried_again_waits_for_a_connection_for_ever(
+    options: dict[str, object],
+) -> None:
+    rig, broker = rig_of(0, options={**options, "receipt_timeout_ms": 7000})
+    (message,) = rig.take_all()
+    rig.disconnect()
+    rig.core.acknowledge([message], rig.done)
+    rig.pass_time(100_000)
+    rig.connect()
+    rig.pump()
+    assert rig.results == [None]
+    assert broker.left() == set()
+
+
 # ---- The tracker -------------------------------------------------------------
 
 

@@ -53,12 +53,30 @@ ROUND_STEP: Final = 50
 
 @final
 class _Link:
-    """A consumer of this session, and what it consumes, once it has subscribed."""
+"""A consumer of this session, and what it consumes, once it has subscribed.
 
-    def __init__(self, consumer: Consumer, topic: Topic) -> None:
+    `before` is the same consumer of the client's as it was until the broker closed it, of which the
+    client may still hand out what it has queued.
+    """
+
+    def __init__(self, consumer: Consumer, topic: Topic, before: "_Link | None") -> None:
         self.consumer: Final = consumer
         self.topic: Final = topic
+        self.before: _Link | None = before
         self.subscription: Subscription | None = None
+
+    def have_begun(self) -> None:
+        """The client asks for messages: it has emptied its queue, and begins anew."""
+        before, self.before = self.before, None
+        if before is not None:
+            before.over(emptied=True)
+
+    def over(self, *, emptied: bool) -> None:
+        """The client has emptied its queue; or its connection ended, and nobody knows."""
+        link: _Link | None = self
+        while link is not None:
+            link.consumer.over(emptied=emptied)
+            link = link.before
 
 
 @final
@@ -123,7 +141,7 @@ class SessionConsumers:
         id = signed(command.consumer_id)
         link = self._links.get(id)
         if link is not None and (link.consumer.closed or link.consumer.recalled):
-            self._have_emptied(link)
+            link = self._come_back(link)
         elif link is not None:
             if link.subscription is not None:
                 self._tell_life(command.request_id, link.subscription)
@@ -145,11 +163,10 @@ class SessionConsumers:
             self._peer.refuse(command.request_id, error)
             return
         consumer = self._make_consumer(command, id)
-        self._links[id] = _Link(consumer, topic)
+        self._links[id] = _Link(consumer, topic, link)
 
         def refused(error: Exception) -> None:
-            if self._forget(consumer) and link is not None:
-                self._links[id] = link  # as it was before
+            self._forget(consumer)
             self._peer.refuse(command.request_id, error)
 
         if schema is None:
@@ -160,13 +177,15 @@ class SessionConsumers:
             lambda done: self._have_schema(command, topic, consumer), refused
         )
 
-    def _forget(self, consumer: Consumer) -> bool:
-        """It could not be subscribed. False if its client has another one of its id by now."""
-        link = self._links.get(int(consumer.id))
-        if link is None or link.consumer is not consumer:
-            return False
-        del self._links[int(consumer.id)]
-        return True
+    def _forget(self, consumer: Consumer) -> None:
+        """It could not be subscribed: all is as it was before, if that was still the last word."""
+        id = int(consumer.id)
+        link = self._links.get(id)
+        if link is not None and link.consumer is consumer:
+            if link.before is not None:
+                self._links[id] = link.before
+            else:
+                del self._links[id]
 
     def _have_schema(self, command: pb.CommandSubscribe, topic: Topic, consumer: Consumer) -> None:
         """The consumer can read what the topic has."""
@@ -178,11 +197,25 @@ class SessionConsumers:
         else:
             self._subscribe(command, topic, consumer)
 
-    def _have_emptied(self, link: _Link) -> None:
-        """A client that was told that its consumer is closed comes back, with an empty queue."""
-        if not link.consumer.closed and link.subscription is not None:
-            link.subscription.leave(link.consumer)
-        link.consumer.over(emptied=True)
+    def _come_back(self, link: _Link) -> _Link:
+        """A client that was told that its consumer is closed subscribes anew.
+
+        Ours has emptied its queue by then. Others do so when they are told that they are
+        subscribed, and what is skipped until they ask for messages waits for that. Returns what
+        may still be handed out: a link that was sent nothing gives way to the one before.
+        """
+        consumer, subscription = link.consumer, link.subscription
+        if self._peer.knows_magnetar:
+            link.over(emptied=True)
+        elif subscription is not None and not consumer.is_over:
+            name = str(link.topic.name)
+            self._broker.strays.add(name, subscription.name, consumer)
+        if not consumer.closed and subscription is not None:
+            subscription.leave(consumer)
+        if consumer.out.messages == 0:
+            consumer.over(emptied=True)
+            return link.before or link
+        return link
 
     def on_withdrawn(self, command: pb.CommandWithdrawn) -> None:
         link = self._links.get(signed(command.consumer_id))
@@ -264,7 +297,7 @@ class SessionConsumers:
                 self._peer.principal, CONSUME, link.topic.name, subscription.name
             )
         except BrokerError as error:
-            del self._links[int(consumer.id)]
+            self._forget(consumer)
             subscription.leave(consumer)
             self._peer.refuse(request_id, error)
             return
@@ -286,10 +319,10 @@ class SessionConsumers:
         if link is None or link.subscription is None:
             if link is not None:
                 link.consumer.closed = True
-                link.consumer.over(emptied=True)
+                link.over(emptied=True)
             self._peer.succeed(request_id)
             return
-        link.consumer.over(emptied=True)
+        link.over(emptied=True)
         link.subscription.leave(link.consumer).then(
             lambda done: self._peer.succeed(request_id),
             lambda error: self._peer.succeed(request_id),
@@ -310,7 +343,7 @@ class SessionConsumers:
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
             return
         del self._links[signed(command.consumer_id)]
-        link.consumer.over(emptied=True)
+        link.over(emptied=True)
 
         def left(done: None) -> None:
             topic.unsubscribe(subscription).then(
@@ -332,6 +365,7 @@ class SessionConsumers:
     def on_flow(self, command: CommandFlow) -> None:
         link = self._links.get(command.consumer_id)
         if link is not None and link.subscription is not None:
+            link.have_begun()
             link.subscription.flow(link.consumer, command.message_permits)
 
     def on_ack(self, command: CommandAck) -> None:
@@ -450,10 +484,11 @@ class SessionConsumers:
 def _lose(link: _Link) -> Promise[None]:
     """A consumer whose connection is gone leaves its subscription."""
     link.consumer.closed = True
+    link.consumer.was_lost = True
     left: Promise[None] = kept(None)
     if link.subscription is not None:
         left = link.subscription.leave(link.consumer)
-    link.consumer.over(emptied=False)
+    link.over(emptied=False)
     return left
 
 

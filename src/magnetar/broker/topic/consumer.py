@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from magnetar.broker.peer import Peer, unsigned
+from magnetar.broker.peer import Peer, Port, unsigned
 from magnetar.broker.topic.counters import Traffic
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
@@ -84,6 +84,8 @@ class Consumer:
         self.giving_back: i64 = 0
         self.pending: Final[dict[int, int]] = {}
         self.recalled: bool = False
+        # Its connection ended.
+        self.was_lost: bool = False
         self.is_over: bool = False
         self._emptied: bool = False
         self._when_over: Final[list[Callable[[bool], None]]] = []
@@ -204,6 +206,13 @@ class Consumer:
             self.blocked = False
 
     # ---- What is taken back --------------------------------------------------
+
+    def ghost(self) -> "Consumer":
+        """What is left of it once its connection is gone: enough to name it by."""
+        peer = Peer(Port(), self.peer.address, self.peer.outbound)
+        ghost = Consumer(peer, self.key, self.id, self.name)
+        ghost.over(emptied=False)
+        return ghost
 
     def new_withdrawal(self, withdrawal: "Withdrawal") -> int:
         """It is asked to give something back; the number of the request."""

@@ -91,7 +91,7 @@ class _Ack(Commit):
             reason = f"the ack was not written: {error}"
             refuse_ack(self._consumer, self._request_id, ServerError.PersistenceError, reason)
         elif not self._applied:
-            reason = f"{self._subscription.title} was reset while the ack was on its way"
+            reason = self._subscription.was_reset
             refuse_ack(self._consumer, self._request_id, ServerError.ServiceNotReady, reason)
         else:
             self._subscription.have_acked(self._keys, self._consumer, moves=self._moves)
@@ -181,6 +181,11 @@ class Subscription:
     def title(self) -> str:
         """What it is called in messages to people."""
         return f"subscription {self.name!r} of {self.topic.name}"
+
+    @property
+    def was_reset(self) -> str:
+        """Why an ack that came before a reset is not applied after it."""
+        return f"{self.title} was reset while the ack was on its way"
 
     def created(self, ticket: int) -> None:
         """It is being created: nobody joins before that is durable."""
@@ -460,21 +465,24 @@ class Subscription:
     ) -> None:
         """The same for an ACK of which it is still looked for what it names.
 
-        What depends on acks waits for it as if it were on its way to the disk.
+        What depends on acks waits for it as if it were on its way to the disk; and as there, a
+        reset that comes meanwhile makes it void.
         """
         refusal = self._refusal(ack)
         if refusal is not None:
             refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
             return
         self._searching += 1
+        epoch = self.cursor.epoch
 
         def searched(ids: list[MessageIdData]) -> None:
-            self.ack(
-                consumer,
-                CommandAck(
+            if self.cursor.epoch == epoch:
+                command = CommandAck(
                     ack.consumer_id, ack.ack_type, ids, ack.request_id, ack.validation_error
-                ),
-            )
+                )
+                self.ack(consumer, command)
+            else:
+                refuse_ack(consumer, ack.request_id, ServerError.ServiceNotReady, self.was_reset)
             self.end_search()
 
         def failed(error: Exception) -> None:

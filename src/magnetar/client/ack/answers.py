@@ -402,6 +402,12 @@ class AckAnswers:
         self._counts.exhausted += 1
         self._given_up.append(given_up)
 
+    def give_up_through(self, cumulative: Cumulative, error: Exception) -> None:
+        """The newest cumulative ack, which was not sent, is not sent any more."""
+        self._outbox.cumulatives.newest = None
+        self._fail_through(cumulative)
+        self._callers.answer_cumulative(cumulative, error)
+
     def take_given_up(self) -> list[GivenUp]:
         """Acks that failed for good since the last call."""
         given_up = self._given_up

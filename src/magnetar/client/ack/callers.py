@@ -31,8 +31,9 @@ class Callers:
         self._called.append(acks)
         self._called_indexes.append(index)
 
-    def wait(self, done: Done | None, cumulative: Cumulative | None) -> None:
-        """The call ends: `done` waits for what it acked, or for the cumulative ack."""
+    def wait(self, done: Done | None, cumulative: Cumulative | None, due_ms: int | None) -> None:
+        """The call ends: `done` waits for what it acked, or for the cumulative ack. Without a
+        connection he waits until `due_ms`."""
         called = self._called
         indexes = self._called_indexes
         self._called = []
@@ -40,6 +41,7 @@ class Callers:
         if done is None:
             return
         waiter = Waiter(done, len(called) if cumulative is None else 1)
+        waiter.due_ms = due_ms
         if cumulative is not None:
             cumulative.waiters.append(waiter)
         elif not called:
@@ -55,6 +57,12 @@ class Callers:
     def waiting(self) -> bool:
         """Whether there is any."""
         return len(self._waiters) > 0
+
+    def next_ms(self) -> int | None:
+        """When the first of them has waited long enough; they are in order."""
+        for waiter in self._waiters:
+            return waiter.due_ms
+        return None
 
     def answer_entry(self, acks: EntryAcks, error: Exception | None) -> None:
         """Tells those who wait for what is confirmed, and for what is unacked again: because of
@@ -86,6 +94,12 @@ class Callers:
         """One of the acks that he waits for has ended."""
         if waiter.count_down(error):
             self._waiters.pop(waiter, None)
+
+    def fail_late(self, now_ms: int, error: Exception) -> None:
+        """Those who have waited long enough, whatever for."""
+        for waiter in [waiter for waiter in self._waiters if waiter.is_late(now_ms)]:
+            del self._waiters[waiter]
+            waiter.fail(error)
 
     def fail_all(self, error: Exception) -> None:
         waiters = list(self._waiters)

@@ -68,6 +68,11 @@ class Waiter:
         self._done: Final = done
         self._left: i64 = count
         self._error: Exception | None = None
+        # When he has waited long enough for a connection; None if that is for ever.
+        self.due_ms: int | None = None
+
+    def is_late(self, now_ms: int) -> bool:
+        return self.due_ms is not None and self.due_ms <= now_ms
 
     def count_down(self, error: Exception | None) -> bool:
         """One of them ended. Says whether it was the last."""
@@ -266,6 +271,15 @@ class EntryAcks:
                 bits |= self.bit_of(stake.index)
         return bits
 
+    def waited_for_until(self, now_ms: int) -> int:
+        """The same of who has waited long enough by now."""
+        bits = 0
+        if self.stakes is not None:
+            for stake in self.stakes:
+                if stake.waiter.is_late(now_ms):
+                    bits |= self.bit_of(stake.index)
+        return bits
+
 
 @final
 class Cumulative:
@@ -280,6 +294,13 @@ class Cumulative:
         self.held_back: bool = False
         self.unanswered: i64 = 0
         self.waiters: list[Waiter] = []
+
+    def is_waited_for_until(self, now_ms: int) -> bool:
+        """Whether all who wait for it have waited long enough by now."""
+        for waiter in self.waiters:
+            if not waiter.is_late(now_ms):
+                return False
+        return len(self.waiters) > 0
 
     def reaches(self, other: "Cumulative") -> bool:
         """Whether this one acks all that the other does."""

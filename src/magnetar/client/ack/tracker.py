@@ -175,7 +175,10 @@ class AckTracker:
         if self._waits:
             newest = self._outbox.cumulatives.newest if cumulative else None
             assert newest is not None or not cumulative
-            self._callers.wait(done, newest)
+            due_ms: int | None = None
+            if self.retries is None:
+                due_ms = self._now_ms() + self._settings.receipt_timeout_ms
+            self._callers.wait(done, newest, due_ms)
         sooner = self._outbox.end_call()
         if done is not None and not self._waits:
             done(None)
@@ -184,15 +187,19 @@ class AckTracker:
     def take_back(self, key: int, index: i64) -> None:
         """A negative ack: an ack of the message that is not confirmed is not meant any more."""
         acks = self.records.get(key)
-        if acks is None or not acks.take_back(acks.bit_of(index) & acks.unconfirmed()):
+        if acks is not None:
+            self._take_back(acks, acks.bit_of(index), None)
+
+    def _take_back(self, acks: EntryAcks, bits: int, error: Exception | None) -> None:
+        if not acks.take_back(bits & acks.unconfirmed()):
             return
         if acks.state >= IN_FLIGHT:
             return  # it may be kept all the same, and who waits is told then
         if not acks.unconfirmed():
             self._outbox.withdraw(acks)
             if self.retries is not None:
-                self.retries.superseded(key)
-        self._callers.answer_entry(acks, None)
+                self.retries.superseded(acks.key)
+        self._callers.answer_entry(acks, error)
 
     # ---- What comes again ----------------------------------------------------
 
@@ -284,13 +291,19 @@ class AckTracker:
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        """When the group is to be sent, an ack again, or an answer has not come in time."""
+        """When the group is to be sent, an ack again, or an answer has not come in time.
+
+        Without a connection: when a caller has waited for one for long enough.
+        """
         if not self._outbox.connected:
-            return None
+            return self._callers.next_ms()
         due_ms = earlier(self._outbox.due_ms, self._outbox.flights.next_ms())
         return due_ms if self.retries is None else earlier(due_ms, self.retries.next_ms())
 
     def tick(self, now_ms: int) -> None:
+        if not self._outbox.connected:
+            self._give_up_waiting(now_ms)
+            return
         flights = self._outbox.flights
         for request_id in flights.late(now_ms):
             flight = flights.end(request_id)
@@ -301,6 +314,20 @@ class AckTracker:
         due_ms = self._outbox.due_ms
         if again or (due_ms is not None and due_ms <= now_ms):
             self.flush()
+
+    def _give_up_waiting(self, now_ms: int) -> None:
+        """There is no connection, and callers have waited long enough for one: what they acked
+        was never sent, and is not meant any more."""
+        due_ms = self._callers.next_ms()
+        if due_ms is None or due_ms > now_ms:
+            return
+        error = Timeout(_no_connection(self._settings.receipt_timeout_ms))
+        for acks in self.records.all():
+            self._take_back(acks, acks.waited_for_until(now_ms), error)
+        through = self._outbox.cumulatives.newest
+        if through is not None and through.is_waited_for_until(now_ms):
+            self._answers.give_up_through(through, error)
+        self._callers.fail_late(now_ms, error)
 
     def _wake(self, keys: list[int]) -> bool:
         """These waited, and are pending now. Says whether there is any."""
@@ -375,6 +402,13 @@ class AckTracker:
 
 
 _SOUGHT: Final = "a seek came before the broker confirmed the ack, and decides what is acked"
+
+
+def _no_connection(timeout_ms: int) -> str:
+    return (
+        f"there was no connection for {timeout_ms} ms, and the ack was not sent: the message will "
+        "be delivered again, and can be acknowledged again"
+    )
 
 
 def _no_answer(timeout_ms: int) -> str:

@@ -553,8 +553,10 @@ class ConsumerCore:
 
     def next_ms(self) -> int | None:
         """When `tick` is to be called, if nothing else happens."""
-        if self._state != READY:
+        if self._state == CLOSED:
             return None
+        if self._state == CONNECTING:
+            return self._acks.next_ms()
         due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
         if self.has_failures:
             due_ms = self._now_ms()
@@ -562,9 +564,11 @@ class ConsumerCore:
 
     def tick(self, now_ms: int) -> None:
         """Does what has fallen due."""
-        if self._state != READY:
+        if self._state == CLOSED:
             return
         self._acks.tick(now_ms)
+        if self._state == CONNECTING:
+            return
         self._acks_ended()
         if self._assembler.next_ms() is not None:
             self._assembler.tick(now_ms, self._permits.at_broker > 0)

@@ -183,6 +183,20 @@ def test_a_redelivery_waits_for_an_ack_whose_chunks_are_looked_for() -> None:
     world.close()
 
 
+def test_an_ack_whose_chunks_are_looked_for_acks_nothing_after_a_reset() -> None:
+    """An operator asked for all of it again while the broker read where the chunks are."""
+    world, consumer, chunks = searching()
+    request_id = consumer.ask_ack(whole(chunks))
+    promise = world.subscription("t", "sub").reset(Position(chunks[0].ledger_id, 0))
+    world.done(promise)
+    world.release_reads()
+    receipt = consumer.receipt(request_id)
+    assert receipt is not None
+    assert receipt.error == ServerError.ServiceNotReady
+    assert sorted(back(consumer, Shared)) == ["0", "1", "2", "3", "before", "behind", "between"]
+    world.close()
+
+
 def test_an_ack_whose_chunks_cannot_be_read_is_refused_and_changes_nothing() -> None:
     world, consumer, chunks = searching()
     world.host.read_error = FULL

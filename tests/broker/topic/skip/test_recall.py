@@ -4,14 +4,23 @@ import random
 from typing import Any
 
 import pytest
-from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
+from support.wire_client import (
+    Earliest,
+    Exclusive,
+    KeyShared,
+    Shared,
+    WireConsumer,
+    refused,
+)
 from support.world import World
 
 from magnetar.broker.promise import Promise
-from magnetar.broker.topic.dispatch.overtaken import Overtaken
+from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS, Overtaken
 from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
+from magnetar.model.enums import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
@@ -177,9 +186,11 @@ def test_another_client_is_closed_and_what_else_it_holds_comes_again_in_order(
     assert holder.closed_by_broker()
     assert not kept(promise)
     back = holder.client.subscribe("t", "sub", type, consumer_id=holder.id, consumer_name="w")
+    # The C++ client hands out its queue until it knows that it is subscribed.
+    assert not kept(promise)
+    back.flow(10)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["w"]}]
-    back.flow(10)
     again = back.deliveries()
     assert [d.payloads[0] for d in again] == ["0", "1", "3", "4"]
     assert {d.redelivery_count for d in again} == {0}
@@ -242,6 +253,7 @@ def test_two_who_skip_the_same_message_are_told_the_same(world: World) -> None:
     holder = consumer(world, ours=True, consumer_name="w")
     ids = [producer.send(f"{i}") for i in range(2)]
     holder.flow(10)
+    assert holder.payloads() == ["0", "1"]
     _, first = begin(world, ids[0])
     skip, second = begin(world, ids[0])
     _, third = begin(world, ids[1])
@@ -282,9 +294,54 @@ def test_a_skip_after_an_unload_waits_for_those_who_have_not_come_back(world: Wo
     skip, promise = begin(world, id)
     assert not kept(promise)
     assert takers(skip) == [{"unconfirmed": ["w"]}]
-    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    back = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    assert not kept(promise)
+    back.flow(10)
     assert kept(promise)
     assert takers(skip) == [{}]
+
+
+def test_a_skip_between_subscribe_and_the_first_flow_waits_too(world: World) -> None:
+    """Of another operator's message, that nobody holds any more as far as the broker knows."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    ids = [producer.send(f"{i}") for i in range(2)]
+    holder.flow(10)
+    assert holder.payloads() == ["0", "1"]
+    _, first = begin(world, ids[0])
+    back = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id, consumer_name="w")
+    skip, second = begin(world, ids[1])
+    assert not kept(first)
+    assert not kept(second)
+    back.flow(10)
+    assert kept(first)
+    assert kept(second)
+    assert takers(skip) == [{}]
+    assert back.payloads() == []
+
+
+def test_a_client_that_is_refused_when_it_comes_back_still_has_its_queue(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    consumer(world, ours=True)
+    skip, promise = begin(world, id)
+    with refused(ServerError.ConsumerBusy):
+        holder.client.subscribe("t", "sub", Exclusive, consumer_id=holder.id)
+    assert not kept(promise)
+    holder.client.drop()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+
+
+def test_unloads_of_a_client_that_asks_for_nothing_leave_nothing_behind(world: World) -> None:
+    """It is subscribed anew each time, and never was sent a message."""
+    holder = consumer(world, ours=False, consumer_name="w")
+    for _ in range(3):
+        world.unload("t")
+        holder = holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    assert world.broker.strays.of(str(world.topic("t").name), "sub") == []
 
 
 def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
@@ -466,4 +523,125 @@ def test_few_are_remembered_of_those_that_never_ack(world: World) -> None:
     found = Overtaken(count_max=2)
     for key in range(3):
         found.add(key, holder)
-    assert [found.get(key) is not None for key in range(3)] == [False, True, True]
+    assert [found.get(key) for key in range(3)] == [[], [holder], [holder]]
+
+
+# ---- What is left behind in the queues of other clients ------------------------
+
+
+def left_behind(world: World, *, ours: bool, size: int) -> tuple[WireConsumer, MessageIdData]:
+    """A consumer, and an entry that it has in its queue when nobody else is there."""
+    first = consumer(world, ours=ours, consumer_name="first")
+    id = world.connect().producer("t").send(*[f"{number}" for number in range(size)])
+    first.flow(size)
+    return first, id
+
+
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_the_rest_of_a_batch_that_was_refused_is_taken_back_from_where_it_is(
+    world: World, type: int
+) -> None:
+    """The official client keeps it, though the broker gives the batch to another consumer."""
+    producer = world.connect().producer("t")
+    first = consumer(world, ours=False, type=type, consumer_name="first")
+    batch, single = producer.send("a", "b", partition_key="k"), producer.send("c")
+    first.flow(3)
+    first.redeliver(batch, single)
+    skip, promise = begin(world, batch)
+    assert not kept(promise)
+    assert first.closed_by_broker()
+    first.client.subscribe("t", "sub", type, consumer_id=first.id).flow(3)
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["first"]}]
+
+
+def test_what_was_refused_alone_is_nowhere_any_more(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.redeliver(id)
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+    assert not first.closed_by_broker()
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_who_wants_everything_again_may_have_it_in_its_queue(world: World, ours: bool) -> None:
+    first, id = left_behind(world, ours=ours, size=1)
+    first.redeliver()
+    second = consumer(world, ours=True, consumer_name="second")
+    second.flow(10)
+    skip, promise = begin(world, id)
+    answer(second, asked(second), id)
+    assert first.closed_by_broker() is not ours
+    assert kept(promise) is ours
+    first.client.drop()
+    world.settle()
+    expected = {"taken_back_from": ["second"]} | ({} if ours else {"unconfirmed": ["first"]})
+    assert takers(skip) == [expected]
+
+
+def test_who_gets_it_again_is_asked_once(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=2)
+    first.redeliver(id)
+    first.flow(2)
+    skip, promise = begin(world, id)
+    first.client.subscribe("t", "sub", Shared, consumer_id=first.id).flow(2)
+    assert kept(promise)
+    assert takers(skip) == [{"closed": ["first"]}]
+    assert world.subscription("t", "sub").taken_back == 2
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_who_lost_its_connection_before_a_skip_is_named(world: World, ours: bool) -> None:
+    """Another client hands out what it has until it is back; ours empties its queue."""
+    first, id = left_behind(world, ours=ours, size=1)
+    first.client.drop()
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{} if ours else {"unconfirmed": ["first"]}]
+    assert skip.recall is not None
+    assert Takers(skip.recall).unconfirmed() == (0 if ours else 1)
+
+
+def test_who_is_back_has_nothing_from_before(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.client.drop()
+    back = consumer(world, ours=False, consumer_name="first")
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["first"]}]
+    back.flow(1)
+    skip, promise = begin(world, id)
+    assert takers(skip) == [{}]
+
+
+def test_who_is_away_for_long_is_not_named_any_more(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.client.drop()
+    world.advance(AWAY_MS)
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_closed_its_consumer_is_not_named(world: World) -> None:
+    first, id = left_behind(world, ours=False, size=1)
+    first.close()
+    skip, promise = begin(world, id)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_of_those_that_lost_their_connection_the_last_are_remembered(world: World) -> None:
+    consumer(world, ours=False)
+    (holder,) = world.subscription("t", "sub").consumers
+    found = Overtaken()
+    for number in range(AWAY_MAX + 2):
+        found.went_away(another(holder, number), [number], 0)
+    taken = [found.take(number, 1) for number in range(AWAY_MAX + 2)]
+    assert [one is None for one in taken] == [True] * 2 + [False] * AWAY_MAX
+    assert found.take(AWAY_MAX, 1) is None
+
+
+def another(consumer: Consumer, key: int) -> Consumer:
+    return Consumer(consumer.peer, key, int(consumer.id), f"{key}")

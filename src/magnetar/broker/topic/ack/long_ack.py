@@ -199,8 +199,7 @@ class LongAck:
         answer_ack(self._consumer, self._request_id)
 
     def _was_reset(self) -> None:
-        reason = f"{self.subscription.title} was reset while the ack was on its way"
-        self._refuse(ServerError.ServiceNotReady, reason)
+        self._refuse(ServerError.ServiceNotReady, self.subscription.was_reset)
 
     def _hold(self, size: i64) -> None:
         """So much of the peer's acks, at least, is on its way to the disk."""

@@ -147,7 +147,8 @@ class Dispatcher:
         return None
 
     def take_overtaken(self, key: int) -> Consumer | None:
-        """Who has an entry that another consumer acked; it is asked for it now."""
+        """Who has an entry that is not counted as its own, if there is one more; it is asked
+        for it now."""
         return None
 
     @property

@@ -60,8 +60,11 @@ class Handover:
         *,
         floor: int = KEY_MAX,
         chunks: ChunkOwners | None = None,
+        everything: bool = False,
     ) -> None:
         self.kind: Final = kind
+        # Whether its consumer named nothing.
+        self.everything: Final = everything
         self.consumer: Final = consumer
         self.floor: Final = floor
         self._keys: Final = keys

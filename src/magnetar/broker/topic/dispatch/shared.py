@@ -115,6 +115,12 @@ class SharedDispatcher(Dispatcher):
             self._hand_over(Handover(LEAVE, list(consumer.pending), consumer))
         return leaving
 
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        # Clients empty their queue after SUBSCRIBE is answered, and before they ask for messages.
+        if len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer.name)
+        super().flow(consumer, permits)
+
     def _begin_leave(self, consumer: Consumer) -> None:
         """It gets nothing new from here on."""
 
@@ -140,7 +146,8 @@ class SharedDispatcher(Dispatcher):
         named = list(consumer.pending) if keys is None else keys
         chunks = None if keys is None or len(self._chunks) == 0 else self._chunks
         consumer.giving_back += 1
-        self._hand_over(Handover(REDELIVERY, named, consumer, chunks=chunks))
+        everything = keys is None
+        self._hand_over(Handover(REDELIVERY, named, consumer, chunks=chunks, everything=everything))
 
     # ---- Handovers -----------------------------------------------------------
 
@@ -180,11 +187,22 @@ class SharedDispatcher(Dispatcher):
             for key in keys:
                 self._forget(key)
             return
+        if handover.kind == LEAVE and consumer.was_lost and not consumer.peer.knows_magnetar:
+            self.overtaken.went_away(consumer, keys, self.host.now_ms())
         for key in keys:
             if key in consumer.pending:
                 if handover.kind == REDELIVERY:
                     self.redeliveries.bump(key)
+                    if self._leaves_behind(key, consumer, everything=handover.everything):
+                        self.overtaken.add(key, consumer)
                 self._give_back(key, consumer)
+
+    def _leaves_behind(self, key: int, consumer: Consumer, *, everything: bool) -> bool:
+        """Whether a client may have something in its queue of an entry that it gives back: not
+        ours; and of an entry that is named, what was refused was handed out."""
+        if consumer.peer.knows_magnetar:
+            return False
+        return everything or self.subscription.batch_size(self._ledgers.position(key)) > 1
 
     def _end_handover(self, handover: Handover) -> None:
         consumer = handover.consumer
@@ -238,20 +256,20 @@ class SharedDispatcher(Dispatcher):
         if holder is not None:
             self.overtaken.add(key, holder)
         elif len(self.overtaken) > 0:
-            self.overtaken.acked_by(key, by)
+            self.overtaken.is_done_with(key, by)
 
     def acked_again(self, keys: list[int], by: Consumer) -> None:
         if len(self.overtaken) > 0:
             for key in keys:
-                self.overtaken.acked_by(key, by)
+                self.overtaken.is_done_with(key, by)
 
     def holder(self, key: int) -> Consumer | None:
         """Who has an entry and may hand it out, acked or not."""
         owner = self.owners.get(key)
-        return self.overtaken.take(key) if owner is None else owner
+        return self.take_overtaken(key) if owner is None else owner
 
     def take_overtaken(self, key: int) -> Consumer | None:
-        return self.overtaken.take(key)
+        return self.overtaken.take(key, self.host.now_ms())
 
     @property
     def has_overtaken(self) -> bool:
@@ -568,6 +586,8 @@ class SharedDispatcher(Dispatcher):
         )
         consumer.hold(key, messages, slot)
         self.owners[key] = consumer
+        if len(self.overtaken) > 0:
+            self.overtaken.is_done_with(key, consumer)
         if self.subscription.unacked_max > 0:
             self._judge()
 

@@ -5,20 +5,21 @@ Who holds a skipped entry is asked for it in the way that its client understands
 | its client     | is told        | and has given it back when                                 |
 |----------------|----------------|------------------------------------------------------------|
 | knows WITHDRAW | WITHDRAW       | it answers WITHDRAWN, which names what nobody was handed   |
-| does not       | CLOSE_CONSUMER | it subscribes again, for its queue is emptied before that  |
+| does not       | CLOSE_CONSUMER | it has subscribed again and sends FLOW: its queue is empty |
 
-A consumer that is closed for this keeps what else it holds until its client is back, and its
-acks count until then. After that all of it goes where it goes when a consumer leaves: to the
-next delivery, in order, and not counted as a redelivery. Clients that do not know WITHDRAW have
-one more queue where they read partitions, which this does not empty: they are not closed
-there, since it would bring them everything twice and take back nothing.
+SUBSCRIBE alone does not tell, for the C++ client hands out what it has queued until that is
+answered. A consumer that is closed for this keeps what else it holds until its client
+subscribes, and its acks count until then. After that all of it goes where it goes when a consumer
+leaves: to the next delivery, in order, and not counted as a redelivery. Clients that do not know
+WITHDRAW have one more queue where they read partitions, which this does not empty: they are not
+closed there, since it would bring them everything twice and take back nothing.
 
 | a withdrawal is | left by                          | becomes                                   |
 |-----------------|----------------------------------|-------------------------------------------|
 | open            | the client's answer              | answered                                  |
-|                 | SUBSCRIBE, or the client's close | emptied: its queue is gone, whole          |
+|                 | FLOW, or the client's close      | emptied: its queue is gone, whole          |
 |                 | the end of the connection, or    | lost: nobody knows what it still hands out |
-|                 | at once where nothing can be done |                                           |
+|                 | at once where nothing can be done, or had ended before                        |
 |                 | the end of the wait              | open, and named as unconfirmed            |
 
 A skip waits for its own withdrawals, for those of others that concern its messages (of two
@@ -258,14 +259,13 @@ class Recall:
                     self._gather(subscription, owner, key, bits, part=True)
 
     def take_overtaken(self, subscription: "Subscription", ids: list[MessageIdData]) -> None:
-        """Asks for what was acked before it was skipped, but not by the consumer that has it."""
+        """Asks for what consumers have that it is not counted for: see `overtaken.py`."""
         dispatcher = subscription.dispatcher
         if dispatcher is None or not dispatcher.has_overtaken:
             return
         for id in ids:
             key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
-            holder = dispatcher.take_overtaken(key)
-            if holder is not None:
+            while (holder := dispatcher.take_overtaken(key)) is not None:
                 size = subscription.size_at(id.ledger_id, id.entry_id)
                 index = int(id.batch_index)
                 bits = all_unacked(size) if index < 0 else 1 << index
