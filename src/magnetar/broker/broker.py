@@ -34,6 +34,7 @@ from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.turn.pieces import Pieces
+from magnetar.broker.turn.rounds import Rounds
 from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.broker.turn.turns import Turns
 from magnetar.broker.upkeep import Upkeep
@@ -75,6 +76,7 @@ class Broker:
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
         self.turns: Final = Turns(host)
         self.pieces: Final = Pieces()
+        self.rounds: Final = Rounds(host)
         self._catalog: Final = catalog
         catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)
