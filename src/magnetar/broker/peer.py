@@ -117,6 +117,9 @@ class Peer:
         """
         return 0
 
+    def charge(self, cost: i64) -> None:
+        """What it has said costs so much more of its turn."""
+
     def have_room(self) -> None:
         """It may be fed again, as far as others are concerned."""
 

@@ -116,7 +116,7 @@ def test_who_waits_is_asked_in_the_order_of_the_line() -> None:
     world = World(dispatch_read_entries=1)
     consumers = subscribe_all(world, Shared)
     producer = world.connect().producer("t")
-    for number in range(3):
+    for _ in range(3):
         producer.send("x" * ROUND_BYTES_MAX)
     world.hold_disk()
     for consumer in consumers:

@@ -147,7 +147,7 @@ def test_who_waits_for_a_first_turn_comes_before_those_that_have_had_one(world: 
         waited += 1
         for _ in range(len(world.host.soon)):
             world.host.soon.popleft()()
-    assert [one for one in dict.fromkeys(address for address, _, _ in turns)] == addresses
+    assert list(dict.fromkeys(address for address, _, _ in turns)) == addresses
     assert waited <= (11 - len(had)) * FIRST_TURN_COST // TURN_COST + 1
 
 
@@ -160,6 +160,21 @@ def test_what_a_lone_publisher_sends_is_one_turn(world: World) -> None:
     client.say_bytes(b"".join(sends))
     assert [cost for _, cost, _ in turns] == [250]
     assert len(client.send_answers()) == 250
+
+
+def test_what_is_not_stored_costs_its_publisher_each_delivery(world: World) -> None:
+    client, reader, turns = world.connect(), world.connect(), watch_turns(world)
+    topic = "non-persistent://public/default/t"
+    for number in range(50):
+        reader.subscribe(topic, f"s{number}", Shared).flow(100)
+    producer = client.producer(topic)
+    turns.clear()
+    entry = encode_entry(MessageMetadata("p", 0, 1).encode(), b"x")
+    sends = [encode(CommandSend(producer.id, number, entry)) for number in range(20)]
+    client.say_bytes(b"".join(sends))
+    assert sum([cost for _, cost, _ in turns]) == 20 * 51
+    assert len(turns) == 20 * 51 // TURN_COST + 1
+    assert len(client.send_answers()) == 20
 
 
 def test_a_session_is_not_read_while_it_has_commands_left(world: World) -> None:

@@ -298,6 +298,9 @@ class Session(Peer):
         """Makes a long answer, in this turn and later ones, before anything else is handled."""
         self._answer = answer
 
+    def charge(self, cost: i64) -> None:
+        self._spent += cost
+
     def _charge_answer(self, before: i64) -> None:
         if self.outbox_bytes > before:
             self._spent += (self.outbox_bytes - before) >> ANSWER_SHIFT

@@ -29,6 +29,7 @@ looked at besides, for units are an estimate.
 | fields of a command that is long (`long_command.py`)   | 1 for each UNIT_FIELDS            |
 | ids in a REDELIVER_UNACKNOWLEDGED                      | 1 for each UNIT_IDS               |
 | a FLOW                                                 | 1 for each message that it brings |
+| a message that is not stored                           | 1 for each subscription           |
 | names looked at for a list of topics                   | see `topic_search.py`             |
 """
 

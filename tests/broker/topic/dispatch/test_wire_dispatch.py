@@ -5,8 +5,8 @@ from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireCons
 from support.world import World
 
 from magnetar.broker.topic.dispatch.dispatcher import READ_RETRY_MS
-from magnetar.broker.turn.rounds import ROUND_BYTES_MAX
 from magnetar.broker.topic.dispatch.failover import pick_active
+from magnetar.broker.turn.rounds import ROUND_BYTES_MAX
 from magnetar.errors import DiskError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
