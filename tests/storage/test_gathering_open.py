@@ -122,7 +122,9 @@ def test_many_ledgers_are_looked_at_a_few_at_a_time_without_a_pause(house: House
 
 
 def test_the_next_ledgers_are_gathered_when_some_are_without_being_asked_for(house: House) -> None:
-    options = open_options(segment_bytes=64 * 1024, group_bytes_max=2 << 20, live_share_min=0)
+    options = open_options(
+        segment_bytes=64 * 1024, group_bytes_max=2 << 20, group_records_max=10_000, live_share_min=0
+    )
     store = house.reopen(options=options)
     ids = [store.create_topic(f"t{i}") for i in range(8)]
     by_turns(store, ids, 600, 20)

@@ -68,6 +68,23 @@ def test_groups_are_still_cut_between_operations() -> None:
     store.close()
 
 
+def test_a_group_has_so_many_records_at_most() -> None:
+    """However small they are: what they are about is dealt with in one event (I10)."""
+    disk = MemoryDisk()
+    store = open_store(disk, lambda: 0, StoreOptions(group_records_max=10))
+    one, other = make_cursors(store, 2)
+    for _ in range(24):
+        store.append_deltas([(one, 0, b"")])
+    store.append_deltas([(one, 0, b""), (other, 0, b"")] * 7)
+    store.append_deltas([(one, 0, b"")])
+    counts = []
+    while (job := store.next_write()) is not None:
+        store.finish_write(job, attempt(job, disk))
+        counts.append(len(job.records) if isinstance(job, GroupWrite) else 0)
+    assert counts == [10, 10, 4 + 14, 1]
+    store.close()
+
+
 def test_a_power_cut_leaves_all_of_them_or_none() -> None:
     """Writes are torn at any sector, and the operations are larger than any group would be."""
     partly = 0

@@ -32,8 +32,10 @@ from magnetar.broker.topic.publish.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.looks import Looks
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.turn.pieces import Pieces
+from magnetar.broker.turn.rounds import Rounds
 from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.broker.turn.turns import Turns
 from magnetar.broker.upkeep import Upkeep
@@ -75,6 +77,8 @@ class Broker:
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
         self.turns: Final = Turns(host)
         self.pieces: Final = Pieces()
+        self.rounds: Final = Rounds(host)
+        self.looks: Final = Looks(host, self.pieces)
         self._catalog: Final = catalog
         catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)

@@ -110,8 +110,15 @@ class Peer:
             else:
                 self.port.pause()
 
-    def take_turn(self, cost: int, ms: int) -> None:
-        """Its turn has come to handle what it has said; it may cost and take so much."""
+    def take_turn(self, cost: int, ms: int) -> int:
+        """Its turn has come to handle what it has said; it may cost and take so much.
+
+        Returns what it has cost.
+        """
+        return 0
+
+    def charge(self, cost: i64) -> None:
+        """What it has said costs so much more of its turn."""
 
     def have_room(self) -> None:
         """It may be fed again, as far as others are concerned."""

@@ -27,6 +27,8 @@ class StoreOptions:
         segment_bytes: int = 64 * MIB,
         # One group is one fsync; beyond this size the fsync no longer dominates.
         group_bytes_max: int = 4 * MIB,
+        # What a group was about is dealt with at once when it is durable: five milliseconds.
+        group_records_max: int = 2000,
         # Pulsar's default, and the unit in which trimming frees space.
         ledger_entries_max: int = 50_000,
         ledger_bytes_max: int = 512 * MIB,
@@ -49,6 +51,7 @@ class StoreOptions:
         self.fsync_interval_ms: Final = fsync_interval_ms
         self.segment_bytes: Final = segment_bytes
         self.group_bytes_max: Final = group_bytes_max
+        self.group_records_max: Final = group_records_max
         self.ledger_entries_max: Final = ledger_entries_max
         self.ledger_bytes_max: Final = ledger_bytes_max
         self.ledger_age_ms_max: Final = ledger_age_ms_max

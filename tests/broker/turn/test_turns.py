@@ -10,7 +10,13 @@ from support.world import World, never
 from magnetar.broker.namespace.namespace_topics import FOUND_BYTES_MAX, FoundTopics, NamespaceTopics
 from magnetar.broker.peer import OUTBOX_BYTES_MAX, OUTBOX_FRAMES_MAX, Peer
 from magnetar.broker.session.session import FULL, OPEN, QUEUED
-from magnetar.broker.turn.turns import COMMAND_COST_MAX, FIRST_TURN_COST, LOOK_COST, TURN_COST
+from magnetar.broker.turn.turns import (
+    COMMAND_COST_MAX,
+    FIRST_TURN_COST,
+    FIRST_TURNS_COST,
+    LOOK_COST,
+    TURN_COST,
+)
 from magnetar.model import SchemaType, ServerError
 from magnetar.protocol import CommandFlow, CommandSend, MessageMetadata, encode, encode_entry
 from magnetar.protocol import pulsar_pb2 as pb
@@ -107,6 +113,44 @@ def test_who_comes_in_the_next_round_may_have_a_long_turn_again(world: World) ->
     assert turns[0][1] == turns[1][1] > FIRST_TURN_COST + LOOK_COST
 
 
+def test_thousands_who_come_in_one_round_wait_for_the_next(world: World) -> None:
+    """A round is bounded, and not only the turn of each: sockets are read between rounds."""
+    clients, turns = [world.connect() for _ in range(200)], watch_turns(world)
+    for client in clients:
+        client.session.receive(lookups(8))
+    costs = []
+    while True:
+        costs.append(sum([cost for _, cost, _ in turns]))
+        turns.clear()
+        if not world.host.soon:
+            break
+        for _ in range(len(world.host.soon)):
+            world.host.soon.popleft()()
+    assert max(costs) <= FIRST_TURNS_COST + TURN_COST
+    assert sum(costs) == 200 * 8 * 11
+    world.settle()
+    assert all(numbers(client) == list(range(8)) for client in clients)
+    assert all(client.port.reading for client in clients)
+
+
+def test_who_waits_for_a_first_turn_comes_before_those_that_have_had_one(world: World) -> None:
+    clients, turns = [world.connect() for _ in range(10)], watch_turns(world)
+    for client in clients:
+        client.session.receive(lookups(100))
+    had = [address for address, _, _ in turns]
+    assert 3 < len(had) < 10
+    last = world.connect(greet=False)
+    last.session.receive(encode(pb.CommandConnect(client_version="x", protocol_version=21)))
+    assert last.session.outbox_bytes == 0
+    waited, addresses = 0, [client.session.address for client in [*clients, last]]
+    while last.session.outbox_bytes == 0:
+        waited += 1
+        for _ in range(len(world.host.soon)):
+            world.host.soon.popleft()()
+    assert list(dict.fromkeys(address for address, _, _ in turns)) == addresses
+    assert waited <= (11 - len(had)) * FIRST_TURN_COST // TURN_COST + 1
+
+
 def test_what_a_lone_publisher_sends_is_one_turn(world: World) -> None:
     client, turns = world.connect(), watch_turns(world)
     producer = client.producer("t")
@@ -116,6 +160,21 @@ def test_what_a_lone_publisher_sends_is_one_turn(world: World) -> None:
     client.say_bytes(b"".join(sends))
     assert [cost for _, cost, _ in turns] == [250]
     assert len(client.send_answers()) == 250
+
+
+def test_what_is_not_stored_costs_its_publisher_each_delivery(world: World) -> None:
+    client, reader, turns = world.connect(), world.connect(), watch_turns(world)
+    topic = "non-persistent://public/default/t"
+    for number in range(50):
+        reader.subscribe(topic, f"s{number}", Shared).flow(100)
+    producer = client.producer(topic)
+    turns.clear()
+    entry = encode_entry(MessageMetadata("p", 0, 1).encode(), b"x")
+    sends = [encode(CommandSend(producer.id, number, entry)) for number in range(20)]
+    client.say_bytes(b"".join(sends))
+    assert sum([cost for _, cost, _ in turns]) == 20 * 51
+    assert len(turns) == 20 * 51 // TURN_COST + 1
+    assert len(client.send_answers()) == 20
 
 
 def test_a_session_is_not_read_while_it_has_commands_left(world: World) -> None:

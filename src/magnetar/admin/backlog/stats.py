@@ -48,7 +48,7 @@ async def get_stats(call: Call) -> Response:
     name = call.topic_name
     if call.admin.partitions(name):
         raise Refusal(NOT_FOUND, f"{name} is partitioned: ask for its partitioned-stats")
-    return json_answer(topic_figures(call.topic(), _options(call), call.admin.broker_id))
+    return json_answer(await topic_figures(call.topic(), _options(call), call.admin.broker_id))
 
 
 async def get_partitioned_stats(call: Call) -> Response:
@@ -60,7 +60,7 @@ async def get_partitioned_stats(call: Call) -> Response:
     parts: list[Figures] = []
     whole: Figures = {}
     async for topic in at_ease(topics):
-        part = topic_figures(topic, options, call.admin.broker_id)
+        part = await topic_figures(topic, options, call.admin.broker_id)
         parts.append(part)
         add_figures(whole, part)
     properties = call.broker.directory.partitioned_properties.get(str(name), {})
@@ -104,7 +104,7 @@ def _added(field: str, before: object, value: object) -> object:
 
 async def get_internal_stats(call: Call) -> Response:
     """Returns the ledgers of a topic, and the positions of its cursors."""
-    return json_answer(internal_figures(stored(call.topic())))
+    return json_answer(await internal_figures(stored(call.topic())))
 
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
@@ -113,7 +113,7 @@ async def get_partitioned_internal_stats(call: Call) -> Response:
     found: dict[str, object] = {}
     async for topic in at_ease(await call.topics()):
         if topic.name.persistent:
-            found[str(topic.name)] = internal_figures(topic)
+            found[str(topic.name)] = await internal_figures(topic)
     return json_answer({"metadata": {"partitions": count, "deleted": False}, "partitions": found})
 
 

@@ -51,7 +51,7 @@ async def get_topics(call: Call) -> Response:
     )
     found: dict[str, dict[str, dict[str, dict[str, msgspec.Raw]]]] = {}
     async for topic in _in_turns(call.broker.topics.values()):
-        figures = topic_figures(topic, options, call.admin.broker_id)
+        figures = await topic_figures(topic, options, call.admin.broker_id)
         figures["producerCount"] = len(topic.producers)
         bundle = found.setdefault(topic.name.namespace, {}).setdefault(BUNDLE, {})
         domain = bundle.setdefault("persistent" if topic.name.persistent else "non-persistent", {})

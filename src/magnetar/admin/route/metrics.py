@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Final
 
+from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.call import Admin, Call
 from magnetar.admin.http.required_permission import SCRAPE
 from magnetar.admin.http.response import Response, StreamingResponse
@@ -133,7 +134,7 @@ async def make_scrape(admin: Admin) -> Scrape:
     for first in range(0, len(topics), TOPICS_AT_ONCE):
         for topic in topics[first : first + TOPICS_AT_ONCE]:
             if not topic.closed:
-                _put_topic(sheet, admin.cluster, topic)
+                await _put_topic(sheet, admin.cluster, topic)
         await asyncio.sleep(0)
     _put_broker(sheet, admin)
     pieces: list[bytes] = []
@@ -176,7 +177,7 @@ def _put_broker(sheet: _Sheet, admin: Admin) -> None:
         sheet.rows[NAMESPACE].append((_labels(admin.cluster, namespace=namespace), (count,)))
 
 
-def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
+async def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
     namespace = topic.name.namespace
     if not topic.name.persistent:
         sheet.not_stored[namespace] = sheet.not_stored.get(namespace, 0) + 1
@@ -200,7 +201,7 @@ def _put_topic(sheet: _Sheet, cluster: str, topic: Topic) -> None:
         sum([s.cursor.unacked_entries() for s in subscriptions]),
     )
     sheet.rows[TOPIC].append((labels, values))
-    for subscription in subscriptions:
+    async for subscription in at_ease(subscriptions):
         name = _escaped(subscription.name)
         row = (f'{labels},subscription="{name}"', _subscription_values(subscription))
         sheet.rows[SUBSCRIPTION].append(row)

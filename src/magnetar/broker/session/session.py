@@ -16,7 +16,8 @@ What a session has heard and not handled yet is its *input*:
 
 | input  | is left                   | socket is read | goes on when                             |
 |--------|---------------------------|----------------|------------------------------------------|
-| open   | a part of a command       | yes            | more comes: it has a turn at once        |
+| open   | a part of a command       | yes            | more comes: it has a turn at once, or is |
+|        |                           |                | queued if others have filled this round  |
 | queued | commands, a long answer   | no             | it is its turn again (`turns.py`)        |
 | full   | commands, a long answer   | no             | its peer has read some of what waits for |
 |        |                           |                | it (its own limit), or all of it (while  |
@@ -191,18 +192,20 @@ class Session(Peer):
         self._connection.receive_data(data)
         if self._input == OPEN:
             turns = self.broker.turns
-            if turns.first_is_long:
-                self.take_turn(TURN_COST, TURN_MS)
-                turns.had_long(int(self._spent))
+            if turns.full:
+                self._become(QUEUED)
+                turns.queue_first(self)
+            elif turns.first_is_long:
+                turns.had_first(self.take_turn(TURN_COST, TURN_MS))
             else:
-                self.take_turn(FIRST_TURN_COST, FIRST_TURN_MS)
+                turns.had_first(self.take_turn(FIRST_TURN_COST, FIRST_TURN_MS))
 
     # ---- Turns ---------------------------------------------------------------
 
-    def take_turn(self, cost: int, ms: int) -> None:
-        """Handles what came, as far as the turn may cost and take so much."""
+    def take_turn(self, cost: int, ms: int) -> int:
+        """Handles what came, as far as the turn may cost and take so much; what it has cost."""
         if self.closed:
-            return
+            return 0
         self._spent = 0
         self._spend_max = cost
         self._turn_end_ms = self.broker.host.ticks_ms() + ms
@@ -214,6 +217,7 @@ class Session(Peer):
         watcher = self.broker.turns.watcher
         if watcher is not None:
             watcher(self.address, int(self._spent), int(self.waiting_bytes))
+        return int(self._spent)
 
     def _handle_some(self) -> None:
         """Handles commands until none is left, or the turn is over."""
@@ -293,6 +297,9 @@ class Session(Peer):
     def begin(self, answer: LongAnswer) -> None:
         """Makes a long answer, in this turn and later ones, before anything else is handled."""
         self._answer = answer
+
+    def charge(self, cost: i64) -> None:
+        self._spent += cost
 
     def _charge_answer(self, before: i64) -> None:
         if self.outbox_bytes > before:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -56,6 +57,8 @@ STOP_SECONDS = 4.0
 READ_THREADS = 4
 # A session and all that belongs to it, which refer to each other.
 SESSION_OBJECTS = 40
+# So many sessions are looked at in one round: each may have a PING to write.
+SESSIONS_AT_ONCE = 100
 # What a client has for its TLS handshake.
 HANDSHAKE_SECONDS = 15.0
 # A token that is taken back counts for so long at most.
@@ -333,8 +336,22 @@ class BrokerServer:
         self._timers[work] = loop.call_later(seconds, again)
 
     def _check_alive(self) -> None:
-        for link in list(self._links):
-            link.session.check_alive()
+        self._each_session(lambda session: session.check_alive())
+
+    def _each_session(self, work: Callable[[Session], None]) -> None:
+        """Does something with all of them, a few in each round of the loop (I10)."""
+        links = iter(list(self._links))
+        loop = asyncio.get_running_loop()
+
+        def go_on() -> None:
+            some = list(islice(links, SESSIONS_AT_ONCE))
+            if some:
+                loop.call_soon(go_on)
+            for link in some:
+                if link in self._links:
+                    work(link.session)
+
+        go_on()
 
     def _refresh_tls(self) -> None:
         assert self.tls is not None
@@ -347,8 +364,7 @@ class BrokerServer:
         revoked = self._revoked.changed()
         if revoked is not None:
             self.broker.authentication.revoked = revoked
-            for link in list(self._links):
-                link.session.check_revoked()
+            self._each_session(lambda session: session.check_revoked())
 
     async def stop(self) -> None:
         """Closes connections, waits for what is on its way, and seals the log."""

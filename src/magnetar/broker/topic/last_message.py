@@ -21,6 +21,7 @@ from mypy_extensions import i64
 from magnetar.broker.topic.chunk.chunk_walk import ChunkWalk, look_at
 from magnetar.broker.topic.entry_search import EntrySearch
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.looks import Looks
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import entry_facts, split_entry
@@ -39,6 +40,7 @@ class LastMessage(EntrySearch):
     def __init__(self, topic: Topic, passed_max: int = PASSED_MAX) -> None:
         topic.chunk_map.tidy()
         self._topic: Final = topic
+        self._looks: Final[Looks] = topic.broker.looks
         self._passed_left: int = passed_max
         self._last: Final = topic.ledgers.last()
         self._at: Position = self._last
@@ -47,7 +49,8 @@ class LastMessage(EntrySearch):
         self.id: MessageIdData = MessageIdData(-1, -1, topic.partition)
 
     def next_plan(self) -> ReadPlan | None:
-        while not self._done and self._at.entry_id >= 0:
+        while not self._done and self._at.entry_id >= 0 and not self._looks.is_over():
+            self._looks.take()
             plan = self._plan()
             if plan is not None:
                 return plan
@@ -73,7 +76,7 @@ class LastMessage(EntrySearch):
 
     def _plan_walk(self, walk: ChunkWalk) -> ReadPlan | None:
         plan = walk.next_plan()
-        if plan is not None:
+        if plan is not None or self._looks.is_over():
             return plan
         self._walk = None
         if walk.whole:

@@ -118,6 +118,7 @@ class NonPersistentTopic(Topic):
             publish_time_ms=facts.publish_time_ms,
             data=data,
         )
+        producer.peer.charge(len(self.subscriptions))
         for subscription in list(self.subscriptions.values()):
             if isinstance(subscription, NonPersistentSubscription):
                 subscription.hand_out(stored, facts, now_ms)

@@ -83,7 +83,7 @@ class _Publish(Commit):
         producer.traffic.add(self._messages, self._size)
         if topic.deduplication is not None:
             last: i64 = max(self._highest_sequence_id, self._sequence_id) if self._whole else -1
-            topic.deduplication.stored(producer.name, last, position)
+            topic.deduplication.stored(producer.name, last, position, self._size)
         producer.receipt(
             self._sequence_id,
             self._highest_sequence_id,

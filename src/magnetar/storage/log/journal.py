@@ -148,7 +148,9 @@ class Journal:
 
     def _take_records(self) -> list[Record]:
         """As many as one group holds, and at least one."""
-        if len(self._queue) == 1 or self._queue_bytes <= self.options.group_bytes_max:
+        queued, count_max = len(self._queue), self.options.group_records_max
+        bytes_max: i64 = self.options.group_bytes_max
+        if queued == 1 or (queued <= count_max and self._queue_bytes <= bytes_max):
             records = self._queue
             self._queue = []
             self._queue_bytes = 0
@@ -157,7 +159,7 @@ class Journal:
         count = 1
         size = self._queue[0].size()
         # All of them do not fit, so this ends before they do.
-        while size + self._queue[count].size() <= self.options.group_bytes_max:
+        while count < count_max and size + self._queue[count].size() <= bytes_max:
             size += self._queue[count].size()
             count += 1
         first = self.ticket_next - len(self._queue)

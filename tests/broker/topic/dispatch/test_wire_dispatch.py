@@ -4,8 +4,9 @@ import pytest
 from support.wire_client import Exclusive, Failover, KeyShared, Shared, WireConsumer, refused
 from support.world import World
 
-from magnetar.broker.topic.dispatch.dispatcher import EVENT_BYTES_MAX, READ_RETRY_MS
+from magnetar.broker.topic.dispatch.dispatcher import READ_RETRY_MS
 from magnetar.broker.topic.dispatch.failover import pick_active
+from magnetar.broker.turn.rounds import ROUND_BYTES_MAX
 from magnetar.errors import DiskError
 from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
@@ -630,7 +631,7 @@ def test_much_is_handed_out_in_several_events() -> None:
     for i in range(30):
         producer.send(f"{i}" + "x" * 50_000)
     client.session.receive(encode(CommandFlow(consumer.id, 100)))
-    assert EVENT_BYTES_MAX <= client.session.outbox_bytes < EVENT_BYTES_MAX + 60_000
+    assert ROUND_BYTES_MAX <= client.session.outbox_bytes < ROUND_BYTES_MAX + 60_000
     world.settle()
     assert [text.rstrip("x") for text in consumer.payloads()] == [f"{i}" for i in range(30)]
 

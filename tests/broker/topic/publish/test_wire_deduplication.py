@@ -5,6 +5,7 @@ from support.wire_client import WireProducer
 from support.world import BROKEN, ENDS, FULL, World
 
 from magnetar.ack import AckDelta, encode_delta
+from magnetar.broker.topic.publish.deduplication import SNAPSHOT_BYTES
 from magnetar.model import ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import pulsar_pb2 as pb
@@ -221,6 +222,20 @@ def test_deduplication_says_when_it_cannot_be_written() -> None:
     producer.publish("b")
     world.broker.unload(TopicName.parse("t"))
     assert any("deduplication of" in text for text in world.host.warnings)
+
+
+def test_a_load_never_reads_much_however_large_the_entries_are() -> None:
+    """It reads at once what is behind the last snapshot (I10)."""
+    world = World(deduplication=True, segment_bytes=1 << 20)
+    producer = world.connect().producer("t", producer_name="p")
+    for number in range(10):
+        producer.send(f"{number}" + "x" * (SNAPSHOT_BYTES // 4))
+    topic = world.topic("t")
+    assert topic.deduplication is not None
+    assert topic.deduplication.position.entry_id >= 6
+    world.crash()
+    again = world.connect().producer("t", producer_name="p")
+    assert again.success.last_sequence_id == 9
 
 
 def test_what_deduplication_needs_is_not_trimmed() -> None:

@@ -22,6 +22,7 @@ from pyroaring import BitMap
 
 from magnetar.ack import Ledgers
 from magnetar.ack.bitmap import next_set
+from magnetar.broker.turn.looks import Looks
 from magnetar.model import Position
 from magnetar.model.position_key import NARROW_ENTRY_BITS, NARROW_ENTRY_MASK, narrow_key
 from magnetar.protocol import EntryFacts
@@ -140,10 +141,14 @@ class ChunkMap:
         """The chunk that an entry is known to be."""
         return self._chunks.get(key)
 
-    def before(self, key: int) -> int:
-        """The entry before this one that is a chunk or may be one, or NONE."""
+    def before(self, key: int, looks: Looks) -> int:
+        """The entry before this one that is a chunk or may be one, or NONE.
+
+        It is a plain one if there are no looks left: how far this has come.
+        """
         while True:
-            found = self._before_in(key >> NARROW_ENTRY_BITS, key & NARROW_ENTRY_MASK)
+            looks.take()
+            found = self._before_in(key >> NARROW_ENTRY_BITS, key & NARROW_ENTRY_MASK, looks)
             if found >= 0:
                 return narrow_key(key >> NARROW_ENTRY_BITS, found)
             previous = self._ledgers.previous(Position(self._ledgers.ledger_of(key), 0))
@@ -151,7 +156,7 @@ class ChunkMap:
                 return NONE
             key = self._ledgers.key(previous.ledger_id, previous.entry_id) + 1
 
-    def _before_in(self, number: int, end: i64) -> i64:
+    def _before_in(self, number: int, end: i64, looks: Looks) -> i64:
         places = self._places.get(number)
         if narrow_key(number, 0) > self._before:
             # Everything here is known.
@@ -159,17 +164,21 @@ class ChunkMap:
             return -1 if places is None or smaller == 0 else places[smaller - 1]
         entry_id = end - 1
         while entry_id >= 0:
-            if self._may_be(narrow_key(number, entry_id)):
+            if self._may_be(narrow_key(number, entry_id)) or looks.is_over():
                 return entry_id
+            looks.take()
             entry_id -= 1
         return -1
 
-    def after(self, key: int) -> int:
+    def after(self, key: int, looks: Looks) -> int:
         """The same behind an entry."""
         key += 1
         while True:
+            looks.take()
             ledger_id = self._ledgers.ledger_of(key)
-            found = self._after_in(key >> NARROW_ENTRY_BITS, ledger_id, key & NARROW_ENTRY_MASK)
+            found = self._after_in(
+                key >> NARROW_ENTRY_BITS, ledger_id, key & NARROW_ENTRY_MASK, looks
+            )
             if found >= 0:
                 return narrow_key(key >> NARROW_ENTRY_BITS, found)
             following = self._ledgers.at_or_after(Position(ledger_id + 1, 0))
@@ -177,7 +186,7 @@ class ChunkMap:
                 return NONE
             key = self._ledgers.key(following.ledger_id, 0)
 
-    def _after_in(self, number: int, ledger_id: i64, first: i64) -> i64:
+    def _after_in(self, number: int, ledger_id: i64, first: i64, looks: Looks) -> i64:
         end = self._ledgers.entry_count(ledger_id)
         if narrow_key(number, 0) > self._before:
             places = self._places.get(number)
@@ -185,8 +194,9 @@ class ChunkMap:
             return found if found < end else -1
         entry_id = first
         while entry_id < end:
-            if self._may_be(narrow_key(number, entry_id)):
+            if self._may_be(narrow_key(number, entry_id)) or looks.is_over():
                 return entry_id
+            looks.take()
             entry_id += 1
         return -1
 

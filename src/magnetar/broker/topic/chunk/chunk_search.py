@@ -17,6 +17,8 @@ from magnetar.broker.topic.chunk.chunk_walk import GAP_MAX, ChunkWalk, look_at
 from magnetar.broker.topic.entry_search import EntrySearch, run_search
 from magnetar.broker.topic.skip.skip import MessageFinder
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.looks import Looks
+from magnetar.broker.turn.pieces import PIECE_IDS
 from magnetar.errors import InvalidMessageIdError, NoSuchEntryError, UsageError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
@@ -55,12 +57,25 @@ def find_chunks(topics: list[Topic], ids: list[MessageIdData]) -> Promise[list[M
 def find_acked(topic: Topic, ids: list[MessageIdData]) -> Promise[list[MessageIdData]]:
     """The ids of an ACK, with all chunks of those that name a first and a last one.
 
-    Others are taken as they are: to ack one chunk is to ack that entry.
+    Others are taken as they are: to ack one chunk is to ack that entry. Thousands are looked for
+    a piece at a time.
     """
-    plain = [id for id in ids if id.first_chunk is None]
+    found = [id for id in ids if id.first_chunk is None]
     ends = [MessageIdData(id.ledger_id, id.entry_id) for id in ids if id.first_chunk is not None]
     promise: Promise[list[MessageIdData]] = Promise()
-    find_chunks([topic], ends).then(lambda found: promise.keep(plain + found), promise.fail)
+
+    def find_next(first: int) -> None:
+        if first >= len(ends):
+            promise.keep(found)
+            return
+        piece = ends[first : first + PIECE_IDS]
+        find_chunks([topic], piece).then(lambda chunks: take(first, chunks), promise.fail)
+
+    def take(first: int, chunks: list[MessageIdData]) -> None:
+        found.extend(chunks)
+        find_next(first + PIECE_IDS)
+
+    find_next(0)
     return promise
 
 
@@ -112,6 +127,8 @@ class ChunkSearch(EntrySearch):
         """Raises NoSuchEntryError, InvalidMessageIdError."""
         for topic in topics:
             topic.chunk_map.tidy()
+        self._looks: Final[Looks] = topics[0].broker.looks
+        self._looks.take(len(ids))
         self._gap_max: Final = gap_max
         self._finder: Final = MessageFinder(topics)
         self._ids: Final = ids
@@ -185,7 +202,8 @@ class ChunkSearch(EntrySearch):
             self._reading[position.ledger_id] = topic
 
     def _plan_walks(self) -> ReadPlan | None:
-        while self._next < len(self._looking):
+        while self._next < len(self._looking) and not self._looks.is_over():
+            self._looks.take()
             one = self._looking[self._next]
             if self._walk is None and one.topic is not None and not one.known:
                 # So much was published since that this was forgotten.
@@ -196,6 +214,8 @@ class ChunkSearch(EntrySearch):
             if self._walk is not None:
                 assert one.topic is not None
                 plan = self._walk.next_plan()
+                if plan is None and self._looks.is_over():
+                    return None
                 if plan is not None:
                     entries = plan.entries
                     self._will_read(one.topic, [Position(e.ledger_id, e.entry_id) for e in entries])

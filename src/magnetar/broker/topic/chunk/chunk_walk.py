@@ -16,6 +16,7 @@ from typing import Final, final
 
 from magnetar.broker.topic.chunk.chunk_map import NONE, Chunk, chunk_of
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.looks import Looks
 from magnetar.protocol import entry_facts, split_entry
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
@@ -48,6 +49,7 @@ class ChunkWalk:
         chunk = topic.chunk_map.chunk(key)
         assert chunk is not None
         self._topic: Final = topic
+        self._looks: Final[Looks] = topic.broker.looks
         self._key: Final = key
         self._start: Final[Chunk] = chunk
         self._first_key: Final = first_key
@@ -71,7 +73,10 @@ class ChunkWalk:
         return len(self._ids) == self._start.count
 
     def next_plan(self) -> ReadPlan | None:
-        """What is to be read, and then looked at, before it can go on; None: it is done."""
+        """What is to be read, and then looked at, before it can go on.
+
+        None: it is done, or it rests, for there are no looks left.
+        """
         while (unknown := self._go()) != NONE:
             positions = [self._topic.ledgers.position(key) for key in self._window(unknown)]
             plan = self._topic.store.plan_entries(positions, WINDOW_BYTES)
@@ -82,8 +87,8 @@ class ChunkWalk:
         return None
 
     def _go(self) -> int:
-        """Goes as far as entries are known; the first that is not, or NONE at the end."""
-        while self._direction != DONE:
+        """Goes as far as entries are known; the first that is not, or NONE: it ends, or rests."""
+        while self._direction != DONE and not self._looks.is_over():
             at = NONE if self._ended() else self._next(self._at)
             if at == NONE:
                 self._turn()
@@ -96,7 +101,9 @@ class ChunkWalk:
 
     def _next(self, key: int) -> int:
         chunk_map = self._topic.chunk_map
-        return chunk_map.before(key) if self._direction == BACK else chunk_map.after(key)
+        if self._direction == BACK:
+            return chunk_map.before(key, self._looks)
+        return chunk_map.after(key, self._looks)
 
     def _ended(self) -> bool:
         if self._gap > self._gap_max:
@@ -112,7 +119,9 @@ class ChunkWalk:
         self._gap = 0
 
     def _pass(self, key: int, chunk: Chunk | None) -> None:
-        if chunk is None or chunk.uuid != self._start.uuid:
+        if chunk is None:
+            return  # This is how far it came before it rested.
+        if chunk.uuid != self._start.uuid:
             self._gap += 1
         elif self._direction == ON and chunk.id == 0:
             self._turn()
@@ -125,7 +134,7 @@ class ChunkWalk:
     def _window(self, key: int) -> list[int]:
         """An entry that is not known, and those behind it that are not, the nearest first."""
         keys: list[int] = []
-        while key != NONE and len(keys) < WINDOW_ENTRIES:
+        while key != NONE and len(keys) < WINDOW_ENTRIES and not (keys and self._looks.is_over()):
             if not self._topic.chunk_map.knows(key):
                 keys.append(key)
             key = self._next(key)

@@ -18,6 +18,7 @@ from magnetar.broker.topic.chunk.chunk_map import NONE
 from magnetar.broker.topic.chunk.chunk_walk import GAP_MAX, ChunkWalk, look_at
 from magnetar.broker.topic.entry_search import EntrySearch, run_search
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.looks import Looks
 from magnetar.model import Position
 from magnetar.storage.ledger.read_plan import ReadPlan
 
@@ -48,6 +49,7 @@ class Spanning(EntrySearch):
     def __init__(self, topic: Topic, mark: Position) -> None:
         topic.chunk_map.tidy()
         self._topic: Final = topic
+        self._looks: Final[Looks] = topic.broker.looks
         self._mark: Final = mark
         self._mark_key: Final = topic.ledgers.key(mark.ledger_id, mark.entry_id)
         self._at: int = self._mark_key
@@ -60,12 +62,14 @@ class Spanning(EntrySearch):
 
     def next_plan(self) -> ReadPlan | None:
         plan = self._plan_on()
-        return self._plan_back() if plan is None else plan
+        if plan is not None or self._looks.is_over():
+            return plan
+        return self._plan_back()
 
     def _plan_on(self) -> ReadPlan | None:
         chunk_map = self._topic.chunk_map
-        while self._looks_left > 0:
-            at = chunk_map.after(self._at)
+        while self._looks_left > 0 and not self._looks.is_over():
+            at = chunk_map.after(self._at, self._looks)
             if at == NONE:
                 self._looks_left = 0
             elif not chunk_map.knows(at):
@@ -77,10 +81,10 @@ class Spanning(EntrySearch):
     def _plan_unknown(self, key: int) -> ReadPlan | None:
         """Reads what is not known from an entry on; None if it is gone, and the search over."""
         keys: list[int] = []
-        while key != NONE and len(keys) < PLAN_ENTRIES:
+        while key != NONE and len(keys) < PLAN_ENTRIES and not (keys and self._looks.is_over()):
             if not self._topic.chunk_map.knows(key):
                 keys.append(key)
-            key = self._topic.chunk_map.after(key)
+            key = self._topic.chunk_map.after(key, self._looks)
         store = self._topic.store
         positions = [self._topic.ledgers.position(key) for key in keys]
         plan = store.plan_entries(positions, PLAN_BYTES)
@@ -92,26 +96,29 @@ class Spanning(EntrySearch):
 
     def _look(self, key: int) -> None:
         self._at = key
-        self._looks_left -= 1
         chunk = self._topic.chunk_map.chunk(key)
-        if chunk is not None and chunk.uuid not in self._seen:
+        if chunk is None:
+            return  # This is how far it came before it rested.
+        self._looks_left -= 1
+        if chunk.uuid not in self._seen:
             self._seen[chunk.uuid] = key
             if chunk.id > 0:
                 self._open.append(key)
 
     def _plan_back(self) -> ReadPlan | None:
-        while self._walk is not None or self._open:
+        while (self._walk is not None or self._open) and not self._looks.is_over():
             if self._walk is None:
                 self._walk = self._begin_walk(self._open.pop())
             if self._walk is not None:
                 plan = self._walk.next_plan()
-                if plan is not None:
+                if plan is not None or self._looks.is_over():
                     return plan
                 self._spare(self._walk)
                 self._walk = None
         return None
 
     def _begin_walk(self, key: int) -> ChunkWalk | None:
+        self._looks.take()
         if self._topic.chunk_map.chunk(key) is None:
             return None  # trimmed, or forgotten for too many others
         return ChunkWalk(self._topic, key, only_back=True)

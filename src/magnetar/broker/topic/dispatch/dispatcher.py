@@ -2,7 +2,7 @@
 
 A dispatcher decides who gets which entry. It is told of consumers, permits, acks and new
 entries, and pumps: reads what may be delivered and hands it out, until there is nothing to
-read, nobody to read for, or enough was done for one event.
+read, nobody to read for, or enough was done by all dispatchers in one round (`rounds.py`).
 
 | reading | pump                 | entries arrive                             |
 |---------|----------------------|--------------------------------------------|
@@ -29,6 +29,7 @@ from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
+from magnetar.broker.turn.rounds import ENTRY_BYTES, ROUND_BYTES_MAX, Rounds
 from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
 from magnetar.protocol import EntryFacts
@@ -38,14 +39,10 @@ from magnetar.storage.store import Store
 if TYPE_CHECKING:
     from magnetar.broker.topic.subscription import Subscription
 
-__all__ = ["EVENT_BYTES_MAX", "LOOKS_FREE", "Dispatcher"]
+__all__ = ["LOOKS_FREE", "Dispatcher"]
 
-# What one event may hand out before others have their turn. A small entry takes as long as one
-# of so many bytes: some 500 are handed out in one event.
-EVENT_BYTES_MAX: Final = 256 * 1024
-ENTRY_BYTES: Final = 512
-# What looking at a consumer costs of that, for each entry: thousands of them take time too. So
-# many are for nothing.
+# What looking at a consumer costs of a round, for each entry: thousands of them take time too.
+# So many are for nothing.
 LOOK_BYTES: Final = 16
 LOOKS_FREE: Final = 100
 # A read that failed is tried again after so long.
@@ -74,7 +71,8 @@ class Dispatcher:
         self.read_position: Position = Position(0, 0)
         self.generation: int = 0
         self.reading: bool = False
-        self._event_bytes: i64 = 0
+        self._rounds: Final[Rounds] = subscription.topic.broker.rounds
+        # Whether it stands in line for a round.
         self._scheduled: bool = False
         self._closed: bool = False
 
@@ -240,7 +238,7 @@ class Dispatcher:
 
     def _pump(self) -> None:
         while not self.reading and not self._closed and not self.subscription.fenced:
-            if self._event_bytes >= EVENT_BYTES_MAX:
+            if self._rounds.full:
                 self.pump_later()
                 return
             try:
@@ -261,11 +259,11 @@ class Dispatcher:
         """Others first."""
         if not self._scheduled:
             self._scheduled = True
-            self.host.call_soon(self._pump_again)
+            self._rounds.wait(self)
 
-    def _pump_again(self) -> None:
+    def work_on(self) -> None:
+        """There is a new round, and it is first in line."""
         self._scheduled = False
-        self._event_bytes = 0
         self.pump()
 
     def _plan(self) -> ReadPlan | None:
@@ -277,12 +275,12 @@ class Dispatcher:
         raise NotImplementedError
 
     def _hand_out(self, entries: list[StoredEntry]) -> bool:
-        """Delivers, and makes sure that what was spent in this event is forgotten after it."""
-        if self._event_bytes == 0 and not self._scheduled:
-            self.pump_later()
-        looks = max(len(self.consumers) - LOOKS_FREE, 0) * LOOK_BYTES
+        """Delivers, and says what that takes of the round."""
+        looks: i64 = max(len(self.consumers) - LOOKS_FREE, 0) * LOOK_BYTES
+        size: i64 = 0
         for entry in entries:
-            self._event_bytes += entry.length + ENTRY_BYTES + looks
+            size += entry.length + ENTRY_BYTES + looks
+        self._rounds.spend(size)
         return self._deliver(entries)
 
     def _reads_for(self) -> Peer | None:
@@ -297,7 +295,7 @@ class Dispatcher:
         most: i64 = self.subscription.topic.settings.dispatch_read_entries
         if len(self.consumers) <= LOOKS_FREE:
             return most
-        return max(min(most, EVENT_BYTES_MAX // (len(self.consumers) * LOOK_BYTES)), 1)
+        return max(min(most, ROUND_BYTES_MAX // (len(self.consumers) * LOOK_BYTES)), 1)
 
     def _read(self, plan: ReadPlan) -> None:
         self.reading = True

@@ -27,7 +27,7 @@ last holder lets go, a chunked message begins or ends. So a consumer with room f
 without looking at everybody else's.
 
 When the selector's owners change all slots are looked at again, in a *round* of several
-events if they are many (I10):
+events, and rounds of the loop, if they are many (I10):
 
 | a round is | owners change                      | a plan is made         | becomes           |
 |------------|------------------------------------|------------------------|-------------------|
@@ -44,7 +44,6 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from magnetar.broker.topic.consumer import SLOT_MASK, Consumer
-from magnetar.broker.topic.dispatch.dispatcher import EVENT_BYTES_MAX
 from magnetar.broker.topic.dispatch.draining import HeldSlots
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
@@ -194,9 +193,9 @@ class KeySharedDispatcher(SharedDispatcher):
             self._look_at(self._round[index])
         self._next = end
         if end < len(self._round):
-            # One piece in each event, besides what it finds to hand out.
+            # One piece in each round, besides what it finds to hand out.
             self.pump_later()
-            self._event_bytes = EVENT_BYTES_MAX
+            self._rounds.fill()
         else:
             self._end_round()
 

@@ -57,6 +57,9 @@ DUE: Final = 0
 REPLAY: Final = 1
 NEW: Final = 2
 
+# What it takes of a round to give an entry back, and to look at one that is to be.
+GIVEN_BACK_BYTES: Final = 256
+LOOKED_AT_BYTES: Final = 64
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
 # The clock of the machine may be set forward while we wait: it is looked at so often.
@@ -153,16 +156,22 @@ class SharedDispatcher(Dispatcher):
 
     def _hand_over(self, handover: Handover) -> None:
         if self._handovers.add(handover):
-            self._hand_over_some()
+            if self._rounds.full:
+                self.pump_later()
+            else:
+                self._hand_over_some()
 
-    def _go_on(self) -> None:
+    def work_on(self) -> None:
+        self._scheduled = False
         try:
-            self._hand_over_some()
+            if len(self._handovers) > 0:
+                self._hand_over_some()
         except Exception as error:
             self._give_up(error)
+        self.pump()
 
     def _hand_over_some(self) -> None:
-        """A piece of what is in line; the rest in later events."""
+        """A piece of what is in line; the rest in later rounds."""
         pieces = self.subscription.topic.broker.pieces
         left, looks = pieces.entries, pieces.looks
         while len(self._handovers) > 0 and left > 0:
@@ -176,8 +185,9 @@ class SharedDispatcher(Dispatcher):
             if handover.done:
                 self._handovers.end_first()
                 self._end_handover(handover)
-        if len(self._handovers) > 0:
-            self.host.call_soon(self._go_on)
+        self._rounds.spend(
+            (pieces.entries - left) * GIVEN_BACK_BYTES + (pieces.looks - looks) * LOOKED_AT_BYTES
+        )
         self._have_changed()
         self.pump_later()  # others may leave with it
 

@@ -33,6 +33,8 @@ DUPLICATE: Final = 1
 UNDECIDED: Final = 2
 OVERLAPPING: Final = 3
 
+# A load reads what was stored since the last snapshot, at once: no more of it than this (I10).
+SNAPSHOT_BYTES: Final = 8 << 20
 READ_ENTRIES: Final = 200
 READ_BYTES: Final = 1 << 22
 
@@ -48,6 +50,7 @@ class Deduplication:
         self._stored: dict[str, int] = {}
         self._pushed: dict[str, int] = {}
         self._since_snapshot: i64 = 0
+        self._bytes_since: i64 = 0
         self._last: Position = cursor.mark_delete
         self._writing: bool = False
         # The cursor could not be written; it is when the disk takes something again.
@@ -114,17 +117,19 @@ class Deduplication:
         """What was on its way failed."""
         self._pushed[producer] = self._stored.get(producer, -1)
 
-    def stored(self, producer: str, sequence_id: i64, position: Position) -> None:
-        """An entry is durable."""
+    def stored(self, producer: str, sequence_id: i64, position: Position, size: i64) -> None:
+        """An entry of so many bytes is durable."""
         if sequence_id > self._stored.get(producer, -1):
             # The one stored last goes to the end, and the first is forgotten first.
             self._stored.pop(producer, None)
             self._stored[producer] = sequence_id
         self._last = position
         self._since_snapshot += 1
+        self._bytes_since += size
+        entries_max = self._topic.settings.deduplication_snapshot_entries
         if self._lost:
             self._create_again()
-        elif self._since_snapshot >= self._topic.settings.deduplication_snapshot_entries:
+        elif self._since_snapshot >= entries_max or self._bytes_since >= SNAPSHOT_BYTES:
             self.snapshot()
 
     def snapshot(self) -> None:
@@ -144,6 +149,7 @@ class Deduplication:
             return
         self._writing = True
         self._since_snapshot = 0
+        self._bytes_since = 0
         topic.host.kick()
 
         def settled(error: Exception | None) -> None:
