@@ -46,7 +46,7 @@ DOCUMENTED: Final = (
         "worker/runner/decorator.py",
         "worker",
         _CONSUMER | meaning.WORKER,
-        keywords.ConsumerKeywords,
+        keywords.WorkerKeywords,
     ),
     Documented("worker/runner/run.py", "run", _CLIENT | meaning.WORKER, keywords.ClientKeywords),
 )

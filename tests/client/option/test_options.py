@@ -325,7 +325,7 @@ def test_reader_is_a_consumer_that_leaves_nothing_behind() -> None:
         ),
         (
             ConsumerOptions,
-            keywords.ConsumerKeywords,
+            keywords.WorkerKeywords,
             keywords.OurConsumerKeywords,
             blocking.Client.subscribe,
         ),

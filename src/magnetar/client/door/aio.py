@@ -59,7 +59,7 @@ from magnetar.client.telemetry.observer import SendTrace, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, ProducerStats
 from magnetar.client.telemetry.totals import ClientStats
 from magnetar.errors import AlreadyClosed, MagnetarError, ProducerQueueIsFull, Timeout
-from magnetar.model import MessageId, TopicName
+from magnetar.model import ConsumerType, MessageId, TopicName
 
 __all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
 
@@ -182,7 +182,7 @@ class Client(AsyncClosing):
         self,
         topic: "str | list[str] | re.Pattern[str]",
         subscription_name: str,
-        *,
+        consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema[Default] | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> "Consumer[Default]":
@@ -191,8 +191,8 @@ class Client(AsyncClosing):
         Args:
             topic: Name of the topic, a list of names, or a compiled pattern that names match.
             subscription_name: The subscription; it is created if the topic has none of that name.
-            schema: What values become bytes by, and the reverse; without one values are bytes.
             consumer_type: Exclusive, Shared, Failover or KeyShared.
+            schema: What values become bytes by, and the reverse; without one values are bytes.
             receiver_queue_size: Messages that are fetched before the application asks for them.
             max_total_receiver_queue_size_across_partitions: The same for all partitions and topics
                 of the consumer together.
@@ -261,7 +261,7 @@ class Client(AsyncClosing):
             self._engine,
             topics,
             pattern,
-            ConsumerOptions(subscription_name, **options),
+            ConsumerOptions(subscription_name, consumer_type=consumer_type, **options),
             schema,
         )
         await self._engine.open(consumer)
@@ -679,12 +679,12 @@ class Consumer(AsyncClosing, Generic[Received]):
         """Asks for all messages again that are not acknowledged."""
         self._consumer.redeliver()
 
-    async def seek(self, to: "MessageId | int") -> None:
+    async def seek(self, messageid: "MessageId | int") -> None:
         """Moves the subscription to a message, or to a time in ms."""
-        if isinstance(to, MessageId):
-            await self._consumer.seek(to, None)
+        if isinstance(messageid, MessageId):
+            await self._consumer.seek(messageid, None)
         else:
-            await self._consumer.seek(None, to)
+            await self._consumer.seek(None, messageid)
 
     async def get_last_message_id(self) -> MessageId:
         """Returns the id of the last message in the topic."""
@@ -756,9 +756,9 @@ class Reader(AsyncClosing, Generic[Received]):
         """Whether there is a message behind the last one that was read."""
         return await has_message(self._engine)
 
-    async def seek(self, to: "MessageId | int") -> None:
+    async def seek(self, messageid: "MessageId | int") -> None:
         """Moves the reader to a message, or to a time in ms."""
-        await self._consumer.seek(to)
+        await self._consumer.seek(messageid)
 
     async def close(self) -> None:
         """Closes the reader."""
