@@ -390,6 +390,22 @@ class Producer(AsyncClosing, Generic[Sent]):
 
         Raises what the schema refuses, MessageTooBig and AlreadyClosed; ProducerQueueIsFull
         only of a producer that was made with `block_if_queue_full=False`.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970; Shared and KeyShared
+                subscriptions only.
+            deliver_after: The same, as a timedelta from now on.
         """
         future: asyncio.Future[MessageId] = self._new_future()
         if self._plain and type(content) is bytes and not options:
@@ -425,6 +441,22 @@ class Producer(AsyncClosing, Generic[Sent]):
         """As `send`, but returns when there was room for the message: the caller waits for it.
 
         For whoever sends faster than the broker stores, and does not want to await each message.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970; Shared and KeyShared
+                subscriptions only.
+            deliver_after: The same, as a timedelta from now on.
         """
         future: asyncio.Future[MessageId] = self._new_future()
         message = self._outgoing(content, future, options)
