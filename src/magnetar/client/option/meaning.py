@@ -52,7 +52,7 @@ MESSAGE: Final[dict[str, str]] = {
     "disable_replication": "Keep the message in the cluster that it is sent to",
     "event_timestamp": "When it happened that the message tells of, in ms since 1970",
     "deliver_at": (
-        "Deliver the message from then on, in ms since 1970; Shared and KeyShared subscriptions only"
+        "Deliver the message from then on, in ms since 1970, on Shared and KeyShared subscriptions"
     ),
     "deliver_after": "The same, as a timedelta from now on",
 }

@@ -81,8 +81,8 @@ class Producer(Closing, Generic[Sent]):
                 all.
             disable_replication: Keep the message in the cluster that it is sent to.
             event_timestamp: When it happened that the message tells of, in ms since 1970.
-            deliver_at: Deliver the message from then on, in ms since 1970; Shared and KeyShared
-                subscriptions only.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
             deliver_after: The same, as a timedelta from now on.
         """
         self._client._loop.refuse_here()
@@ -164,8 +164,8 @@ class Producer(Closing, Generic[Sent]):
                 all.
             disable_replication: Keep the message in the cluster that it is sent to.
             event_timestamp: When it happened that the message tells of, in ms since 1970.
-            deliver_at: Deliver the message from then on, in ms since 1970; Shared and KeyShared
-                subscriptions only.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
             deliver_after: The same, as a timedelta from now on.
         """
         if (
