@@ -5,15 +5,18 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import requires
 from pathlib import Path
 
+import hatch_build
 import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 INSTALL = (ROOT / "docs" / "install.md").read_text()
 # Packages whose modules are called otherwise.
@@ -42,16 +45,54 @@ EXTRAS = {
 }
 
 
+OURS = {"magnetar", "pyspark_magnetar"}
+
+
 def imported() -> set[str]:
     """The packages that the sources import anywhere, ours and Python's own left out."""
+    return packages_of({one for path in SOURCES.rglob("*.py") for one in imports(path)})
+
+
+def packages_of(modules: set[str]) -> set[str]:
+    found = {module.partition(".")[0] for module in modules}
+    return found - OURS - set(sys.stdlib_module_names)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a source imports; `from a import b` may name a module `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def dots_of(name: str) -> Iterator[int]:
+    return (at for at, character in enumerate(name) if character == ".")
+
+
+def source_of(module: str) -> Path | None:
+    path = SOURCES.joinpath(*module.split("."))
+    found = [one for one in (path.with_suffix(".py"), path / "__init__.py") if one.exists()]
+    return found[0] if found else None
+
+
+def read_by_the_compiler() -> set[str]:
+    """The packages that mypyc meets: it reads all that the compiled sources import, shells too."""
+    project = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    left = [ROOT / name for name in hatch_build.sources(ROOT, project)]
+    read: set[Path] = set()
     found: set[str] = set()
-    for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found.add(node.module.partition(".")[0])
-    return found - {"magnetar", "pyspark_magnetar"} - set(sys.stdlib_module_names)
+    while left:
+        path = left.pop()
+        if path not in read:
+            read.add(path)
+            named = set(imports(path))
+            found |= named
+            packages = {name[:at] for name in named for at in dots_of(name)}
+            left += [one for one in map(source_of, sorted(named | packages)) if one is not None]
+    return packages_of(found)
 
 
 def rows_under(heading: str) -> list[str]:
@@ -99,6 +140,16 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     modules = {MODULES.get(name, name) for name in declared}
     assert imported() - modules - CALLERS == set()
     assert modules - imported() - FOR_USERS == set()
+
+
+def test_a_build_of_pip_has_all_that_the_compiler_reads_or_need_not_have_it() -> None:
+    """pip builds in isolation: what only `.venv` has is not there, and the build would fail."""
+    built_with = {Requirement(text).name for text in hatch_build.needed_to_compile(ROOT)}
+    there = {MODULES.get(name, name) for name in built_with}
+    ignored = re.findall(r"([\w.]+)\.\*", hatch_build.settings_of_mypy(ROOT))
+    met = read_by_the_compiler()
+    assert {"msgspec", "pyarrow"} <= met
+    assert met - there - set(ignored) - {"typing_extensions"} == set()
 
 
 def test_the_extra_for_spark_brings_what_spark_pipelines_needs() -> None:

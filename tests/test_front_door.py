@@ -1,9 +1,12 @@
 """What `import magnetar` offers."""
 
+import ast
+import builtins
 import importlib
 import importlib.metadata
 import inspect
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,34 @@ def test_the_public_names_are_those_that_are_listed() -> None:
     After a change that is meant, write them anew: `python tests/test_front_door.py`.
     """
     assert public_names() == PUBLIC_NAMES.read_text().splitlines()
+
+
+def misread(source: str) -> Iterator[str]:
+    """Annotations in a class that name a method of it where a builtin is meant.
+
+    Python 3.14 reads annotations when somebody asks for them, `help()` for example: by then the
+    class has its method `type`, and `type[Enum]` is an error.
+    """
+    for kind in ast.walk(ast.parse(source)):
+        if isinstance(kind, ast.ClassDef):
+            functions = [
+                n for n in kind.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+            hidden = {function.name for function in functions} & set(vars(builtins))
+            for function in functions:
+                arguments = function.args
+                named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+                for annotation in [*(one.annotation for one in named), function.returns]:
+                    for node in ast.walk(annotation) if annotation is not None else ():
+                        if isinstance(node, ast.Name) and node.id in hidden:
+                            yield f"{kind.name}.{function.name}: {node.id}"
+
+
+def test_no_annotation_names_a_method_where_a_builtin_is_meant() -> None:
+    source = "class A:\n def list(self) -> list[int]: ...\n def f(self, a: 'list[int]') -> int: ..."
+    assert list(misread(source)) == ["A.list: list"]
+    sources = (Path(__file__).parents[1] / "src" / "magnetar").rglob("*.py")
+    assert [one for path in sources for one in misread(path.read_text())] == []
 
 
 if __name__ == "__main__":

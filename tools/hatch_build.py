@@ -164,11 +164,26 @@ def written_in_c(root: Path, names: list[str], scratch: Path) -> list[Any]:
     from mypyc.build import mypycify
 
     # Without the project's own settings of mypy, which are for `make check`, and its cache.
-    options = ["--config-file=", f"--cache-dir={scratch / 'mypy'}"]
+    settings = scratch / "mypy.ini"
+    settings.write_text(settings_of_mypy(root))
+    options = [f"--config-file={settings}", f"--cache-dir={scratch / 'mypy'}"]
     with contextlib.chdir(root):
         return mypycify(
             [*options, *names], multi_file=True, group_name=GROUP, target_dir=str(scratch / "c")
         )
+
+
+def settings_of_mypy(root: Path) -> str:
+    """All that a build takes from the project's settings: which libraries need not be there.
+
+    Shells import more than pip installs to build them, and mypy reads the shells too.
+    """
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    lines = ["[mypy]"]
+    for override in project["tool"].get("mypy", {}).get("overrides", []):
+        if override.get("ignore_missing_imports"):
+            lines += [f"[mypy-{','.join(override['module'])}]", "ignore_missing_imports = True"]
+    return "\n".join(lines) + "\n"
 
 
 class Cache:

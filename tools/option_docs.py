@@ -6,10 +6,11 @@ A docstring has text of its own, and a section `Args:` at its end, which is writ
 
 import ast
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from magnetar.client.door.arguments import SendKeywords
 from magnetar.client.option import keywords, meaning
 
 SOURCES: Final = Path(__file__).parent.parent / "src" / "magnetar" / "client"
@@ -46,8 +47,12 @@ DOCUMENTED: Final = (
         "worker/runner/decorator.py",
         "worker",
         _CONSUMER | meaning.WORKER,
-        keywords.ConsumerKeywords,
+        keywords.WorkerKeywords,
     ),
+    Documented("door/aio.py", "Producer.send", meaning.MESSAGE, SendKeywords),
+    Documented("door/aio.py", "Producer.send_when_room", meaning.MESSAGE, SendKeywords),
+    Documented("door/threads/producer.py", "Producer.send", meaning.MESSAGE, SendKeywords),
+    Documented("door/threads/producer.py", "Producer.send_async", meaning.MESSAGE, SendKeywords),
     Documented("worker/runner/run.py", "run", _CLIENT | meaning.WORKER, keywords.ClientKeywords),
 )
 
@@ -55,6 +60,15 @@ DOCUMENTED: Final = (
 def files() -> list[Path]:
     """The sources that have such docstrings."""
     return sorted({SOURCES / one.path for one in DOCUMENTED})
+
+
+def meanings_of(function: Callable[..., object]) -> dict[str, str]:
+    """What the arguments of a function mean, if they are written here."""
+    module = function.__module__.removeprefix("magnetar.client.").replace(".", "/") + ".py"
+    for one in DOCUMENTED:
+        if (one.path, one.function) == (module, function.__qualname__):
+            return one.meanings
+    return {}
 
 
 def completed(path: Path) -> str:
@@ -110,5 +124,6 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, one: Documente
     for argument in [*arguments.args, *named, *arguments.kwonlyargs]:
         if argument.arg != "self":
             yield argument.arg
-    # In the order of the meanings, which is that of the options.
-    yield from [name for name in one.meanings if name in one.unpacked.__annotations__]
+    if arguments.kwarg is not None:
+        # In the order of the meanings, which is that of the options.
+        yield from [name for name in one.meanings if name in one.unpacked.__annotations__]

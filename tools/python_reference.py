@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
+import option_docs
 from option_docs import ARGS
 
 import magnetar
@@ -211,6 +212,29 @@ def _is_ours(kind: type, member: str) -> bool:
 def _function_lines(name: str, function: Callable[..., Any]) -> Iterator[str]:
     yield from _signature(name, function)
     yield from text_of(function)
+    yield from _arguments(function)
+
+
+def _arguments(function: Callable[..., Any]) -> Iterator[str]:
+    """What its arguments mean, but for options that have a table of their own."""
+    parameters = inspect.signature(function).parameters
+    types = {name: written(parameter.annotation) for name, parameter in parameters.items()}
+    elsewhere = _collapsed(function)
+    for name, parameter in parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            unpacked = _unpacked(function, name)
+            types |= unpacked
+            if any(set(unpacked) <= {p.name for p in _declared(noun)} for noun in ALL_OPTIONS):
+                elsewhere |= set(unpacked)
+    meanings = option_docs.meanings_of(function)
+    told = [name for name in types if name in meanings and name not in elsewhere]
+    if not told:
+        return
+    yield from ("| argument | type | means |", "|---|---|---|")
+    for name in told:
+        kind = types[name].replace("|", "\\|")
+        yield f"| `{name}` | `{kind}` | {meanings[name]} |"
+    yield ""
 
 
 def _signature(name: str, function: Callable[..., Any]) -> Iterator[str]:
@@ -268,7 +292,10 @@ def written(annotation: Any) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    text = text.strip("'\"").replace("~", "")
+    # Without the marks of type variables, and with unions and TypedDicts as sources have them.
+    text = re.sub(r"[~+-](?=\w)", "", text.strip("'\""))
+    text = re.sub(r"\*<class '(?:\w+\.)*(\w+)'>", r"Unpack[\1]", text)
+    text = re.sub(r"\bOptional\[((?:[^\[\]]|\[[^\[\]]*\])*)\]", r"\1 | None", text)
     return re.sub(
         r"\b(?:magnetar|typing|collections|datetime|asyncio\.futures|re)\.(?:\w+\.)*", "", text
     )

@@ -29,14 +29,15 @@ Refused = Callable[..., str]
 def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests may have profiles and a token, which are none of their business."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/none")
+    # Workers of a shared run have the width of a terminal, which folds what goes into pipes.
+    monkeypatch.delenv("COLUMNS", raising=False)
     for name in COMMANDS:
         monkeypatch.delenv(f"MAGNETAR_{name.upper()}", raising=False)
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+def run() -> Run:
     """Runs a command in this process: exit code, standard output, standard error."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
     def run(*arguments: str | Path, input: str = "") -> tuple[int, str, str]:
         ran = run_command([str(argument) for argument in arguments], input)

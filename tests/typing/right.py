@@ -7,7 +7,17 @@ from datetime import timedelta
 from typing import Any, assert_type
 
 import magnetar
-from magnetar import Client, Consumer, Message, MessageId, Producer, Reader, TableView, aio
+from magnetar import (
+    Client,
+    Consumer,
+    ConsumerType,
+    Message,
+    MessageId,
+    Producer,
+    Reader,
+    TableView,
+    aio,
+)
 from magnetar.schema import (
     AvroSchema,
     BytesSchema,
@@ -142,6 +152,7 @@ async def asynchronous() -> None:
             on_acknowledgement_failed=lambda ids, error: print(len(ids), error),
         )
         assert_type(consumer, aio.Consumer[Order])
+        await client.subscribe("orders", "shipping", ConsumerType.Shared, JsonSchema(Order))
         async for message in consumer:
             assert_type(message.value(), Order)
             async with consumer.processing(message) as same:

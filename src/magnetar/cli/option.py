@@ -139,7 +139,8 @@ def size_bytes(name: str, text: str) -> int:
 
 def _amount(name: str, text: str, units: dict[str, int], wanted: str) -> int:
     match = _NUMBER.fullmatch(text)
-    if match is None or match[2].lower() not in units:
+    # Below 0 is only -1, no limit: -5 is a slip, and would be taken for the same.
+    if match is None or match[2].lower() not in units or int(match[1]) < -1:
         raise SettingsError(name, f"{text!r} is not {wanted}")
     return int(match[1]) * units[match[2].lower()]
 

@@ -273,8 +273,20 @@ def test_schemas(cli: BrokerCli, tmp_path: Path) -> None:
     assert cli.run("schemas", "compatibility", "typed", "-f", file).code == 1
     assert cli.run("schemas", "upload", "typed", "-f", file).code == 6
     assert cli.run("schemas", "upload", "typed", "-f", tmp_path / "none").code == 2
+    file.write_text("[1]")
+    ran = cli.run("schemas", "upload", "typed", "-f", file)
+    assert (ran.code, 'it is not a JSON object with "type" and "schema"' in ran.err) == (2, True)
     cli.ok("schemas", "delete", "typed")
     assert cli.run("schemas", "get", "typed").code == 5
+
+
+def test_no_limit_is_minus_one_alone(cli: BrokerCli) -> None:
+    """The broker takes any number below 0 for it, so that a slip would keep everything for ever."""
+    for words in (["-t", "-5", "-s", "1M"], ["-t", "1h", "-s", "-1000"]):
+        ran = cli.run("namespaces", "set-retention", "public/default", *words)
+        assert (ran.code, " is not a " in ran.err) == (2, True)
+    cli.ok("namespaces", "set-retention", "public/default", "-t", "-1", "-s", "-1")
+    cli.ok("namespaces", "remove-retention", "public/default")
 
 
 VALUES: dict[str, list[str]] = {

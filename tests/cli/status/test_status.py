@@ -20,7 +20,7 @@ from magnetar.cli.status.broker_view import BrokerView
 from magnetar.cli.status.screen import topic_table
 from magnetar.cli.status.survey import Survey, survey
 from magnetar.cli.status.view import TopicView, topic_view
-from magnetar.cli.status.warning import warnings_of
+from magnetar.cli.status.warning import gathered, warnings_of
 from magnetar.errors import DiskError
 from magnetar.rest.admin_client import AdminClient
 from magnetar.testing.embedded import EmbeddedBroker
@@ -257,6 +257,25 @@ def test_blocked_idle_and_delayed() -> None:
     # What waits for its time is not waited for.
     assert warned({"msgBacklog": 9, "msgDelayed": 9}) == []
     assert warned({"msgBacklog": 0}) == []
+
+
+def test_what_is_said_of_thousands_of_subscriptions_takes_a_few_lines() -> None:
+    found_all = Survey()
+    for number in range(5000):
+        view = topic_view(found_all.topics, f"persistent://public/default/t{number:04d}")
+        view.add({"subscriptions": {"s": {"msgBacklog": 5000 - number}}})
+    for number in range(4):
+        stuck = {"msgBacklog": 0, "damagedPosition": "1:2", "damagedReason": "a bad checksum"}
+        view = topic_view(found_all.topics, f"persistent://public/default/bad{number}")
+        view.add({"subscriptions": {"s": stuck}})
+    told = gathered(warnings_of(BrokerView("http://x"), found_all, "public/default"))
+    assert [one.wrong for one in told] == [True] * 4 + [False] * 4
+    assert [one.text for one in told[4:]] == [
+        "s of t0000 has 5,000 entries and no consumer",
+        "s of t0001 has 4,999 entries and no consumer",
+        "s of t0002 has 4,998 entries and no consumer",
+        "and 4,997 subscriptions more have a backlog and no consumer: --json lists them",
+    ]
 
 
 def test_storage_that_runs_out() -> None:

@@ -15,16 +15,18 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pulsar
+import pulsar.asyncio
 import pulsar.schema
 import pytest
 
 import magnetar
+import magnetar.aio
 import magnetar.exceptions
 import magnetar.schema
 
@@ -248,3 +250,57 @@ def test_the_walk_finds_every_kind_of_gap() -> None:
         "Official.other(x)",
         "Official.value",
     }
+
+
+# ---- asyncio -----------------------------------------------------------------
+
+MOVE = DOCUMENT.parent / "howto" / "move-from-the-official-client.md"
+# What a program for `pulsar.asyncio` must change, each told by the how-to.
+AIO_DIFFERENCES = {"subscribe(is_pattern_topic)", "negative_acknowledge", "shutdown"}
+
+
+def arguments(call: Callable[..., object]) -> Iterator[str]:
+    """The names that a call takes, those of its options too."""
+    for name, one in inspect.signature(call).parameters.items():
+        if one.kind == one.VAR_KEYWORD:
+            (options,) = get_args(one.annotation)
+            yield from options.__annotations__
+        else:
+            yield name
+
+
+def aio_differences() -> Iterator[str]:
+    for name in ("Client", "Consumer", "Producer", "Reader"):
+        for member, theirs in vars(getattr(pulsar.asyncio, name)).items():
+            if member.startswith("_"):
+                continue
+            ours = getattr(getattr(magnetar.aio, name), member)
+            # A send that is not awaited is on its way all the same: it returns a future.
+            awaited = inspect.iscoroutinefunction(ours) or (name, member) == ("Producer", "send")
+            if awaited != inspect.iscoroutinefunction(theirs):
+                yield member
+            if inspect.isroutine(theirs):
+                missing = set(arguments(theirs)) - set(arguments(ours))
+                yield from (f"{member}({argument})" for argument in sorted(missing))
+
+
+@interpreted
+def test_a_program_of_the_official_asyncio_client_changes_what_the_how_to_names() -> None:
+    assert sorted(aio_differences()) == sorted(AIO_DIFFERENCES)
+    text = MOVE.read_text()
+    assert all(name.partition("(")[2].rstrip(")") in text for name in AIO_DIFFERENCES)
+    assert all(name.partition("(")[0] in text for name in AIO_DIFFERENCES)
+
+
+@interpreted
+def test_both_doors_subscribe_with_the_type_at_the_same_place() -> None:
+    """As every page does: `subscribe("orders", "billing", ConsumerType.Shared)`."""
+    first = ["topic", "subscription_name", "consumer_type", "schema"]
+    doors = [
+        pulsar.asyncio.Client.subscribe,
+        magnetar.aio.Client.subscribe,
+        magnetar.Client.subscribe,
+    ]
+    for door in doors:
+        by_place = [p.name for p in parameters(door).values() if p.kind == p.POSITIONAL_OR_KEYWORD]
+        assert by_place[:4] == first

@@ -18,6 +18,7 @@ from support.tokens import Issuer
 
 from magnetar import Client, aio
 from magnetar.errors import ConnectError, Timeout
+from magnetar.testing import Simulation
 
 # Far more than "at once", and far less than the time that an operation may take.
 PATIENCE_S = 20
@@ -61,6 +62,26 @@ async def answering(answer: bytes) -> AsyncIterator[int]:
         yield port
 
 
+@pytest.mark.parametrize("operation", ["create_producer", "get_topic_partitions"])
+def test_no_attempt_begins_after_an_operation_may_take_no_longer(operation: str) -> None:
+    """The waits double: the last of them is cut short, not begun whole before the time is up."""
+    with Simulation(0) as simulation:
+
+        async def program() -> float:
+            client = simulation.client(
+                operation_timeout_seconds=30, initial_backoff_ms=20_000, max_backoff_ms=60_000
+            )
+            began = asyncio.get_running_loop().time()
+            ask = getattr(client, operation)
+            with pytest.raises(ConnectError):
+                await ask("t")
+            took = asyncio.get_running_loop().time() - began
+            await client.close()
+            return took
+
+        assert 30 <= simulation.run(program()) < 31
+
+
 # ---- Errors that stay ------------------------------------------------------------------
 
 
@@ -85,6 +106,30 @@ async def test_what_is_no_broker_fails_at_once() -> None:
 async def test_tls_to_a_broker_without_it_fails_at_once(engine: Engine) -> None:
     error = await failure(engine.url.replace("pulsar://", "pulsar+ssl://"))
     assert "if it speaks no TLS, the service URL is pulsar://" in str(error)
+
+
+async def test_a_tls_port_that_only_hangs_up_says_why_it_may() -> None:
+    async with answering(b"") as port:
+        error = await failure(f"pulsar+ssl://127.0.0.1:{port}")
+        assert "cannot connect" in str(error)
+        assert ": ;" not in str(error)
+
+
+# What stands where a URL of admin REST leads: a port of brokers hangs up on a request.
+NOT_HTTP = {"hangs up": b"", "is another protocol": b"220 mail ready\r\n"}
+
+
+@pytest.mark.parametrize("answer", NOT_HTTP.values(), ids=NOT_HTTP)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_url_of_rest_that_leads_elsewhere_fails_at_once(scheme: str, answer: bytes) -> None:
+    async with answering(answer) as port:
+        error = await failure(f"{scheme}://127.0.0.1:{port}")
+        assert f"pulsar://127.0.0.1:{port}" in str(error)
+
+
+async def test_tls_to_a_rest_without_it_fails_at_once(engine: Engine) -> None:
+    error = await failure(engine.http_url.replace("http://", "https://"))
+    assert f"the service URL is {engine.http_url}" in str(error)
 
 
 async def test_a_certificate_that_is_not_trusted_fails_at_once(

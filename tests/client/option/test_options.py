@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from magnetar import COMPILED
-from magnetar.client.door import blocking
-from magnetar.client.option import keywords
+from magnetar.client.door import aio, blocking
+from magnetar.client.door.arguments import SendKeywords, make_outgoing
+from magnetar.client.option import keywords, meaning
 from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
 from magnetar.client.option.options import (
     BatchingType,
@@ -325,7 +326,7 @@ def test_reader_is_a_consumer_that_leaves_nothing_behind() -> None:
         ),
         (
             ConsumerOptions,
-            keywords.ConsumerKeywords,
+            keywords.WorkerKeywords,
             keywords.OurConsumerKeywords,
             blocking.Client.subscribe,
         ),
@@ -351,3 +352,16 @@ def test_every_option_is_a_typed_keyword_of_both_doors(
             assert spelled[name].default == options[name].default, name
     for name in options:
         assert f" {name}: " in (door.__doc__ or ""), name
+
+
+def test_everything_that_is_said_of_a_message_is_a_keyword_of_both_doors_with_a_meaning() -> None:
+    said = list(SendKeywords.__annotations__)
+    taken = inspect.signature(make_outgoing).parameters.values()
+    assert said == [one.name for one in taken if one.kind is one.KEYWORD_ONLY]
+    assert said == [name for name in meaning.MESSAGE if name not in ("content", "callback")]
+    for door in (blocking.Producer.send, blocking.Producer.send_async):
+        assert [name for name in inspect.signature(door).parameters if name in said] == said
+    doors = (blocking.Producer.send, blocking.Producer.send_async, aio.Producer.send)
+    for door in (*doors, aio.Producer.send_when_room):
+        for name in said:
+            assert f" {name}: {meaning.MESSAGE[name][:20]}" in (door.__doc__ or ""), name

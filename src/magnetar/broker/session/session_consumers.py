@@ -53,7 +53,7 @@ ROUND_STEP: Final = 50
 
 @final
 class _Link:
-"""A consumer of this session, and what it consumes, once it has subscribed.
+    """A consumer of this session, and what it consumes, once it has subscribed.
 
     `before` is the same consumer of the client's as it was until the broker closed it, of which the
     client may still hand out what it has queued.

@@ -94,9 +94,11 @@ def _read(file: Path) -> object:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise SettingsError("filename", f"cannot read a schema from {file}: {error}") from None
-    if isinstance(found, dict) and isinstance(found.get("schema"), dict):
+    if not isinstance(found, dict):
+        wanted = 'a JSON object with "type" and "schema"'
+        raise SettingsError("filename", f"cannot read a schema from {file}: it is not {wanted}")
+    if isinstance(found.get("schema"), dict):
         # Written as JSON in JSON, which is what people do; Pulsar wants a text.
         found["schema"] = json.dumps(found["schema"])
-    if isinstance(found, dict):
-        found.setdefault("properties", {})
+    found.setdefault("properties", {})
     return found

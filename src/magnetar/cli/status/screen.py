@@ -46,10 +46,12 @@ def totals(broker: BrokerView, found: Survey) -> RenderableType:
     views = list(found.topics.values())
     backlog = sum(view.backlog for view in views)
     stored = sum(view.storage_bytes for view in views)
+    # Of topics that were not asked nothing is known.
+    least = "at least " if found.uncounted else ""
     left = [
         ("in", _rate([v.rate_in for v in views], [v.bytes_in for v in views])),
         ("out", _rate([v.rate_out for v in views], [v.bytes_out for v in views])),
-        ("backlog", counted(backlog, "message" if _in_messages(views) else "entry")),
+        ("backlog", least + counted(backlog, "message" if _in_messages(views) else "entry")),
         ("oldest unacked", oldest_text(oldest([view.oldest_ms for view in views]))),
         ("disk", f"{bytes_text(stored)} stored{_room(broker)}"),
     ]

@@ -1,6 +1,6 @@
 """`magnetar status`: the broker on one screen."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -12,8 +12,6 @@ from magnetar.cli.option import Json, named_namespace
 from magnetar.cli.target import current
 
 __all__ = ["status"]
-
-WARNINGS_MAX: Final = 8
 
 
 def status(
@@ -45,7 +43,7 @@ def status(
     from magnetar.cli.status.report import report
     from magnetar.cli.status.screen import heading, subscription_table, totals, unit_note
     from magnetar.cli.status.survey import ASKED_MAX, survey
-    from magnetar.cli.status.warning import warnings_of
+    from magnetar.cli.status.warning import gathered, warnings_of
 
     target = current()
     with target.admin() as admin, busy(f"asking {target.admin_url}"):
@@ -74,11 +72,8 @@ def status(
                 console.print(Text(f"and {more} more: --limit {len(behind)}", style="dim"))
         if warned:
             console.print()
-        for one in warned[:WARNINGS_MAX]:
+        for one in gathered(warned):
             console.print(Text(f"! {printable(one.text)}", style="red" if one.wrong else "yellow"))
-        if len(warned) > WARNINGS_MAX:
-            more = counted(len(warned) - WARNINGS_MAX, "warning")
-            console.print(Text(f"and {more} more: --json lists them", style="yellow"))
         notes = [*unit_note(found), *found.notes()]
         if notes:
             console.print()

@@ -12,25 +12,48 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from magnetar.cli.console import counted
 from magnetar.cli.status.amount import age_text, bytes_text, short_name
 from magnetar.cli.status.broker_view import BrokerView
 from magnetar.cli.status.survey import Survey
 from magnetar.cli.status.view import SubscriptionView
 
-__all__ = ["Warned", "warnings_of"]
+__all__ = ["Warned", "gathered", "warnings_of"]
 
 # Somebody consumes, so a message of this age is one that is not got rid of.
 OLD_S: Final = 3600.0
 # So many times what publishes need to have: time enough to do something.
 ROOM: Final = 4
+# Sentences that say the same of several subscriptions, before the others are only counted.
+SAME_MAX: Final = 3
+
+# What is said of many subscriptions together.
+DAMAGED: Final = "are stuck at damaged entries"
+BLOCKED: Final = "get no more messages"
+UNATTENDED: Final = "have a backlog and no consumer"
+SLOW: Final = "have consumers, and messages that have waited for more than an hour"
 
 
 class Warned:
-    """A sentence, and whether something is wrong."""
+    """A sentence, what it would be of many subscriptions, and whether something is wrong."""
 
-    def __init__(self, text: str, *, wrong: bool) -> None:
+    def __init__(self, text: str, *, wrong: bool, of_many: str = "") -> None:
         self.text = text
         self.wrong = wrong
+        self.of_many = of_many
+
+
+def gathered(warned: list[Warned]) -> list[Warned]:
+    """So that they fit a screen: many that say the same are a few, and how many more there are."""
+    found: list[Warned] = []
+    for kind in dict.fromkeys(one.of_many for one in warned):
+        same = [one for one in warned if one.of_many == kind]
+        shown = same if not kind or len(same) <= SAME_MAX + 1 else same[:SAME_MAX]
+        found += shown
+        if len(shown) < len(same):
+            more = counted(len(same) - len(shown), "subscription")
+            found.append(Warned(f"and {more} more {kind}: --json lists them", wrong=same[0].wrong))
+    return found
 
 
 def warnings_of(broker: BrokerView, found: Survey, namespace: str) -> list[Warned]:
@@ -66,17 +89,20 @@ def _of_subscription(one: SubscriptionView, namespace: str) -> Iterator[Warned]:
             f"{title} is stuck at {one.damaged_at}: {one.damaged_why}. If no backup has it: "
             f"magnetar subscriptions skip-damaged {topic} -s {one.name}",
             wrong=True,
+            of_many=DAMAGED,
         )
     if one.blocked:
         yield Warned(
             f"{title} gets no more messages: its consumers hold {one.unacked:,} of them unacked",
             wrong=True,
+            of_many=BLOCKED,
         )
     if not one.waiting:
         return
     noun = "entries" if one.messages is None else "messages"
     if not one.consumers:
-        yield Warned(f"{title} has {one.waiting:,} {noun} and no consumer", wrong=False)
+        text = f"{title} has {one.waiting:,} {noun} and no consumer"
+        yield Warned(text, wrong=False, of_many=UNATTENDED)
         return
     age_s = time.time() - (one.oldest_ms or time.time() * 1000) / 1000
     if age_s > OLD_S and not one.delayed:
@@ -84,4 +110,5 @@ def _of_subscription(one: SubscriptionView, namespace: str) -> Iterator[Warned]:
             f"{title} has consumers, but its oldest message has waited for {age_text(age_s)}: "
             f"magnetar peek {topic} -s {one.name}",
             wrong=False,
+            of_many=SLOW,
         )

@@ -59,7 +59,7 @@ from magnetar.client.telemetry.observer import SendTrace, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, ProducerStats
 from magnetar.client.telemetry.totals import ClientStats
 from magnetar.errors import AlreadyClosed, MagnetarError, ProducerQueueIsFull, Timeout
-from magnetar.model import MessageId, TopicName
+from magnetar.model import ConsumerType, MessageId, TopicName
 
 __all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
 
@@ -182,7 +182,7 @@ class Client(AsyncClosing):
         self,
         topic: "str | list[str] | re.Pattern[str]",
         subscription_name: str,
-        *,
+        consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema[Default] | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> "Consumer[Default]":
@@ -191,8 +191,8 @@ class Client(AsyncClosing):
         Args:
             topic: Name of the topic, a list of names, or a compiled pattern that names match.
             subscription_name: The subscription; it is created if the topic has none of that name.
-            schema: What values become bytes by, and the reverse; without one values are bytes.
             consumer_type: Exclusive, Shared, Failover or KeyShared.
+            schema: What values become bytes by, and the reverse; without one values are bytes.
             receiver_queue_size: Messages that are fetched before the application asks for them.
             max_total_receiver_queue_size_across_partitions: The same for all partitions and topics
                 of the consumer together.
@@ -261,7 +261,7 @@ class Client(AsyncClosing):
             self._engine,
             topics,
             pattern,
-            ConsumerOptions(subscription_name, **options),
+            ConsumerOptions(subscription_name, consumer_type=consumer_type, **options),
             schema,
         )
         await self._engine.open(consumer)
@@ -390,6 +390,22 @@ class Producer(AsyncClosing, Generic[Sent]):
 
         Raises what the schema refuses, MessageTooBig and AlreadyClosed; ProducerQueueIsFull
         only of a producer that was made with `block_if_queue_full=False`.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
+            deliver_after: The same, as a timedelta from now on.
         """
         future: asyncio.Future[MessageId] = self._new_future()
         if self._plain and type(content) is bytes and not options:
@@ -425,6 +441,22 @@ class Producer(AsyncClosing, Generic[Sent]):
         """As `send`, but returns when there was room for the message: the caller waits for it.
 
         For whoever sends faster than the broker stores, and does not want to await each message.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
+            deliver_after: The same, as a timedelta from now on.
         """
         future: asyncio.Future[MessageId] = self._new_future()
         message = self._outgoing(content, future, options)
@@ -679,12 +711,12 @@ class Consumer(AsyncClosing, Generic[Received]):
         """Asks for all messages again that are not acknowledged."""
         self._consumer.redeliver()
 
-    async def seek(self, to: "MessageId | int") -> None:
+    async def seek(self, messageid: "MessageId | int") -> None:
         """Moves the subscription to a message, or to a time in ms."""
-        if isinstance(to, MessageId):
-            await self._consumer.seek(to, None)
+        if isinstance(messageid, MessageId):
+            await self._consumer.seek(messageid, None)
         else:
-            await self._consumer.seek(None, to)
+            await self._consumer.seek(None, messageid)
 
     async def get_last_message_id(self) -> MessageId:
         """Returns the id of the last message in the topic."""
@@ -756,9 +788,9 @@ class Reader(AsyncClosing, Generic[Received]):
         """Whether there is a message behind the last one that was read."""
         return await has_message(self._engine)
 
-    async def seek(self, to: "MessageId | int") -> None:
+    async def seek(self, messageid: "MessageId | int") -> None:
         """Moves the reader to a message, or to a time in ms."""
-        await self._consumer.seek(to)
+        await self._consumer.seek(messageid)
 
     async def close(self) -> None:
         """Closes the reader."""

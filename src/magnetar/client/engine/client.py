@@ -263,10 +263,12 @@ class Engine:
                 return await request()
             except RETRY_CONNECT as error:
                 permanent = isinstance(error, ConnectError) and error.permanent
-                if self.closed or permanent or loop.time() > deadline:
+                left_s = deadline - loop.time()
+                if self.closed or permanent or left_s <= 0:
                     raise
                 self.log.debug("%s; trying again", error)
-            await asyncio.sleep(backoff.next_ms() / 1000)
+            # The last attempt is when the time is up, not when the wait before it is over.
+            await asyncio.sleep(min(backoff.next_ms() / 1000, left_s))
 
     async def partitions(self, topic: str) -> int:
         """How many partitions a topic has, 0 if it has none."""

@@ -544,7 +544,7 @@ _NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 def problem_of(error: OSError, address: str, tls: bool) -> ConnectError:
     """Returns why a connection could not be made, with what to do about it."""
-    text, permanent = f"cannot connect to {address}: {error}", True
+    text, permanent = f"cannot connect to {address}: {str(error) or 'it hung up'}", True
     if isinstance(error, ssl.SSLCertVerificationError):
         text += (
             "; give the certificate of its CA by tls_trust_certs_file_path, and use the name that "

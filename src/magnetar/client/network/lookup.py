@@ -6,6 +6,7 @@ names several hosts is tried from the one that answered last on.
 
 import asyncio
 import json
+import ssl
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -262,7 +263,7 @@ class Lookup:
             except OSError as error:
                 reason = getattr(error, "reason", error)
                 cause = reason if isinstance(reason, OSError) else error
-                errors.append(problem_of(cause, f"{scheme}://{host}:{port}", tls=False))
+                errors.append(_problem_of_http(cause, scheme, f"{_bracketed(host)}:{port}"))
                 continue
             self._current = index
             return found
@@ -271,6 +272,7 @@ class Lookup:
     def _fetch(self, url: str) -> Any:
         """Raises OSError if there is no answer, else what the answer means."""
         # Few ask over HTTP, and all would wait for these.
+        import http.client
         import urllib.error
         import urllib.request
 
@@ -284,8 +286,25 @@ class Lookup:
             with error:
                 kind = HTTP_ERRORS.get(error.code, LookupError)
                 raise kind(f"{url}: HTTP {error.code} {error.reason}") from None
+        except http.client.HTTPException as error:
+            raise ConnectionResetError(f"what it answered is not HTTP: {error}") from error
         except ValueError as error:
             raise LookupError(f"{url} does not answer JSON: is it a broker?") from error
+
+
+def _problem_of_http(error: OSError, scheme: str, address: str) -> ConnectError:
+    """As of other connections; and whoever hangs up on HTTP is likely to speak something else."""
+    problem = problem_of(error, f"{scheme}://{address}", tls=False)
+    hint = ""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+        hint = f"; if it speaks no TLS, the service URL is http://{address}"
+    if hint or isinstance(error, ConnectionResetError):
+        hint += f"; a broker's own port is pulsar://{address}"
+        told = ConnectError(f"{problem}{hint}")
+        # A broker that restarts hangs up, too.
+        told.permanent, told.refused = isinstance(error, ssl.SSLError), True
+        return told
+    return problem
 
 
 HTTP_ERRORS: dict[int, type[PulsarException]] = {

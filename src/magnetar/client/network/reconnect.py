@@ -99,10 +99,13 @@ class Reconnecting:
             try:
                 self.connection = await self.attach()
             except MagnetarError as error:
-                if not self._may_help(error, loop.time() > deadline):
+                left_s = deadline - loop.time()
+                if not self._may_help(error, left_s <= 0):
                     raise
                 self._log.debug("%s: %s; trying again", self.what, error)
-                await asyncio.sleep(self._backoff.next_ms() / 1000)
+                wait_s = self._backoff.next_ms() / 1000
+                # Who waits for the first connection hears of the last attempt in time.
+                await asyncio.sleep(wait_s if self._first.done() else min(wait_s, left_s))
                 continue
             if not self._first.done():
                 self._first.set_result(None)

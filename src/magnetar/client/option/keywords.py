@@ -42,6 +42,7 @@ __all__ = [
     "OurReaderKeywords",
     "ProducerKeywords",
     "ReaderKeywords",
+    "WorkerKeywords",
 ]
 
 
@@ -134,9 +135,8 @@ class OurConsumerKeywords(TypedDict, total=False):
 
 
 class ConsumerKeywords(OurConsumerKeywords, total=False):
-    """Options of a consumer."""
+    """Options of a consumer, but for its type, which both doors take by its place too."""
 
-    consumer_type: ConsumerType
     receiver_queue_size: int
     max_total_receiver_queue_size_across_partitions: int
     consumer_name: str | None
@@ -158,6 +158,12 @@ class ConsumerKeywords(OurConsumerKeywords, total=False):
     regex_subscription_mode: RegexSubscriptionMode
     dead_letter_policy: ConsumerDeadLetterPolicy | None
     crypto_failure_action: ConsumerCryptoFailureAction
+
+
+class WorkerKeywords(ConsumerKeywords, total=False):
+    """Options of a worker's consumer: all of them."""
+
+    consumer_type: ConsumerType
 
 
 class OurReaderKeywords(TypedDict, total=False):

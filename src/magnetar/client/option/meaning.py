@@ -1,4 +1,4 @@
-"""What each option of a client, producer, consumer and reader means, in one sentence.
+"""What each option of a client, producer, consumer, reader and message means, in one sentence.
 
 The reference of the Python API and the docstrings of the doors are written from these tables
 (`make reference`), and a test holds them against the options that there are. The meaning of an
@@ -7,7 +7,7 @@ option is changed here and nowhere else.
 
 from typing import Final
 
-__all__ = ["CLIENT", "CONSUMER", "DOOR", "PRODUCER", "READER", "SUBSCRIBE", "WORKER"]
+__all__ = ["CLIENT", "CONSUMER", "DOOR", "MESSAGE", "PRODUCER", "READER", "SUBSCRIBE", "WORKER"]
 
 # What the doors take besides options.
 DOOR: Final[dict[str, str]] = {
@@ -35,6 +35,26 @@ WORKER: Final[dict[str, str]] = {
     "retry_after": "Time after which a message whose function raised comes by the retry topic",
     "workers": "Workers, made by @magnetar.worker",
     "url": "Service URL; without it that of MAGNETAR_URL, else of the broker on this machine",
+}
+
+MESSAGE: Final[dict[str, str]] = {
+    "content": "The value, as the schema takes it, or bytes; None is a message without a value",
+    "callback": "Function that is called with a Result and the message's id, on a thread",
+    "properties": "Texts that go with the message, each by its name",
+    "partition_key": (
+        "The message's key: it chooses the partition, and the consumer of a KeyShared subscription"
+    ),
+    "ordering_key": "Chooses the consumer of a KeyShared subscription instead of partition_key",
+    "sequence_id": (
+        "Number that deduplication compares, larger than that of the message before; None counts on"
+    ),
+    "replication_clusters": "Clusters that Apache Pulsar replicates the message to; None is all",
+    "disable_replication": "Keep the message in the cluster that it is sent to",
+    "event_timestamp": "When it happened that the message tells of, in ms since 1970",
+    "deliver_at": (
+        "Deliver the message from then on, in ms since 1970, on Shared and KeyShared subscriptions"
+    ),
+    "deliver_after": "The same, as a timedelta from now on",
 }
 
 CLIENT: Final[dict[str, str]] = {

@@ -392,7 +392,7 @@ class CustomEnum(Field):
 
     def __init__(
         self,
-        enum_type: type[Enum],
+        enum_type: "type[Enum]",  # `type` is a method here
         default: Any = None,
         required: bool = False,
         required_default: bool = False,

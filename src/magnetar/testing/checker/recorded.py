@@ -24,7 +24,7 @@ from magnetar.client.network.clock import Clock
 from magnetar.client.option.backoff import JITTER
 from magnetar.client.schema.schema import Schema
 from magnetar.errors import MagnetarError
-from magnetar.model import ChunkMessageId, MessageId
+from magnetar.model import ChunkMessageId, ConsumerType, MessageId
 from magnetar.model.position_key import wide_key
 from magnetar.testing.checker.asked_acks import AskedAcks
 from magnetar.testing.checker.history import (
@@ -81,7 +81,7 @@ class RecordedClient(Client):
         self,
         topic: "str | list[str] | re.Pattern[str]",
         subscription_name: str,
-        *,
+        consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema | None = None,
         **options: Any,
     ) -> "RecordedConsumer":
@@ -96,7 +96,9 @@ class RecordedClient(Client):
                     told(ids, error)
 
             options["on_acknowledgement_failed"] = gave_up
-        plain = await super().subscribe(topic, subscription_name, schema=schema, **options)
+        plain = await super().subscribe(
+            topic, subscription_name, consumer_type, schema=schema, **options
+        )
         name = f"{self._name}/{next(self._numbers)}"
         if self.names_consumers and "consumer_name" in options:
             name = f"{options['consumer_name']}.{name.partition('.')[2]}"

@@ -18,6 +18,8 @@ class Interrupting:
     """Raises KeyboardInterrupt at the n-th place where a signal could."""
 
     def __init__(self, number: int) -> None:
+        # Python 3.12 tells of opcodes only if a frame asked for them before `settrace`.
+        sys._getframe().f_trace_opcodes = True
         self.left = number
         self._names: dict[CodeType, dict[int, str]] = {}
         self._before: dict[FrameType, str] = {}

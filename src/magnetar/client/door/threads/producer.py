@@ -68,6 +68,22 @@ class Producer(Closing, Generic[Sent]):
 
         Raises Timeout if it was not stored in time, what the schema refuses, MessageTooBig,
         AlreadyClosed, and ProducerQueueIsFull unless `block_if_queue_full` is set.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
+            deliver_after: The same, as a timedelta from now on.
         """
         self._client._loop.refuse_here()
         sending = Sending()
@@ -134,6 +150,23 @@ class Producer(Closing, Generic[Sent]):
         """Sends a message; `callback(result, message_id)` is called with what became of it.
 
         Without a callback, a producer that cannot take it raises.
+
+        Args:
+            content: The value, as the schema takes it, or bytes; None is a message without a value.
+            callback: Function that is called with a Result and the message's id, on a thread.
+            properties: Texts that go with the message, each by its name.
+            partition_key: The message's key: it chooses the partition, and the consumer of a
+                KeyShared subscription.
+            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
+            sequence_id: Number that deduplication compares, larger than that of the message before;
+                None counts on.
+            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
+                all.
+            disable_replication: Keep the message in the cluster that it is sent to.
+            event_timestamp: When it happened that the message tells of, in ms since 1970.
+            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
+                subscriptions.
+            deliver_after: The same, as a timedelta from now on.
         """
         if (
             self._plain

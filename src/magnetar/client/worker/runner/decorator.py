@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Unpack, overload
 
-from magnetar.client.option.keywords import ConsumerKeywords
+from magnetar.client.option.keywords import WorkerKeywords
 from magnetar.client.schema.schema import Schema
 from magnetar.client.worker.runner.aio import AsyncWorker
 from magnetar.client.worker.runner.threads import ThreadWorker
@@ -47,7 +47,7 @@ def worker(
     schema: Schema[Any] | None = None,
     grace_s: float = GRACE_S,
     retry_after: timedelta | None = None,
-    **options: Unpack[ConsumerKeywords],
+    **options: Unpack[WorkerKeywords],
 ) -> _Decorator:
     """Makes a worker of the function below: it is called with each message of a subscription.
 
