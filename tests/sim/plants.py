@@ -247,7 +247,7 @@ def _names_last_chunk_only(original: Callable[..., Any]) -> Callable[..., Any]:
         if keys is None:
             original(self, consumer, keys, epoch)
             return
-        last = {self._chunks.uuid(key) or key: key for key in keys}
+        last = {self._chunks.name(key) or key: key for key in keys}
         consumer.giving_back += 1
         self._hand_over(Handover(REDELIVERY, sorted(last.values()), consumer))
 

@@ -54,18 +54,18 @@ class Chunks:
         metadata, entry = raw.metadata, raw.entry
         assert metadata is not None
         assert entry is not None
-        uuid, count = metadata.uuid or "", metadata.num_chunks_from_msg or 0
+        name, count = metadata.chunked_name(), metadata.num_chunks_from_msg or 0
         number = metadata.chunk_id or 0
-        parts = self._met.setdefault(uuid, {})
+        parts = self._met.setdefault(name, {})
         if number == 0:
             # A producer that sends again begins again.
             parts.clear()
         parts[number] = (raw, entry.payload())
         if number != count - 1:
             return None
-        del self._met[uuid]
+        del self._met[name]
         if len(parts) < count:
-            self._look_back(raw, uuid, count, parts)
+            self._look_back(raw, name, count, parts)
         whole = b"".join(parts[i][1] for i in range(count) if i in parts)
         if len(parts) < count or len(whole) != metadata.total_chunk_msg_size:
             raise InvalidMessage(
@@ -78,25 +78,25 @@ class Chunks:
         first = parts[0][0]
         return Whole(payload, MessageId(self._partition, int(first.ledger_id), int(first.entry_id)))
 
-    def _look_back(self, last: RawEntry, uuid: str, count: int, parts: _Parts) -> None:
+    def _look_back(self, last: RawEntry, name: str, count: int, parts: _Parts) -> None:
         """Looks for the chunks before this one, further and further back."""
         ledger, end = int(last.ledger_id), int(last.entry_id)
         reach = LOOK_BACK_FIRST
         while len(parts) < count:
             first = end - reach
             start = (ledger, first) if first >= 0 else (-1, -1)
-            self._collect(start, (ledger, end), uuid, parts)
+            self._collect(start, (ledger, end), name, parts)
             if first < 0:
                 return
             reach *= 4
 
     def _collect(
-        self, start: tuple[int, int], end: tuple[int, int], uuid: str, parts: _Parts
+        self, start: tuple[int, int], end: tuple[int, int], name: str, parts: _Parts
     ) -> None:
         with self._client.entries(self._topic, start, end, timeout_s=self._timeout_s) as entries:
             while chunk := entries.next():
                 for raw in chunk:
                     metadata, entry = raw.metadata, raw.entry
-                    if metadata is None or entry is None or metadata.uuid != uuid:
+                    if metadata is None or entry is None or metadata.chunked_name() != name:
                         continue
                     parts[metadata.chunk_id or 0] = (raw, entry.payload())

@@ -12,7 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.protocol.entry import Entry
-from magnetar.protocol.metadata import SHAPE
+from magnetar.protocol.metadata import SHAPE, chunked_name
 from magnetar.wire.reader import Reader
 
 NO_KEY: Final = b"NONE_KEY"
@@ -43,6 +43,10 @@ class EntryFacts:
         self.partition_key: bytes | None = None
         self.key_is_base64: bool = False
         self.ordering_key: bytes | None = None
+
+    def chunked_name(self) -> str:
+        """Which message this is a chunk of."""
+        return chunked_name(self.uuid, self.publish_time_ms, self.chunk_count)
 
     def sticky_key(self) -> bytes:
         """What Key_Shared orders by: the first message's, where the entry is a batch."""

@@ -71,6 +71,16 @@ class EncryptionKeys:
         self.metadata = metadata
 
 
+def chunked_name(uuid: str, publish_time_ms: i64, count: i64) -> str:
+    """What all chunks of a message, and of copies of it, have in common with no other message.
+
+    The uuid alone is not enough: a producer that is started anew under its name counts from 0
+    again, and gives it to another message. All clients give the chunks of a message, and what
+    they send once more, the time at which it was published first.
+    """
+    return f"{uuid} {publish_time_ms} {count}"
+
+
 @final
 class MessageMetadata:
     """The fields of MessageMetadata, by their names in Pulsar."""
@@ -108,6 +118,10 @@ class MessageMetadata:
         self.schema_id: bytes | None = None
         self.entry_hash_min: int | None = None
         self.entry_hash_max: int | None = None
+
+    def chunked_name(self) -> str:
+        """Which message this is a chunk of."""
+        return chunked_name(self.uuid or "", self.publish_time, self.num_chunks_from_msg or 0)
 
     def encode(self) -> bytes:
         out = BytesWriter()

@@ -189,11 +189,11 @@ class Driver:
             metadata = raw.metadata
             if metadata is None or not is_chunk(metadata):
                 return
-            uuid, number = metadata.uuid or "", metadata.chunk_id or 0
+            name, number = metadata.chunked_name(), metadata.chunk_id or 0
             if number == (metadata.num_chunks_from_msg or 0) - 1:
-                begun[topic].pop(uuid, None)
-            elif number == 0 or uuid not in begun[topic]:
-                begun[topic][uuid] = (int(raw.ledger_id), int(raw.entry_id), 0)
+                begun[topic].pop(name, None)
+            elif number == 0 or name not in begun[topic]:
+                begun[topic][name] = (int(raw.ledger_id), int(raw.entry_id), 0)
 
         self.client.scan(ranges, see, timeout_s=self._timeout_s)
         held = {topic: start.holds[topic] for topic in start.holds if topic not in begun}

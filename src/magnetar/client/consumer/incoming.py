@@ -251,8 +251,8 @@ class Incoming:
     def _keep_back(self, arrival: Arrival, metadata: MessageMetadata) -> None:
         arrival.kept_back = True
         if metadata.uuid is not None:
-            self._assembler.drop(metadata.uuid)
-            self._kept_back[metadata.uuid] = None
+            self._assembler.drop(metadata)
+            self._kept_back[metadata.chunked_name()] = None
             if len(self._kept_back) > KEPT_BACK_MAX:
                 del self._kept_back[next(iter(self._kept_back))]
 
@@ -282,11 +282,11 @@ class Incoming:
         command = arrival.command
         arrival.charged = 1
         arrival.chunk = True
-        if self._kept_back and metadata.uuid in self._kept_back:
+        if self._kept_back and (name := metadata.chunked_name()) in self._kept_back:
             if metadata.chunk_id != 0:
                 arrival.kept_back = True
                 return
-            del self._kept_back[metadata.uuid]
+            del self._kept_back[name]
         if not self._chunk_wanted(command, metadata):
             return
         key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
@@ -333,7 +333,7 @@ class Incoming:
         if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
             return True
         if key == start.key or (self.only_from_start and key < start.key):
-            self._assembler.drop(metadata.uuid or "")
+            self._assembler.drop(metadata)
             return False
         return True
 

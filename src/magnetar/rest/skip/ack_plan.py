@@ -110,7 +110,7 @@ class AckPlan:
                     if error.status not in (404, 500):
                         raise
                     break  # beyond the end of the ledger
-                if other.uuid == entry.uuid:
+                if other.chunked_name == entry.chunked_name:
                     chunks[other.chunk_id] = other
         if len(chunks) != entry.chunk_count:
             raise InvalidMessageIdError(

@@ -41,7 +41,13 @@ class EntryHead:
         self.batch_size: int = self._number("num-batch-message")
         self.chunk_count: int = self._number("num-chunks-from-msg")
         self.chunk_id: int = self._number("chunk-id")
-        self.uuid: str = self.text("uuid")
+        # What the chunks of a message have in common with no other: the uuid alone comes again when
+        # a producer is started anew under its name.
+        self.chunked_name: Final = (
+            self.text("uuid"),
+            self.text("publish-time"),
+            self.chunk_count,
+        )
 
     def _number(self, name: str) -> int:
         text = self.text(name)

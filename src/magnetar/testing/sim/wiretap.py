@@ -175,7 +175,7 @@ class _Line:
                 unacked,
                 facts.sticky_key(),
                 facts.deliver_at_ms > 0,
-                facts.uuid,
+                facts.chunked_name() if facts.chunk_id >= 0 else "",
                 int(facts.chunk_id),
                 int(facts.chunk_count),
             )

@@ -46,6 +46,29 @@ def test_chunks_of_a_message_go_to_one_consumer_in_order() -> None:
     assert sorted(got) == [[("u1", i) for i in range(3)], [("u2", i) for i in range(3)]]
 
 
+@pytest.mark.parametrize("type", [Shared, KeyShared])
+def test_messages_of_a_producer_that_was_started_anew_keep_their_consumers(type: int) -> None:
+    """It counts from 0 again and gives another message the same uuid."""
+    world = World(dispatch_round_robin_entries=1)
+    client = world.connect()
+    first = client.subscribe("t", "sub", type)
+    first.flow(100)
+    producer = client.producer("t")
+    producer.send_chunk("u", 0, 3, "x", publish_time=1, partition_key="k")
+    producer.send_chunk("u", 0, 2, "y", publish_time=2, partition_key="k")
+    # The end of one does not free the other.
+    producer.send_chunk("u", 1, 2, "y", publish_time=2, partition_key="k")
+    second = client.subscribe("t", "sub", type)
+    second.flow(100)
+    producer.send_chunk("u", 1, 3, "x", publish_time=1, partition_key="k")
+    producer.send_chunk("u", 2, 3, "x", publish_time=1, partition_key="k")
+    got = first.deliveries()
+    assert [(d.metadata.publish_time, d.chunk_id) for d in got] == [
+        (1, 0), (2, 0), (2, 1), (1, 1), (1, 2)
+    ]  # fmt: skip
+    assert second.deliveries() == []
+
+
 def test_a_chunk_whose_consumer_has_no_room_waits_for_it(world: World) -> None:
     client = world.connect()
     first = client.subscribe("t", "sub", Shared)

@@ -6,6 +6,7 @@ import pytest
 from client.chunk_model import (
     EXPIRE_MS,
     KINDS,
+    PUBLISHED_MS,
     SHARED,
     SINGLE,
     chunk_entries,
@@ -395,7 +396,7 @@ def test_or_are_acked_if_that_is_wanted() -> None:
 
 
 def damaged(**fields: object) -> bytes:
-    metadata = MessageMetadata("maker", 0, 1_000)
+    metadata = MessageMetadata("maker", 0, PUBLISHED_MS)
     metadata.uuid = "maker-0"
     metadata.num_chunks_from_msg, metadata.chunk_id = 3, 1
     metadata.total_chunk_msg_size = 6
@@ -409,8 +410,7 @@ def damaged(**fields: object) -> bytes:
     [
         ({"chunk_id": 3}, "chunk 3 of maker-0, which has 3"),
         ({"chunk_id": None}, "chunk -1 of maker-0"),
-        ({"num_chunks_from_msg": 4}, "others said 3 of 6"),
-        ({"total_chunk_msg_size": 7}, "others said 3 of 6"),
+        ({"total_chunk_msg_size": 7}, "says 7 bytes in all, others 6"),
         ({"total_chunk_msg_size": 2**31 - 1}, "raise max_message_size_total"),
         ({"uuid": None}, "does not say of which message"),
         ({"num_chunks_from_msg": 0, "chunk_id": 0}, "which has 0"),

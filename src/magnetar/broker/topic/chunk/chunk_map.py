@@ -38,10 +38,10 @@ CHUNKS_MAX: Final = 100_000
 class Chunk:
     """Which chunk an entry is, and of which message."""
 
-    __slots__ = ("count", "id", "uuid")
+    __slots__ = ("count", "id", "name")
 
-    def __init__(self, uuid: str, id: i64, count: i64) -> None:
-        self.uuid: Final = uuid
+    def __init__(self, name: str, id: i64, count: i64) -> None:
+        self.name: Final = name
         self.id: Final[i64] = id
         self.count: Final[i64] = count
 
@@ -54,7 +54,7 @@ def chunk_of(facts: EntryFacts) -> Chunk | None:
     """The chunk that an entry with these facts is, if it is one."""
     if facts.chunk_id < 0:
         return None
-    return Chunk(facts.uuid, facts.chunk_id, facts.chunk_count)
+    return Chunk(facts.chunked_name(), facts.chunk_id, facts.chunk_count)
 
 
 @final

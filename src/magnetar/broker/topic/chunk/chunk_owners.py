@@ -49,7 +49,7 @@ class ChunkOwners:
     """See the module."""
 
     def __init__(self) -> None:
-        self._uuids: Final[dict[int, str]] = {}
+        self._names: Final[dict[int, str]] = {}
         # The same by message; never none. A dict, for its order.
         self._keys: Final[dict[str, dict[int, None]]] = {}
         self._begun: Final[dict[str, _Begun]] = {}
@@ -59,84 +59,84 @@ class ChunkOwners:
 
     def __len__(self) -> int:
         """How many chunks are known."""
-        return len(self._uuids)
+        return len(self._names)
 
-    def know(self, uuid: str, key: int) -> None:
+    def know(self, name: str, key: int) -> None:
         """An entry is a chunk of this message."""
-        if self._uuids.get(key) != uuid:
-            self._forget_uuid(key)
-            self._uuids[key] = uuid
-            self._keys.setdefault(uuid, {})[key] = None
+        if self._names.get(key) != name:
+            self._forget_name(key)
+            self._names[key] = name
+            self._keys.setdefault(name, {})[key] = None
 
     def forget(self, key: int) -> int:
         """An entry is acked or gone. The slot that is free by that, or -1."""
         freed = self.let_go(key)
         self.unpark(key)
-        self._forget_uuid(key)
+        self._forget_name(key)
         return freed
 
-    def _forget_uuid(self, key: int) -> None:
-        uuid = self._uuids.pop(key, None)
-        if uuid is not None:
-            keys = self._keys[uuid]
+    def _forget_name(self, key: int) -> None:
+        name = self._names.pop(key, None)
+        if name is not None:
+            keys = self._keys[name]
             del keys[key]
             if not keys:
-                del self._keys[uuid]
+                del self._keys[name]
 
-    def uuid(self, key: int) -> str | None:
+    def name(self, key: int) -> str | None:
         """The message that an entry is a chunk of; None if it is not known as one."""
-        return self._uuids.get(key)
+        return self._names.get(key)
 
-    def held_of(self, uuid: str, held: dict[int, int]) -> list[int]:
+    def held_of(self, name: str, held: dict[int, int]) -> list[int]:
         """The chunks of a message that are among those that a consumer has, in any order."""
-        return [key for key in self._keys.get(uuid, ()) if key in held]
+        return [key for key in self._keys.get(name, ()) if key in held]
 
     def known(self) -> list[int]:
         """The chunks, in any order."""
-        return list(self._uuids)
+        return list(self._names)
 
     # ---- Begun messages ------------------------------------------------------
 
-    def owner(self, uuid: str) -> int:
+    def owner(self, name: str) -> int:
         """The consumer that has begun a message, or -1."""
-        begun = self._begun.get(uuid)
+        begun = self._begun.get(name)
         return -1 if begun is None else begun.consumer_id
 
     def slot_owner(self, slot: int) -> int:
         """The consumer that has begun messages of a slot, or -1."""
-        uuids = self._slots.get(slot)
-        return -1 if uuids is None else self._begun[next(iter(uuids))].consumer_id
+        names = self._slots.get(slot)
+        return -1 if names is None else self._begun[next(iter(names))].consumer_id
 
     def take(self, key: int, consumer_id: int, slot: int = 0) -> int:
         """A consumer got a chunk, not the last. Another slot that is free by that, or -1."""
-        uuid = self._uuids[key]
-        begun = self._begun.get(uuid)
+        name = self._names[key]
+        begun = self._begun.get(name)
         freed = -1
         if begun is not None and (begun.consumer_id != consumer_id or begun.slot != slot):
-            freed = self.finish(uuid)
+            freed = self.finish(name)
             begun = None
         if begun is None:
-            begun = self._begun[uuid] = _Begun(consumer_id, slot)
-            self._slots.setdefault(slot, {})[uuid] = None
+            begun = self._begun[name] = _Begun(consumer_id, slot)
+            self._slots.setdefault(slot, {})[name] = None
         begun.keys[key] = None
         return freed
 
     def let_go(self, key: int) -> int:
         """A consumer holds a chunk no more. The slot that is free by that, or -1."""
-        begun = self._begun.get(self._uuids.get(key, ""))
+        begun = self._begun.get(self._names.get(key, ""))
         if begun is None or key not in begun.keys:
             return -1
         del begun.keys[key]
-        return -1 if begun.keys else self.finish(self._uuids[key])
+        return -1 if begun.keys else self.finish(self._names[key])
 
-    def finish(self, uuid: str) -> int:
+    def finish(self, name: str) -> int:
         """The last chunk of a message is out. The slot that is free by that, or -1."""
-        begun = self._begun.pop(uuid, None)
+        begun = self._begun.pop(name, None)
         if begun is None:
             return -1
-        uuids = self._slots[begun.slot]
-        del uuids[uuid]
-        if uuids:
+        names = self._slots[begun.slot]
+        del names[name]
+        if names:
             return -1
         del self._slots[begun.slot]
         return begun.slot
@@ -145,30 +145,30 @@ class ChunkOwners:
 
     def park(self, key: int) -> None:
         """A chunk waits."""
-        uuid = self._uuids.get(key)
-        if uuid is None:
+        name = self._names.get(key)
+        if name is None:
             return
-        parked = self._parked.get(uuid)
+        parked = self._parked.get(name)
         if parked is None:
-            parked = self._parked[uuid] = KeySet()
+            parked = self._parked[name] = KeySet()
         parked.add(key)
 
     def unpark(self, key: int) -> None:
         """A chunk waits no more."""
-        uuid = self._uuids.get(key, "")
-        parked = self._parked.get(uuid)
+        name = self._names.get(key, "")
+        parked = self._parked.get(name)
         if parked is not None:
             parked.discard(key)
             if len(parked) == 0:
-                del self._parked[uuid]
+                del self._parked[name]
 
-    def waits_before(self, uuid: str, key: int) -> bool:
+    def waits_before(self, name: str, key: int) -> bool:
         """Whether a chunk of a message waits that comes before this one."""
-        parked = self._parked.get(uuid)
+        parked = self._parked.get(name)
         return parked is not None and parked.min() < key
 
     def clear(self) -> None:
-        self._uuids.clear()
+        self._names.clear()
         self._keys.clear()
         self._begun.clear()
         self._slots.clear()
@@ -182,19 +182,19 @@ class ChunkOwners:
 
     def check(self) -> None:
         """Asserts that the parts agree with each other."""
-        by_uuid: dict[str, set[int]] = {}
-        for key, uuid in self._uuids.items():
-            by_uuid.setdefault(uuid, set()).add(key)
-        assert by_uuid == {uuid: set(keys) for uuid, keys in self._keys.items()}, "chunks differ"
-        for uuid, begun in self._begun.items():
+        by_name: dict[str, set[int]] = {}
+        for key, name in self._names.items():
+            by_name.setdefault(name, set()).add(key)
+        assert by_name == {name: set(keys) for name, keys in self._keys.items()}, "chunks differ"
+        for name, begun in self._begun.items():
             assert begun.keys, "a message is begun without chunks"
-            assert uuid in self._slots[begun.slot], "a slot does not know of its message"
+            assert name in self._slots[begun.slot], "a slot does not know of its message"
             for key in begun.keys:
-                assert self._uuids.get(key) == uuid, "a chunk that nobody knows is held"
-        for uuids in self._slots.values():
-            assert uuids, "a slot without messages"
-            assert all(uuid in self._begun for uuid in uuids), "a slot has a message of before"
-        for uuid, parked in self._parked.items():
+                assert self._names.get(key) == name, "a chunk that nobody knows is held"
+        for names in self._slots.values():
+            assert names, "a slot without messages"
+            assert all(name in self._begun for name in names), "a slot has a message of before"
+        for name, parked in self._parked.items():
             assert len(parked) > 0, "a message waits without chunks"
             for key in parked.first(len(parked)):
-                assert self._uuids.get(key) == uuid, "a chunk that nobody knows waits"
+                assert self._names.get(key) == name, "a chunk that nobody knows waits"

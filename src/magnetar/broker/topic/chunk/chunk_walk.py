@@ -121,7 +121,7 @@ class ChunkWalk:
     def _pass(self, key: int, chunk: Chunk | None) -> None:
         if chunk is None:
             return  # This is how far it came before it rested.
-        if chunk.uuid != self._start.uuid:
+        if chunk.name != self._start.name:
             self._gap += 1
         elif self._direction == ON and chunk.id == 0:
             self._turn()

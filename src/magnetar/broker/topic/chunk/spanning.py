@@ -100,8 +100,8 @@ class Spanning(EntrySearch):
         if chunk is None:
             return  # This is how far it came before it rested.
         self._looks_left -= 1
-        if chunk.uuid not in self._seen:
-            self._seen[chunk.uuid] = key
+        if chunk.name not in self._seen:
+            self._seen[chunk.name] = key
             if chunk.id > 0:
                 self._open.append(key)
 

@@ -96,17 +96,17 @@ class Handover:
             key = self._keys[index]
             if 0 <= key <= self.floor:
                 self._ordered.add(key)
-                uuid = None if chunks is None else chunks.uuid(key)
-                if uuid is not None:
-                    self._messages[uuid] = None
+                name = None if chunks is None else chunks.name(key)
+                if name is not None:
+                    self._messages[name] = None
         looked = end - self._looked
         self._looked = end
         return looked
 
-    def _look_at_message(self, uuid: str) -> int:
+    def _look_at_message(self, name: str) -> int:
         assert self._chunks is not None
         assert self.consumer is not None
-        held = self._chunks.held_of(uuid, self.consumer.pending)
+        held = self._chunks.held_of(name, self.consumer.pending)
         if held and max(held) in self._ordered:
             for key in held:
                 self._ordered.add(key)

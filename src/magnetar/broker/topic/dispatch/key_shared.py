@@ -316,7 +316,7 @@ class KeySharedDispatcher(SharedDispatcher):
         slot = self._slot(facts)
         chunk = facts.chunk_id >= 0
         if chunk:
-            self._chunks.know(facts.uuid, key)
+            self._chunks.know(facts.chunked_name(), key)
         consumer = self._taker(slot, key, chunk=chunk)
         if consumer is None:
             if source != REPLAY:
@@ -341,7 +341,7 @@ class KeySharedDispatcher(SharedDispatcher):
         if facts.chunk_id + 1 < facts.chunk_count:
             freed = self._chunks.take(key, consumer.key, slot)
         else:
-            freed = self._chunks.finish(facts.uuid)
+            freed = self._chunks.finish(facts.chunked_name())
         if freed >= 0:
             self._look_at(freed)
 

@@ -404,9 +404,9 @@ class SharedDispatcher(Dispatcher):
     def _check_idle(self) -> None:
         """Asserts that whatever waits, while there is room, waits for somebody else."""
         for key in self._replay.first(len(self._replay)):
-            uuid = self._chunks.uuid(key)
-            waits = uuid is not None and (
-                self._chunks.owner(uuid) >= 0 or self._chunks.waits_before(uuid, key)
+            name = self._chunks.name(key)
+            waits = name is not None and (
+                self._chunks.owner(name) >= 0 or self._chunks.waits_before(name, key)
             )
             assert waits, "what anybody could have waits"
 
@@ -564,7 +564,7 @@ class SharedDispatcher(Dispatcher):
     ) -> bool:
         """Gives the entry to a consumer, or lets it wait."""
         if facts.chunk_id >= 0:
-            self._chunks.know(facts.uuid, key)
+            self._chunks.know(facts.chunked_name(), key)
         consumer = self._choose(facts, key)
         if consumer is None:
             if source != REPLAY:
@@ -576,7 +576,7 @@ class SharedDispatcher(Dispatcher):
         if facts.chunk_id >= 0:
             consumer.chunks += 1
             if facts.chunk_id + 1 >= facts.chunk_count:
-                self._chunks.finish(facts.uuid)
+                self._chunks.finish(facts.chunked_name())
             else:
                 self._chunks.take(key, consumer.key)
         return True
@@ -605,9 +605,9 @@ class SharedDispatcher(Dispatcher):
 
     def _choose(self, facts: EntryFacts, key: int) -> Consumer | None:
         if facts.chunk_id >= 0:
-            if self._chunks.waits_before(facts.uuid, key):
+            if self._chunks.waits_before(facts.chunked_name(), key):
                 return None
-            owner = self._chunks.owner(facts.uuid)
+            owner = self._chunks.owner(facts.chunked_name())
             if owner >= 0 and owner in self.by_key:
                 consumer = self.by_key[owner]
                 return consumer if consumer.available else None

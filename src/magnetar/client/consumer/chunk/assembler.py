@@ -1,6 +1,6 @@
 """Messages that come in chunks, put together again (PIP-107).
 
-Of each message (its `uuid`) that is not whole there is one context. Chunks of one copy of a
+Of each message (its `chunked_name`) that is not whole there is one context. Chunks of one copy of a
 message come in order; what is further back in the topic is older. A producer that connects
 again sends what was not confirmed once more, so that chunks, or all of a message, can be
 there twice; one that dies leaves a message without its end.
@@ -39,8 +39,8 @@ given up while its next chunk is under way.
 
 A copy of chunks of a message that became whole here is *garbage*, too: the message does not need
 them, whatever comes of it. To ask for them again would bring back the message as well, which the
-application has. They say the same as the originals, the time of publishing included; so a message
-that a restarted producer gave the same uuid is no copy.
+application has. A message that a restarted producer gave the same uuid is no copy: it was
+published at another time, which is part of the name.
 
 An ack by an id from elsewhere tells where a message begins and ends, not where its other chunks
 are. Those that are here are acked with it, and the context is discarded. Where one consumer gets
@@ -51,7 +51,7 @@ When everything is to come again (a lost connection, a call for redelivery) cont
 cleared. What stood where is remembered until it comes, since whoever acks cumulatively
 meanwhile must not ack it.
 
-What does not fit together (numbers out of range, another count or size than before, more
+What does not fit together (numbers out of range, another size than before, more
 bytes than announced or allowed) is *refused*, and changes nothing but its own message.
 
 Invariant: `size` is what all growing contexts hold, `growing` how many there are.
@@ -110,27 +110,20 @@ class Whole:
 
 @final
 class _Complete:
-    """What is known of a message that became whole: where it ends, and what its chunks say."""
+    """What is known of a message that became whole: where it ends, and how large it is."""
 
-    def __init__(self, context: "_Context", published_ms: int) -> None:
+    def __init__(self, context: "_Context") -> None:
         self.last: Final = context.keys[-1]
-        self.count: Final[i64] = context.count
         self.total: Final[i64] = context.total
-        self.published_ms: Final = published_ms
 
-    def has_copy(self, key: int, metadata: MessageMetadata) -> bool:
-        return (
-            key > self.last
-            and metadata.publish_time == self.published_ms
-            and metadata.num_chunks_from_msg == self.count
-            and metadata.total_chunk_msg_size == self.total
-        )
+    def has_copy(self, key: int, total: i64) -> bool:
+        return key > self.last and total == self.total
 
 
 @final
 class _Context:
-    def __init__(self, uuid: str, count: i64, total: i64, before: int) -> None:
-        self.uuid: Final = uuid
+    def __init__(self, name: str, count: i64, total: i64, before: int) -> None:
+        self.name: Final = name
         self.count: Final[i64] = count
         self.total: Final[i64] = total
         self.before: Final = before
@@ -155,9 +148,6 @@ class _Context:
         # Set aside: when it is to be asked for again, and when it is given up.
         self.again_ms: int = -1
         self.due_ms: int = -1
-
-    def fits(self, count: i64, total: i64) -> bool:
-        return self.count == count and self.total == total
 
     def follow(self, earlier: "_Context", now_ms: int) -> None:
         """It came before: the same once more has no more time than it had."""
@@ -295,6 +285,7 @@ class ChunkAssembler:
     ) -> i64:
         """Takes a chunk, `entry[payload_first:]`, and says what came of it."""
         uuid = metadata.uuid or ""
+        name = metadata.chunked_name()
         count: i64 = metadata.num_chunks_from_msg or 0
         total: i64 = metadata.total_chunk_msg_size or 0
         chunk_id: i64 = -1 if metadata.chunk_id is None else metadata.chunk_id
@@ -303,10 +294,10 @@ class ChunkAssembler:
         if self.problem:
             return REFUSED
         self.saw(key, metadata.publish_time, now_ms)
-        expected = self._expected.pop(uuid, None)
-        context = self._contexts.get(uuid)
+        expected = self._expected.pop(name, None)
+        context = self._contexts.get(name)
         if chunk_id == 0:
-            context = self._begin(context, uuid, count, total, key, before, now_ms)
+            context = self._begin(context, name, count, total, key, before, now_ms)
             if context is None:
                 return KEPT
             context.redelivery_count = redelivery_count
@@ -314,28 +305,27 @@ class ChunkAssembler:
             if expected is not None and key in expected.keys:
                 context.follow(expected, now_ms)
         elif context is None:
-            complete = self._complete.get(uuid)
-            is_copy = complete is not None and complete.has_copy(key, metadata)
+            complete = self._complete.get(name)
+            is_copy = complete is not None and complete.has_copy(key, total)
             if is_copy or (self._acked and self._was_acked(key)):
                 self._garbage.append(key)
                 return KEPT
-            context = _Context(uuid, count, total, before)
+            context = _Context(name, count, total, before)
             if expected is not None and key <= expected.known:
                 context.follow(expected, now_ms)
             self._set_aside(context, BROKEN, now_ms)
             context.note(key)
             return KEPT
-        elif not context.fits(count, total):
+        elif context.total != total:
             self.problem = (
-                f"chunk {chunk_id} of {uuid} says {count} chunks of {total} bytes, others said "
-                f"{context.count} of {context.total}"
+                f"chunk {chunk_id} of {uuid} says {total} bytes in all, others {context.total}"
             )
             return REFUSED
         elif not self._follows(context, chunk_id, key, now_ms):
             return KEPT
         outcome = self._append(context, key, entry, payload_first, redelivery_count, now_ms)
         if outcome == WHOLE:
-            self._completed(context, metadata.publish_time)
+            self._completed(context)
         return outcome
 
     def _judge(self, uuid: str, chunk_id: i64, count: i64, total: i64, size: i64) -> str:
@@ -358,7 +348,7 @@ class ChunkAssembler:
     def _begin(
         self,
         context: _Context | None,
-        uuid: str,
+        name: str,
         count: i64,
         total: i64,
         key: int,
@@ -383,9 +373,9 @@ class ChunkAssembler:
                 self._again.extend([other for other in context.keys if other != key])
         if context is not None:
             self._forget(context)
-        fresh = _Context(uuid, count, total, before)
+        fresh = _Context(name, count, total, before)
         fresh.data = BytesIO()
-        self._contexts[uuid] = fresh
+        self._contexts[name] = fresh
         self.growing += 1
         if 0 < self._count_max < self.growing:
             self._evict_oldest(fresh, now_ms)
@@ -429,7 +419,7 @@ class ChunkAssembler:
         if left < 0 or (last and left > 0):
             self.problem = (
                 f"{context.size + size} bytes in {len(context.keys) + 1} of {context.count} chunks "
-                f"of {context.uuid}, which announced {context.total} in all"
+                f"of one message, which announced {context.total} in all"
             )
             # There is no way that it could become whole.
             self._garbage.extend(context.keys)
@@ -455,9 +445,9 @@ class ChunkAssembler:
             self._wake_by(max(context.arrived_ms + self._expire_ms, now_ms))
         return KEPT
 
-    def _completed(self, context: _Context, published_ms: int) -> None:
-        self._complete.pop(context.uuid, None)
-        self._complete[context.uuid] = _Complete(context, published_ms)
+    def _completed(self, context: _Context) -> None:
+        self._complete.pop(context.name, None)
+        self._complete[context.name] = _Complete(context)
         if len(self._complete) > COMPLETE_MAX:
             del self._complete[next(iter(self._complete))]
 
@@ -478,7 +468,7 @@ class ChunkAssembler:
         self._forget(context)
         context.state = state
         context.data = None
-        self._contexts[context.uuid] = context
+        self._contexts[context.name] = context
         if len(self._contexts) - self.growing > SET_ASIDE_MAX:
             aside = [c for c in self._contexts.values() if c.state != GROWING]
             self._forget(aside[0])
@@ -492,9 +482,9 @@ class ChunkAssembler:
         self._wake_by(context.due_ms)
 
     def _forget(self, context: _Context) -> None:
-        if self._contexts.get(context.uuid) is not context:
+        if self._contexts.get(context.name) is not context:
             return
-        del self._contexts[context.uuid]
+        del self._contexts[context.name]
         if context.state == GROWING:
             self.growing -= 1
             self.size -= context.size + CHUNK_OVERHEAD * len(context.keys)
@@ -505,9 +495,9 @@ class ChunkAssembler:
             del self._strays[next(iter(self._strays))]
         self._wake_by(now_ms + self._again_ms)
 
-    def drop(self, uuid: str) -> None:
-        """Nobody wants the message: nothing is acked, and nothing kept."""
-        context = self._contexts.get(uuid)
+    def drop(self, metadata: MessageMetadata) -> None:
+        """Nobody wants the message of a chunk: nothing is acked, and nothing kept."""
+        context = self._contexts.get(metadata.chunked_name())
         if context is not None:
             self._forget(context)
 
@@ -515,7 +505,7 @@ class ChunkAssembler:
         """The message that begins there was acked; which chunks of it there were."""
         for expected in list(self._expected.values()):
             if expected.keys[0] == first:
-                del self._expected[expected.uuid]
+                del self._expected[expected.name]
         for context in self._contexts.values():
             if context.keys and context.keys[0] == first:
                 self._forget(context)
@@ -529,7 +519,7 @@ class ChunkAssembler:
                 self._forget(context)
         for expected in list(self._expected.values()):
             if any(key in withdrawal.kept for key in expected.keys):
-                del self._expected[expected.uuid]
+                del self._expected[expected.name]
         for key in [key for key in self._strays if key in withdrawal.kept]:
             del self._strays[key]
 
@@ -539,7 +529,7 @@ class ChunkAssembler:
             for context in contexts.values():
                 if context.keys and context.keys[0] == first:
                     keys = [key for key in context.keys if first < key < last]
-                    self._expected.pop(context.uuid, None)
+                    self._expected.pop(context.name, None)
                     # What still comes of it is garbage.
                     self._set_aside(context, DISCARDED, context.arrived_ms)
                     context.again_ms = -1
@@ -587,8 +577,8 @@ class ChunkAssembler:
         context.leave(self._published_ms, left_ms)
         if not self._single:
             context.spare(self._expire_ms)
-        self._expected.pop(context.uuid, None)
-        self._expected[context.uuid] = context
+        self._expected.pop(context.name, None)
+        self._expected[context.name] = context
         if len(self._expected) > SET_ASIDE_MAX:
             del self._expected[next(iter(self._expected))]
 
@@ -619,7 +609,7 @@ class ChunkAssembler:
     def passed(self, key: int) -> None:
         """Where one consumer is active: what begins before this entry comes no more."""
         for context in [one for one in self._expected.values() if one.keys[0] < key]:
-            del self._expected[context.uuid]
+            del self._expected[context.name]
 
     def firsts(self) -> list[int]:
         """The first chunks that are known of all messages that are not whole."""
