@@ -69,6 +69,8 @@ class SessionConsumers:
         self._broker: Final = broker
         self._peer: Final = peer
         self._links: Final[dict[int, _Link]] = {}
+        # Consumers that the broker closed and whose clients are coming back, by their ids.
+        self._coming_back: Final[dict[int, list[Consumer]]] = {}
         # Consumers that are to be served in this round, and whether there is to be another one.
         self._round: Final[deque[int]] = deque()
         self._another_round: bool = False
@@ -79,6 +81,8 @@ class SessionConsumers:
         links = list(self._links.values())
         self._links.clear()
         self._round.clear()
+        for id in list(self._coming_back):
+            self._are_over(id, emptied=False)
         return [partial(_lose, link) for link in links]
 
     def lag_ended(self) -> None:
@@ -123,7 +127,7 @@ class SessionConsumers:
         id = signed(command.consumer_id)
         link = self._links.get(id)
         if link is not None and (link.consumer.closed or link.consumer.recalled):
-            self._have_emptied(link)
+            self._comes_back(link)
         elif link is not None:
             if link.subscription is not None:
                 self._tell_life(command.request_id, link.subscription)
@@ -178,11 +182,21 @@ class SessionConsumers:
         else:
             self._subscribe(command, topic, consumer)
 
-    def _have_emptied(self, link: _Link) -> None:
-        """A client that was told that its consumer is closed comes back, with an empty queue."""
+    def _comes_back(self, link: _Link) -> None:
+        """A client that was told that its consumer is closed subscribes again. Ours has emptied
+        its queue by now; some others do so when they hear that they are subscribed, before they
+        ask for messages."""
         if not link.consumer.closed and link.subscription is not None:
             link.subscription.leave(link.consumer)
-        link.consumer.over(emptied=True)
+        id = int(link.consumer.id)
+        self._coming_back.setdefault(id, []).append(link.consumer)
+        if self._peer.knows_magnetar:
+            self._are_over(id, emptied=True)
+
+    def _are_over(self, id: int, *, emptied: bool) -> None:
+        """Nobody hands out what former consumers of an id had; or nobody knows."""
+        for consumer in self._coming_back.pop(id, ()):
+            consumer.over(emptied=emptied)
 
     def on_withdrawn(self, command: pb.CommandWithdrawn) -> None:
         link = self._links.get(signed(command.consumer_id))
@@ -282,6 +296,7 @@ class SessionConsumers:
     def on_close_consumer(self, command: pb.CommandCloseConsumer) -> None:
         id = signed(command.consumer_id)
         request_id = command.request_id
+        self._are_over(id, emptied=True)
         link = self._links.pop(id, None)
         if link is None or link.subscription is None:
             if link is not None:
@@ -310,6 +325,7 @@ class SessionConsumers:
             self._peer.refuse(request_id, BrokerError(ServerError.MetadataError, reason))
             return
         del self._links[signed(command.consumer_id)]
+        self._are_over(int(link.consumer.id), emptied=True)
         link.consumer.over(emptied=True)
 
         def left(done: None) -> None:
@@ -332,6 +348,8 @@ class SessionConsumers:
     def on_flow(self, command: CommandFlow) -> None:
         link = self._links.get(command.consumer_id)
         if link is not None and link.subscription is not None:
+            if self._coming_back:
+                self._are_over(int(command.consumer_id), emptied=True)
             link.subscription.flow(link.consumer, command.message_permits)
 
     def on_ack(self, command: CommandAck) -> None:

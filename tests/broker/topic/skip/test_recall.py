@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from support.wire_client import Earliest, KeyShared, Shared, WireConsumer
+from support.wire_client import Earliest, KeyShared, Shared, WireConsumer, refused
 from support.world import World
 
 from magnetar.broker.promise import Promise
@@ -13,6 +13,7 @@ from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS, Overtake
 from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
+from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import message_id_to_pb
 from magnetar.protocol import pulsar_pb2 as pb
@@ -178,9 +179,11 @@ def test_another_client_is_closed_and_what_else_it_holds_comes_again_in_order(
     assert holder.closed_by_broker()
     assert not kept(promise)
     back = holder.client.subscribe("t", "sub", type, consumer_id=holder.id, consumer_name="w")
+    # The official client empties its queue when it hears that it is subscribed.
+    assert not kept(promise)
+    back.flow(10)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["w"]}]
-    back.flow(10)
     again = back.deliveries()
     assert [d.payloads[0] for d in again] == ["0", "1", "3", "4"]
     assert {d.redelivery_count for d in again} == {0}
@@ -283,9 +286,37 @@ def test_a_skip_after_an_unload_waits_for_those_who_have_not_come_back(world: Wo
     skip, promise = begin(world, id)
     assert not kept(promise)
     assert takers(skip) == [{"unconfirmed": ["w"]}]
-    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id)
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id).flow(10)
     assert kept(promise)
     assert takers(skip) == [{}]
+
+
+def test_who_is_refused_when_it_comes_back_has_its_queue_still(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    world.unload("t")
+    with refused(ServerError.NotAllowedError):
+        holder.client.subscribe("t", "sub", 9, consumer_id=holder.id)
+    skip, promise = begin(world, id)
+    assert not kept(promise)
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id).flow(10)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_is_lost_again_before_it_is_back_is_named(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id, consumer_name="w")
+    holder.client.drop()
+    world.settle()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
 
 
 def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
@@ -494,7 +525,7 @@ def test_the_rest_of_a_batch_that_was_refused_is_taken_back_from_where_it_is(
     skip, promise = begin(world, batch)
     assert not kept(promise)
     assert first.closed_by_broker()
-    first.client.subscribe("t", "sub", type, consumer_id=first.id)
+    first.client.subscribe("t", "sub", type, consumer_id=first.id).flow(10)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["first"]}]
 
@@ -529,7 +560,7 @@ def test_who_gets_it_again_is_asked_once(world: World) -> None:
     first.redeliver(id)
     first.flow(2)
     skip, promise = begin(world, id)
-    first.client.subscribe("t", "sub", Shared, consumer_id=first.id)
+    first.client.subscribe("t", "sub", Shared, consumer_id=first.id).flow(10)
     assert kept(promise)
     assert takers(skip) == [{"closed": ["first"]}]
     assert world.subscription("t", "sub").taken_back == 2
@@ -550,10 +581,13 @@ def test_who_lost_its_connection_before_a_skip_is_named(world: World, ours: bool
 def test_who_is_back_has_nothing_from_before(world: World) -> None:
     first, id = left_behind(world, ours=False, size=1)
     first.client.drop()
-    consumer(world, ours=False, consumer_name="first")
+    second = consumer(world, ours=True, consumer_name="second")
+    second.flow(10)
+    consumer(world, ours=False, consumer_name="first").flow(10)
     skip, promise = begin(world, id)
+    answer(second, asked(second), id)
     assert kept(promise)
-    assert takers(skip) == [{}]
+    assert takers(skip) == [{"taken_back_from": ["second"]}]
 
 
 def test_who_is_away_for_long_is_not_named_any_more(world: World) -> None:

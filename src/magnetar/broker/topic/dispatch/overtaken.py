@@ -120,6 +120,6 @@ class Overtaken:
             away.keys.update(keys)
 
     def came_back(self, name: str) -> None:
-        """A client subscribed anew: what it had under that name is not there any more."""
+        """A client is back and asks for messages: what it had under that name is gone."""
         for number in [number for number, away in self._away.items() if away.ghost.name == name]:
             del self._away[number]

@@ -100,8 +100,6 @@ class SharedDispatcher(Dispatcher):
     def add(self, consumer: Consumer) -> None:
         if not self.consumers:
             self.rewind()
-        if len(self.overtaken) > 0:
-            self.overtaken.came_back(consumer.name)
         consumer.limit(self.subscription.unacked_per_consumer)
         consumer.tally = self._unacked
         self._put(consumer)
@@ -128,6 +126,11 @@ class SharedDispatcher(Dispatcher):
         if not self.consumers:
             self.rewind()
         self._leaving.pop(consumer.key).keep(None)
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        if consumer.last_flow_ms == 0 and len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer.name)
+        super().flow(consumer, permits)
 
     def changed(self) -> None:
         self._have_changed()

@@ -5,7 +5,8 @@ Who holds a skipped entry is asked for it in the way that its client understands
 | its client     | is told        | and has given it back when                                 |
 |----------------|----------------|------------------------------------------------------------|
 | knows WITHDRAW | WITHDRAW       | it answers WITHDRAWN, which names what nobody was handed   |
-| does not       | CLOSE_CONSUMER | it subscribes again, for its queue is emptied before that  |
+| does not       | CLOSE_CONSUMER | it subscribes again and asks for messages, for its queue   |
+|                |                | is emptied before that                                     |
 
 A consumer that is closed for this keeps what else it holds until its client is back, and its
 acks count until then. After that all of it goes where it goes when a consumer leaves: to the
@@ -16,7 +17,8 @@ there, since it would bring them everything twice and take back nothing.
 | a withdrawal is | left by                          | becomes                                   |
 |-----------------|----------------------------------|-------------------------------------------|
 | open            | the client's answer              | answered                                  |
-|                 | SUBSCRIBE, or the client's close | emptied: its queue is gone, whole          |
+|                 | SUBSCRIBE and FLOW, or the       | emptied: its queue is gone, whole          |
+|                 | client's close                   |                                            |
 |                 | the end of the connection, or    | lost: nobody knows what it still hands out |
 |                 | at once where nothing can be done, or had ended before                        |
 |                 | the end of the wait              | open, and named as unconfirmed            |
