@@ -344,6 +344,34 @@ def test_unloads_of_a_client_that_asks_for_nothing_leave_nothing_behind(world: W
     assert world.broker.strays.of(str(world.topic("t").name), "sub") == []
 
 
+def test_who_is_refused_when_it_comes_back_has_its_queue_still(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    world.unload("t")
+    with refused(ServerError.NotAllowedError):
+        holder.client.subscribe("t", "sub", 9, consumer_id=holder.id)
+    skip, promise = begin(world, id)
+    assert not kept(promise)
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id).flow(10)
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_is_lost_again_before_it_is_back_is_named(world: World) -> None:
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=False, consumer_name="w")
+    id = producer.send("m")
+    holder.flow(10)
+    skip, promise = begin(world, id)
+    holder.client.subscribe("t", "sub", Shared, consumer_id=holder.id, consumer_name="w")
+    holder.client.drop()
+    world.settle()
+    assert kept(promise)
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+
+
 def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
     producer = world.connect().producer("t")
     holder = consumer(world, ours=True, consumer_name="w")

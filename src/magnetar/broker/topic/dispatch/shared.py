@@ -118,12 +118,6 @@ class SharedDispatcher(Dispatcher):
             self._hand_over(Handover(LEAVE, list(consumer.pending), consumer))
         return leaving
 
-    def flow(self, consumer: Consumer, permits: i64) -> None:
-        # Clients empty their queue after SUBSCRIBE is answered, and before they ask for messages.
-        if len(self.overtaken) > 0:
-            self.overtaken.came_back(consumer.name)
-        super().flow(consumer, permits)
-
     def _begin_leave(self, consumer: Consumer) -> None:
         """It gets nothing new from here on."""
 
@@ -135,6 +129,12 @@ class SharedDispatcher(Dispatcher):
         if not self.consumers:
             self.rewind()
         self._leaving.pop(consumer.key).keep(None)
+
+    def flow(self, consumer: Consumer, permits: i64) -> None:
+        # Clients empty their queue after SUBSCRIBE is answered, and before they ask for messages.
+        if consumer.last_flow_ms == 0 and len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer.name)
+        super().flow(consumer, permits)
 
     def changed(self) -> None:
         self._have_changed()
