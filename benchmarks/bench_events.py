@@ -23,6 +23,9 @@ CPU time, and all events together.
     seek        one of a crowd of consumers seeks
     unload      a topic with a crowd of consumers is unloaded
     partitions  a topic of a thousand partitions is created
+    fan         a hundred subscriptions, each with a consumer that has room, get what comes at once
+    group       thousands of messages of a hundred publishers become durable
+    last        the last message is asked for, behind thousands of chunks that came to nothing
     policies    a policy of a namespace changes, and so it does for thousands of topics
     longest     commands as long as a frame can be: ids, ranges, texts, properties, tiny messages
 """
@@ -72,6 +75,7 @@ from magnetar.wire.ack_set import BATCH_SIZE_MAX  # noqa: E402
 TARGET: Final = "10 ms"
 PARTITIONS: Final = 1000
 KEYS: Final = 5000
+PEERS: Final = 100
 CHUNKS: Final = 10
 # As many as one subscription may have partly acked by default, of a million messages each.
 ENORMOUS: Final = 440
@@ -401,6 +405,48 @@ def partitions(case: Case, count: int) -> None:
     world.settle()
 
 
+def fan(case: Case, messages: int) -> None:
+    world = case.world
+    consumers = [world.connect().subscribe("t", f"s{n}", case.type) for n in range(PEERS)]
+    for consumer in consumers:
+        hold(consumer, messages)
+    producer = world.connect().producer("t")
+    world.begin()
+    world.event(lambda: producer.client.session.receive(sends(producer.id, messages)))
+    world.settle()
+    for consumer in consumers:
+        assert len(consumer.payloads()) == messages
+
+
+def group(case: Case, messages: int) -> None:
+    world = case.world
+    producers = [world.connect().producer(f"t{number}") for number in range(PEERS)]
+    world.begin()
+    for producer in producers:
+        data = sends(producer.id, messages)
+        world.event(partial(producer.client.session.receive, data))
+    world.settle()
+    for producer in producers:
+        assert len(producer.client.take(CommandSendReceipt)) == messages
+
+
+def sends(producer_id: int, count: int) -> bytes:
+    entry = encode_entry(metadata_of(), b"x" * 10)
+    return b"".join([encode(CommandSend(producer_id, n, entry)) for n in range(count)])
+
+
+def last_id(case: Case, chunks: int) -> None:
+    consumer = case.subscribe()
+    producer = case.world.connect().producer("t")
+    for number in range(chunks):
+        producer.send_chunk(f"u{number}", 1, 2, "x")
+    command = pb.CommandGetLastMessageId(consumer_id=consumer.id, request_id=10**6)
+    case.world.begin()
+    case.world.hear(consumer.client, command)
+    case.world.settle()
+    assert consumer.client.take(pb.CommandGetLastMessageIdResponse)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=50_000)
@@ -434,6 +480,10 @@ def main() -> None:
         ("slots", KeyShared, lambda c: slots(c, n)),
         ("partitions", Shared, lambda c: partitions(c, PARTITIONS)),
         ("policies", Shared, lambda c: policies(c, crowd)),
+        ("fan Shared", Shared, lambda c: fan(c, crowd // 10)),
+        ("fan Failover", Failover, lambda c: fan(c, crowd // 10)),
+        ("group", Shared, lambda c: group(c, crowd // 5)),
+        ("last id", Shared, lambda c: last_id(c, crowd)),
     ]
     for name, data in longest_commands().items():
         cases.append((f"longest {name}", Shared, partial(longest, name=name, data=data)))

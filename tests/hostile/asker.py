@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
 
-from magnetar.protocol import PROTOCOL_VERSION, Command, Connection, encode
+from magnetar.protocol import (
+    PROTOCOL_VERSION,
+    Command,
+    CommandSendReceipt,
+    Connection,
+    encode,
+)
 from magnetar.protocol import pulsar_pb2 as pb
 
 __all__ = ["LONG", "Asker"]
@@ -76,15 +82,25 @@ class Asker:
 
     def read(self) -> list[Message]:
         """What came, as far as somebody asked for it; waits for some bytes."""
+        return [
+            command
+            for command in self._read()
+            if isinstance(command, Message)
+            and not isinstance(command, pb.CommandActiveConsumerChange)
+        ]
+
+    def hear(self) -> list[CommandSendReceipt]:
+        """The receipts that came; waits for some bytes."""
+        return [command for command in self._read() if isinstance(command, CommandSendReceipt)]
+
+    def _read(self) -> list[object]:
         data = self._socket.recv(1 << 16)
         assert data, "the broker hung up"
         self._connection.receive_data(data)
-        found: list[Message] = []
+        found: list[object] = []
         while (command := self._connection.next_command()) is not None:
             if isinstance(command, pb.CommandPing):
                 self.send(pb.CommandPong())
-            elif isinstance(command, Message) and not isinstance(
-                command, pb.CommandActiveConsumerChange
-            ):
+            else:
                 found.append(command)
         return found

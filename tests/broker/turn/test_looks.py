@@ -4,6 +4,8 @@ import pytest
 from support.wire_client import Shared, WireConsumer
 from support.world import World
 
+from magnetar.broker.topic.last_message import PASSED_MAX
+from magnetar.broker.turn.looks import SHARE
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAckResponse, encode
 from magnetar.protocol import pulsar_pb2 as pb
@@ -14,7 +16,7 @@ ORPHANS = 60
 
 def few_looks(world: World) -> None:
     """From the next round on."""
-    world.broker.pieces.looks = LOOKS
+    world.broker.pieces.looks = SHARE * LOOKS
     world.broker.looks.take()
     world.settle()
 
@@ -54,6 +56,17 @@ def test_the_last_message_behind_thousands_of_orphans_is_found_in_rounds(world: 
         ids[0].ledger_id,
         ids[0].entry_id,
     )
+
+
+def test_an_answer_costs_so_many_looks_at_most(world: World) -> None:
+    """Then the last entry has to do, as in Apache Pulsar."""
+    consumer = world.connect().subscribe("t", "sub", Shared, initialPosition=1)
+    producer = world.connect().producer("t")
+    producer.send("a message")
+    # Of messages whose beginnings are not there each is looked for among all the others.
+    for number in range(int((2 * PASSED_MAX) ** 0.5) + 3):
+        last = producer.send_chunk(f"u{number}", 1, 2, "x")
+    assert consumer.last_message_id().entry_id == last.entry_id
 
 
 def test_many_searches_share_the_looks_of_a_round_and_all_end(world: World) -> None:

@@ -29,7 +29,8 @@ from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
 __all__ = ["LastMessage"]
 
-# So many entries at the end are passed over; then the last one has to do, as for others.
+# So many entries at the end are passed over, and looked at for the beginnings of messages in
+# chunks that have none; then the last one has to do, as for others.
 PASSED_MAX: Final = 10_000
 
 
@@ -83,7 +84,7 @@ class LastMessage(EntrySearch):
             first = self._topic.ledgers.position(min(walk.keys))
             self._found(-1, MessageIdData(first.ledger_id, first.entry_id, self._topic.partition))
         else:
-            self._pass()
+            self._pass(walk.looked)
         return None
 
     def take(self, plan: ReadPlan) -> None:
@@ -105,8 +106,8 @@ class LastMessage(EntrySearch):
         self._done = True
         self.id = MessageIdData(at.ledger_id, at.entry_id, partition, index, None, 0, first)
 
-    def _pass(self) -> None:
-        self._passed_left -= 1
+    def _pass(self, looked: int = 0) -> None:
+        self._passed_left -= 1 + looked
         self._at = self._topic.ledgers.previous(self._at)
         if self._passed_left <= 0:
             self._at = self._last

@@ -22,6 +22,12 @@ from magnetar.broker.turn.pieces import Pieces
 __all__ = ["Looks"]
 
 
+# Less than others do in a round, for a search does it in one round after the other, and threads
+# that write want the interpreter in between. A search needs a few to get on.
+SHARE: Final = 4
+LOOKS_MIN: Final = 3
+
+
 @final
 class Looks:
     """See the module."""
@@ -29,7 +35,7 @@ class Looks:
     def __init__(self, host: Host, pieces: Pieces) -> None:
         self._host: Final = host
         self._pieces: Final = pieces
-        self._left: i64 = pieces.looks
+        self._left: i64 = max(pieces.looks // SHARE, LOOKS_MIN)
         self._ends: bool = False
         self._line: Final[deque[Callable[[], None]]] = deque()
 
@@ -55,7 +61,7 @@ class Looks:
 
     def _begin(self) -> None:
         self._ends = False
-        self._left = self._pieces.looks
+        self._left = max(self._pieces.looks // SHARE, LOOKS_MIN)
         if self._line:
             # First, or one that fails would be the last of all.
             self._end_soon()

@@ -62,6 +62,8 @@ class ChunkWalk:
         self._gap: int = 0
         self._ids: Final[set[int]] = {int(chunk.id)}
         self.keys: Final[list[int]] = [key]
+        # How many entries it has looked at.
+        self.looked: int = 0
 
     @property
     def has_first(self) -> bool:
@@ -96,6 +98,7 @@ class ChunkWalk:
                 return at
             else:
                 self._at = at
+                self.looked += 1
                 self._pass(at, self._topic.chunk_map.chunk(at))
         return NONE
 
