@@ -15,6 +15,8 @@ import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from magnetar.cli import main
+
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -181,6 +183,49 @@ print([name for name in {NOT_FOR_CLIENTS!r} if name in sys.modules])
         [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == "[]"
+
+
+def test_a_client_does_without_what_is_for_the_broker_and_the_command_line() -> None:
+    """As docs/install.md has it for small images: every module of the client can be imported."""
+    users = dict(re.findall(r"^\| ([\w-]+) \| ([a-z ,]+) \|", INSTALL, re.MULTILINE))
+    ours = {name for name in NEEDED if "client" in users[name]}
+    line = re.search(r"^    pip install (cramjam .*)$", INSTALL, re.MULTILINE)
+    assert line is not None
+    assert line[1].split() == sorted(ours)
+    absent = {MODULES.get(name, name) for name in NEEDED - ours}
+    assert absent == set(main.NOT_FOR_CLIENTS)
+    absent |= {"click", "pydantic"}
+    program = f"""
+import importlib, pkgutil, sys
+for name in {sorted(absent)!r}:
+    sys.modules[name] = None  # what makes its import fail
+import magnetar, magnetar.aio, magnetar.schema, magnetar.cloudevents, magnetar.exceptions
+count = 0
+for room in ("wire", "model", "protocol", "client", "rest"):
+    package = importlib.import_module("magnetar." + room)
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+        count += 1
+print(count)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 150
+
+
+@pytest.mark.parametrize(("words", "absent"), [("topics list", "typer"), ("serve", "uvicorn")])
+def test_a_command_says_what_is_not_installed(words: str, absent: str) -> None:
+    program = f"""
+import sys
+sys.modules[{absent!r}] = None
+sys.argv = ["magnetar", *{words.split()!r}]
+from magnetar.cli.main import main
+main()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 1
+    wanted = f"magnetar: {absent} is not installed; all of it comes with: pip install .\n"
+    assert ran.stderr == wanted
 
 
 def test_wheels_are_built_for_the_pythons_that_are_named() -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from examples.demo.checks import Check, figures, handed, sent
+from examples.demo.checks import Check, figures, handed, rows, sent
 from examples.demo.facts import Acked, Archived, BrokerKilled, Facts, SparkKilled, WorkerKilled
 from magnetar.spark.pipelines.report.report import Report
 
@@ -93,13 +93,28 @@ def archived(facts: Facts) -> list[Archived]:
     return list(found.values())
 
 
+def growth(facts: Facts) -> list[tuple[int, int]]:
+    """When the lake grew, and by how many rows.
+
+    Spark tells of a batch after it has committed it: one that it was killed in between is in the
+    lake, and nobody told. It had its place when Spark was killed, or else at the end.
+    """
+    told = archived(facts)
+    grown = [(event.at_ms, event.rows) for event in told]
+    untold = len(rows(facts)) - sum(event.rows for event in told)
+    if untold > 0:
+        kills = [event.at_ms for event in facts.events if isinstance(event, SparkKilled)]
+        grown.append((kills[0] if kills else facts.ended_ms, untold))
+    return grown
+
+
 def _plot_time(report: Report, facts: Facts, began_ms: int) -> None:
     acks = [event for event in facts.events if isinstance(event, Acked)]
     done: dict[str, list[tuple[int, int]]] = {
         "sent": [(one.at_ms, 1) for one in sent(facts)],
         "handled": [(event.at_ms, 1) for event in handed(facts) if event.handled],
         "acked": [(event.at_ms, 1) for event in acks],
-        "in the lake": [(event.at_ms, event.rows) for event in archived(facts)],
+        "in the lake": growth(facts),
     }
     last = max((at for times in done.values() for at, _ in times), default=began_ms)
     steps = range((last - began_ms) // STEP_MS + 1)

@@ -7,7 +7,7 @@ from demo.test_checks import GOOD
 
 from examples.demo.checks import judge
 from examples.demo.facts import Facts
-from examples.demo.report import archived, killed, machine, sentence, write_report
+from examples.demo.report import archived, growth, killed, machine, sentence, write_report
 
 BEGAN_MS = 500
 
@@ -64,6 +64,13 @@ def test_the_lake_has_a_line_and_a_batch_that_is_run_again_counts_once(tmp_path:
     assert [event.rows for event in archived(facts_of(GOOD))] == [5, 3]
     charts = re.findall(r"<svg.*?</svg>", page(GOOD, tmp_path), re.DOTALL)
     assert ">in the lake<" in charts[1]
+
+
+def test_a_batch_that_spark_was_killed_behind_is_in_the_line_of_the_lake() -> None:
+    assert growth(facts_of(GOOD)) == [(2650, 5), (2800, 3)]
+    untold = [line for line in GOOD if not line.startswith("R 0")]
+    spark_killed = next(at for at, what in killed(facts_of(GOOD)) if what.startswith("Spark"))
+    assert growth(facts_of(untold)) == [(2800, 3), (spark_killed, 5)]
 
 
 def test_build_and_machine_are_named(tmp_path: Path) -> None:

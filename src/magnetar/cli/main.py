@@ -6,11 +6,15 @@ own options and leaves out what the other commands need for theirs.
 
 import sys
 from collections.abc import Callable
+from typing import Final
 
 from magnetar.cli.exit_code import INTERRUPTED
 from magnetar.cli.interrupt import uninterrupted
 
 __all__ = ["main"]
+
+# What is left out where there are only clients: docs/install.md.
+NOT_FOR_CLIENTS: Final = ("jwt", "pyroaring", "re2", "rich", "typer", "uvicorn")
 
 
 def main() -> None:
@@ -21,6 +25,10 @@ def main() -> None:
         sys.exit(command())
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_FOR_CLIENTS:
+            raise
+        sys.exit(f"magnetar: {error.name} is not installed; all of it comes with: pip install .")
 
 
 def _load() -> Callable[[], int | None]:
