@@ -50,7 +50,11 @@ class Attacker:
 
     def shout(self, commands: Iterable[Any]) -> int:
         """Sends commands until the broker takes no more; returns how many bytes it took."""
-        data = memoryview(b"".join([encode(command) for command in commands]))
+        return self.shout_bytes(b"".join([encode(command) for command in commands]))
+
+    def shout_bytes(self, said: bytes) -> int:
+        """The same of bytes, which may be no command."""
+        data = memoryview(said)
         self._socket.settimeout(STUCK_S)
         taken = 0
         try:

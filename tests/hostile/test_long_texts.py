@@ -9,7 +9,8 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hostile.probe import Probe
+from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
 
 from magnetar.protocol import Connection, encode
@@ -65,7 +66,7 @@ def subscribe(number: int, value: str) -> pb.CommandSubscribe:
 
 
 def test_producers_with_large_metadata_take_little_memory(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
         with Probe(broker) as probe, contextlib.ExitStack() as clients:
             for number in range(PRODUCERS):
                 if number % 10 == 0:
@@ -80,7 +81,7 @@ def test_producers_with_large_metadata_take_little_memory(tmp_path: Path) -> Non
 
 
 def test_subscriptions_with_large_properties_take_little_memory(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
         with Probe(broker) as probe, Client(broker.url) as client:
             for number in range(SUBSCRIPTIONS):
                 if number % 10 == 0:

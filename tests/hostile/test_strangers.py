@@ -9,12 +9,17 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hostile.probe import Probe
+from hostile.attacker import Attacker
+from hostile.limited import limited
+from hostile.probe import MEMORY_BYTES, Probe
+from hostile.raw_peer import RawPeer
 from support.broker_process import BrokerProcess
 from support.tokens import SECRET_SETTING
 
 import magnetar
+from magnetar.protocol import CommandSend, CommandSendReceipt, MessageMetadata, encode_entry
 
+CLIENTS = 300 if os.environ.get("MAGNETAR_HOSTILE_LONG") else 100
 STRANGERS = 2000 if os.environ.get("MAGNETAR_HOSTILE_LONG") else 300
 FRAME = 2 * 1024 * 1024
 HALF_OF_A_LARGE_FRAME = FRAME.to_bytes(4, "big") + b"\0\0\0\x10" + bytes(FRAME // 2)
@@ -42,7 +47,7 @@ def is_hung_up_on(stranger: socket.socket) -> bool:
 
 
 def test_strangers_with_half_of_a_large_frame_take_little_memory(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
         with Probe(broker) as probe, contextlib.ExitStack() as open_sockets:
             strangers = [
                 send_and_wait(broker.url, HALF_OF_A_LARGE_FRAME, open_sockets)
@@ -57,13 +62,39 @@ def test_strangers_with_half_of_a_large_frame_take_little_memory(tmp_path: Path)
 
 
 def test_strangers_with_half_of_a_frame_that_is_allowed_take_little_memory(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
         with Probe(broker) as probe, contextlib.ExitStack() as open_sockets:
             for _ in range(STRANGERS):
                 send_and_wait(broker.url, HALF_OF_A_SMALL_FRAME, open_sockets)
             # Who comes behind them is served, so the broker has read what they said.
             with magnetar.Client(broker.url) as client:
                 client.create_producer("t").send(b"behind them")
+        probe.check()
+
+
+def test_clients_with_most_of_a_large_frame_take_little_memory(tmp_path: Path) -> None:
+    """Of those that have connected a frame may be large, and all of them share what there is."""
+    most = (5 << 20).to_bytes(4, "big") + b"\0\0\0\x10" + bytes(4_900_000)
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
+        with Probe(broker) as probe, contextlib.ExitStack() as clients:
+            for _ in range(CLIENTS):
+                client = clients.enter_context(Attacker(broker.url))
+                client.shout_bytes(most)
+            # A message as large as they may be gets through all the same.
+            with magnetar.Client(broker.url) as other:
+                other.create_producer("t", batching_enabled=False).send(bytes(4_900_000))
+        probe.check()
+
+
+def test_producers_that_have_sent_a_large_message_take_little_memory(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, command=limited(memory_bytes=MEMORY_BYTES)) as broker:
+        with Probe(broker) as probe, contextlib.ExitStack() as clients:
+            for number in range(CLIENTS):
+                client = clients.enter_context(RawPeer(broker.url))
+                client.producer(1, "t")
+                entry = encode_entry(MessageMetadata(f"p{number}", 1, 1).encode(), bytes(4_900_000))
+                client.say(CommandSend(1, 0, entry))
+                client.expect(CommandSendReceipt)
         probe.check()
 
 

@@ -32,6 +32,7 @@ from magnetar.broker.topic.publish.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.turn.inbound import Inbound
 from magnetar.broker.turn.looks import Looks
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.turn.pieces import Pieces
@@ -75,6 +76,7 @@ class Broker:
         self.publish_limit: Final = PublishLimit(settings)
         self.ack_budget: Final = AckBudget(settings, host)
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
+        self.inbound: Final = Inbound(host, settings.max_inbound_bytes)
         self.turns: Final = Turns(host)
         self.pieces: Final = Pieces()
         self.rounds: Final = Rounds(host)

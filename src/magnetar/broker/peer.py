@@ -90,6 +90,9 @@ class Peer:
         # more than was handled.
         self.paused: bool = False
         self.has_unhandled: bool = False
+        # What is held of what it has said, and whether it is not read for that (`inbound.py`).
+        self.inbound_bytes: i64 = 0
+        self.is_held: bool = False
         self._reads: bool = True
 
     def pause(self) -> None:
@@ -101,8 +104,13 @@ class Peer:
         self.paused = False
         self._set_reading()
 
+    def hold_input(self, *, held: bool) -> None:
+        """Reads no more of it, for others have said too much; or goes on."""
+        self.is_held = held
+        self._set_reading()
+
     def _set_reading(self) -> None:
-        wanted = not self.paused and not self.has_unhandled
+        wanted = not self.paused and not self.has_unhandled and not self.is_held
         if wanted != self._reads:
             self._reads = wanted
             if wanted:

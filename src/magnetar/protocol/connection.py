@@ -63,6 +63,11 @@ class Connection:
         return self._long is not None
 
     @property
+    def size(self) -> int:
+        """How many bytes are held of what came."""
+        return self._buffer.size
+
+    @property
     def message_size_max(self) -> int:
         """What bounds a frame; a client sets it to what CONNECTED says."""
         return self._buffer.message_size_max
@@ -77,6 +82,11 @@ class Connection:
             return
         assert not self._ended, "data behind the end of the stream"
         self._buffer.feed(data)
+
+    def forget(self) -> None:
+        """Throws away what came and was not taken: nobody will."""
+        self._buffer = FrameBuffer(self._buffer.message_size_max)
+        self._long = None
 
     def receive_eof(self) -> None:
         """Takes the end of the stream."""

@@ -75,9 +75,16 @@ class FrameBuffer:
         """How many bytes stand behind the last frame."""
         return len(self.data) - self.frame_end + self._pending
 
+    @property
+    def size(self) -> int:
+        """How many bytes are held, those of the last frame too."""
+        entry = self.entry
+        return len(self.data) + self._pending + (0 if entry is None else len(entry))
+
     def advance(self) -> bool:
         """Moves to the next frame if it is all there. Raises RemoteProtocolError."""
         if not self._has(SIZES_SIZE):
+            self._let_go()
             return False
         first = self.frame_end
         frame_size = read_u32(self.data, first)
@@ -93,6 +100,7 @@ class FrameBuffer:
                 "frame.commandSize", 4, f"{command_size} bytes in a frame of {frame_size}"
             )
         if not self._has_frame(4 + frame_size, SIZES_SIZE + command_size):
+            self._let_go()
             return False
         first = self.frame_end
         self.frame_first = first
@@ -100,6 +108,13 @@ class FrameBuffer:
         self.command_end = self.command_first + command_size
         self.frame_end = first + 4 + frame_size if self.entry is None else self.command_end
         return True
+
+    def _let_go(self) -> None:
+        """Keeps nothing of frames that were there: it may be long until the next one comes."""
+        self.entry = None
+        if self.frame_end > len(self.data) // 2:
+            self.data = self.data[self.frame_end :]
+            self.frame_end = 0
 
     def _has_frame(self, size: i64, head_size: i64) -> bool:
         """As `_has`; of a frame in large pieces, what is behind its head becomes `entry`."""

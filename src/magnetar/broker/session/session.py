@@ -190,11 +190,14 @@ class Session(Peer):
             self._answer_probes(True)
         self._asked_alive = False
         self._connection.receive_data(data)
-        if self._input == OPEN:
+        if self._input != OPEN:
+            self._count_held()
+        else:
             turns = self.broker.turns
             if turns.full:
                 self._become(QUEUED)
                 turns.queue_first(self)
+                self._count_held()
             elif turns.first_is_long:
                 turns.had_first(self.take_turn(TURN_COST, TURN_MS))
             else:
@@ -217,7 +220,13 @@ class Session(Peer):
         watcher = self.broker.turns.watcher
         if watcher is not None:
             watcher(self.address, int(self._spent), int(self.waiting_bytes))
+        self._count_held()
         return int(self._spent)
+
+    def _count_held(self) -> None:
+        """What is held of what the peer has said counts for the budget of all."""
+        if not self.closed:
+            self.broker.inbound.holds(self, self._connection.size)
 
     def _handle_some(self) -> None:
         """Handles commands until none is left, or the turn is over."""
@@ -380,6 +389,8 @@ class Session(Peer):
         if self.closed:
             return
         self.closed = True
+        self._connection.forget()
+        self.broker.inbound.forget(self)
         if self._answer is not None:
             self._answer.cancel()
         self._auth.lost()
@@ -441,7 +452,7 @@ class Session(Peer):
             return
         if not self._connected:
             self._check_begun()
-        elif self.paused or self._input == QUEUED:
+        elif self.paused or self.is_held or self._input == QUEUED:
             pass  # it may have answered: nobody reads what it says now
         elif self._asked_alive:
             self.fail("no answer to PING within the keep-alive interval")
@@ -468,7 +479,7 @@ class Session(Peer):
 
     def _probe_failed(self) -> None:
         self._probe_timer = None
-        if self.paused or self._input == QUEUED:
+        if self.paused or self.is_held or self._input == QUEUED:
             self._answer_probes(True)  # nobody reads what it says now, so it is not its fault
             return
         self.fail("no answer to PING, and another client wants what it holds")

@@ -150,6 +150,16 @@ class BrokerSettings:
             conf={"maxMessagePublishBufferSizeInMB": MIB},
         ),
     )
+    # Frames that are half said, of the whole broker.
+    max_inbound_bytes: int = field(
+        default=32 * MIB,
+        metadata=says(
+            BYTES,
+            "bytes of frames that have not come whole, of all connections together; above it only "
+            "the first of the large ones is read on, and at twice as much others are hung up on",
+            low=1,
+        ),
+    )
     # What a peer that does not read may have waiting for it.
     max_outbound_bytes_per_connection: int = field(
         default=4 * MIB,
