@@ -359,9 +359,9 @@ def test_everything_that_is_said_of_a_message_is_a_keyword_of_both_doors_with_a_
     taken = inspect.signature(make_outgoing).parameters.values()
     assert said == [one.name for one in taken if one.kind is one.KEYWORD_ONLY]
     assert said == [name for name in meaning.MESSAGE if name not in ("content", "callback")]
-    for door in (blocking.Producer.send, blocking.Producer.send_async):
+    by_place: list[Callable[..., object]] = [blocking.Producer.send, blocking.Producer.send_async]
+    for door in by_place:
         assert [name for name in inspect.signature(door).parameters if name in said] == said
-    typed: list[Callable[..., object]] = [blocking.Producer.send, blocking.Producer.send_async]
-    for each in (*typed, aio.Producer.send, aio.Producer.send_when_room):
+    for door in [*by_place, aio.Producer.send, aio.Producer.send_when_room]:
         for name in said:
-            assert f" {name}: {meaning.MESSAGE[name][:20]}" in (each.__doc__ or ""), name
+            assert f" {name}: {meaning.MESSAGE[name][:20]}" in (door.__doc__ or ""), name
