@@ -315,7 +315,11 @@ def _drops_all(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeps_what_it_held(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, link: link.consumer.over(emptied=True)
+    def comes_back(self: Any, link: Any) -> Any:
+        link.consumer.over(emptied=True)
+        return link
+
+    return comes_back
 
 
 def _takes_whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -528,7 +532,7 @@ PLANTS = [
     ),
     Plant(
         "what a consumer held that was closed for a skip comes to nobody",
-        f"{BROKER}.session.session_consumers:SessionConsumers._have_emptied",
+        f"{BROKER}.session.session_consumers:SessionConsumers._come_back",
         _keeps_what_it_held,
         3,
     ),

@@ -261,7 +261,7 @@ def test_a_function_that_is_no_good_is_told_of_and_replaced(answer: object) -> N
     policy = RetryPolicy(3, lambda failures: answer)
     assert policy.delay_ms(1) == 200
     problem = policy.take_problem()
-    assert "no number of milliseconds" in str(problem)
+    assert "is not a number of milliseconds" in str(problem)
     assert policy.take_problem() is None
 
 

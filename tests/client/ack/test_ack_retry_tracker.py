@@ -759,7 +759,7 @@ def test_acks_of_what_never_came_end_at_a_limit() -> None:
     for entry_id in range(110):
         bench.acks.check_room(1)
         bench.ack(entry_id)
-    with pytest.raises(MemoryBufferIsFull, match="110 acks wait for the broker's word"):
+    with pytest.raises(MemoryBufferIsFull, match="110 acks wait for the broker to confirm them"):
         bench.acks.check_room(1)
     bench.acks.connected()
     bench.answer_all()
