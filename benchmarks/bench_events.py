@@ -56,6 +56,7 @@ from support.wire_client import (  # noqa: E402
 from support.world import World  # noqa: E402
 
 from magnetar.broker.peer import unsigned  # noqa: E402
+from magnetar.broker.shell.garbage import THRESHOLDS  # noqa: E402
 from magnetar.broker.topic.persistent_topic import PersistentTopic  # noqa: E402
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip  # noqa: E402
 from magnetar.model import TopicName  # noqa: E402
@@ -117,6 +118,8 @@ class TimedWorld(World):
         # What the clients here have received is not the broker's to look through for garbage.
         gc.collect()
         gc.freeze()
+        # As in a broker that serves: only what is new is looked through (`garbage.py`).
+        gc.set_threshold(*THRESHOLDS)
         self.longest, self.total, self.events = 0.0, 0.0, 0
 
     def settle(self) -> None:

@@ -19,7 +19,7 @@ from support.tokens import SECRET_SETTING
 import magnetar
 from magnetar.protocol import CommandSend, CommandSendReceipt, MessageMetadata, encode_entry
 
-CLIENTS = 300 if os.environ.get("MAGNETAR_HOSTILE_LONG") else 100
+CLIENTS = 200 if os.environ.get("MAGNETAR_HOSTILE_LONG") else 60
 STRANGERS = 2000 if os.environ.get("MAGNETAR_HOSTILE_LONG") else 300
 FRAME = 2 * 1024 * 1024
 HALF_OF_A_LARGE_FRAME = FRAME.to_bytes(4, "big") + b"\0\0\0\x10" + bytes(FRAME // 2)

@@ -3,7 +3,7 @@
 from support.wire_client import WireClient
 from support.world import World
 
-from magnetar.broker.turn.inbound import LITTLE_BYTES, PATIENCE_MS
+from magnetar.broker.turn.inbound import LITTLE_BYTES, PATIENCE_MS, PROGRESS_BYTES
 from magnetar.protocol import CommandSend, MessageMetadata, encode, encode_entry
 
 BUDGET = 400_000
@@ -79,11 +79,21 @@ def test_a_first_that_stops_is_hung_up_on_if_others_wait_for_it() -> None:
     assert hung_up(clients) == [False, False]
     world.advance(1)
     assert hung_up(clients) == [True, False]
-    assert "is not complete after" in world.host.warnings[-1]
+    assert "while others wait for its memory" in world.host.warnings[-1]
     clients[0].drop()
     assert reading(clients[1:]) == [True]
     say(clients[1], messages[1][SIZE * 2 // 3 :])
     assert clients[1].send_answers() == [(0, None)]
+
+
+def test_a_first_that_is_slow_but_gets_on_is_waited_for() -> None:
+    world = small_world()
+    clients, messages = begun(world, 2)
+    for first in range(SIZE * 2 // 3, len(messages[0]), PROGRESS_BYTES):
+        world.advance(PATIENCE_MS - 1)
+        say(clients[0], messages[0][first : first + PROGRESS_BYTES])
+    assert clients[0].send_answers() == [(0, None)]
+    assert reading(clients) == [True, True]
 
 
 def test_a_slow_peer_that_nobody_waits_for_has_all_the_time() -> None:

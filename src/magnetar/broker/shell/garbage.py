@@ -32,7 +32,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["GarbageRuns"]
+__all__ = ["THRESHOLDS", "GarbageRuns"]
 
 # New objects until the collector looks at them, and how often it does before it looks at those
 # that stayed: Python's own choice until 3.12. Its third is never reached.

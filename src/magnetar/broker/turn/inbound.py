@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["LITTLE_BYTES", "PATIENCE_MS", "Inbound"]
 
 LITTLE_BYTES: Final = 16 * 1024
-# So long the first in line has for the rest of its frame, while others wait for it.
-PATIENCE_MS: Final = 5000
+# So much of its frame the first in line must say in so long, while others wait for it.
+PATIENCE_MS: Final = 1000
+PROGRESS_BYTES: Final = 64 * 1024
 
 
 @final
@@ -103,13 +104,15 @@ class Inbound:
         if not self._watches and self._waiting:
             self._watches = True
             first = self._first()
-            self._host.call_later(PATIENCE_MS, lambda: self._look(first))
+            enough = int(first.inbound_bytes) + PROGRESS_BYTES
+            self._host.call_later(PATIENCE_MS, lambda: self._look(first, enough))
 
-    def _look(self, first: "Peer") -> None:
+    def _look(self, first: "Peer", enough: int) -> None:
         self._watches = False
-        stuck = self._waiting and first is self._first() and self.bytes >= self._bytes_max
+        stuck = self._waiting and first is self._first() and first.inbound_bytes < enough
         if stuck and not first.paused and not first.has_unhandled:
             first.fail(
-                f"a frame is not complete after {PATIENCE_MS} ms, while others wait for its memory"
+                f"a frame of which less than {PROGRESS_BYTES} bytes came in {PATIENCE_MS} ms, "
+                "while others wait for its memory"
             )
         self._watch()
