@@ -10,6 +10,10 @@ perhaps fewer. For each bucket:
     held      entries that a consumer has and has not acked, on Shared and Key_Shared
     delayed   entries that wait for their time, as far as they were read
 
+Where mark-delete stands (`markDelete`), and behind what nothing is acked (`lastTouched`), is told
+as the number of the entry that follows: what is unacked between them are holes, and what comes
+then is the rest of the backlog.
+
 A window of no more entries than buckets has one for each entry, and then tells of batches, too:
 how many messages each has, and which of them are left, as bits in hexadecimal (bit 0 is
 index 0).
@@ -115,9 +119,9 @@ async def get_ack_map(call: Call) -> Response:
             "epoch": cursor.epoch,
             "markDeletePosition": str(cursor.mark_delete),
             "markDelete": _after(row, cursor.mark_delete),
+            "lastTouched": _after(row, cursor.last_touched() or cursor.mark_delete),
             "lastPosition": str(topic.ledgers.last()),
             "msgBacklog": cursor.unacked_entries(),
-            "msgBacklogMessages": cursor.unacked_messages(),
             "ackedRanges": cursor.acked_run_count(),
             "partiallyAckedBatches": cursor.partial_entries(),
             "entries": row.end,
@@ -137,9 +141,9 @@ async def get_ack_map(call: Call) -> Response:
     )
 
 
-def _after(row: Row, mark_delete: Position) -> int:
-    """The number of the entry behind mark-delete."""
-    return row.number(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
+def _after(row: Row, position: Position) -> int:
+    """The number of the entry behind a position."""
+    return row.number(Position(position.ledger_id, position.entry_id + 1))
 
 
 class _Window:
@@ -251,7 +255,7 @@ def read_position(name: str, value: str | None) -> Position | None:
 POSITION_TEXT: Final[Json] = {"type": "string", "pattern": "^[0-9]{1,18}:[0-9]{1,18}$"}
 COUNTS: Final[Json] = list_of(NUMBER)
 MAP: Final[Json] = record(
-    **each(NUMBER, "epoch", "markDelete", "msgBacklog", "msgBacklogMessages", "ackedRanges"),
+    **each(NUMBER, "epoch", "markDelete", "lastTouched", "msgBacklog", "ackedRanges"),
     **each(NUMBER, "partiallyAckedBatches", "entries", "first", "end", "width"),
     **each(TEXT, "markDeletePosition", "lastPosition"),
     **each(COUNTS, "acked", "partial"),

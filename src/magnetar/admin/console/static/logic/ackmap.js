@@ -76,6 +76,8 @@ export function bucketAt(map, index) {
     left: end - first - acked,
     held: map.held === null ? null : map.held[index],
     delayed: map.delayed === null ? null : map.delayed[index],
+    // Nothing is acked behind it: it is no hole, but the rest of the backlog.
+    rest: first >= map.lastTouched,
   };
 }
 
@@ -85,7 +87,8 @@ export function stateOf(bucket) {
   if (bucket.delayed) return "delayed";
   if (bucket.held) return "held";
   if (bucket.partial && bucket.entries === 1) return "partial";
-  return bucket.acked || bucket.partial ? "mixed" : "unacked";
+  if (bucket.acked || bucket.partial) return "mixed";
+  return bucket.rest ? "rest" : "hole";
 }
 
 // A sentence about a bucket, for those who do not see the colours.
@@ -98,7 +101,7 @@ export function describe(map, index, batch) {
     if (batch) parts.push(`a batch of ${batch.size}`);
     if (one.acked) parts.push("acked");
     else if (batch?.left !== undefined) parts.push(`${batch.size - batch.left} acked, ${batch.left} left`);
-    else parts.push("not acked");
+    else parts.push(one.rest ? "not acked, nor is anything behind it" : "not acked, with acks behind it");
     if (one.held) parts.push("a consumer has it");
     if (one.delayed) parts.push("waits for its time");
     return `${parts.join(", ")}.`;

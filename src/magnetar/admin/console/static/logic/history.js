@@ -2,6 +2,7 @@
 // does not remember it, and a page that is loaded anew begins anew.
 
 const POINTS = 60;
+const FEW = 15;
 const SERIES_MAX = 2000;
 const series = new Map();
 
@@ -30,7 +31,8 @@ export function linePoints(values, width, height) {
   if (values.length < 2) return "";
   const least = Math.min(...values);
   const span = Math.max(...values) - least;
-  const step = width / (POINTS - 1);
+  // A young line is stretched, so that it can be seen.
+  const step = width / (Math.max(values.length, FEW) - 1);
   const begin = width - step * (values.length - 1);
   return values
     .map((value, i) => {

@@ -23,12 +23,11 @@ export function open(main, route, app) {
   const warnings = h("ul.warnings");
   const calm = h("p.dim", {}, "Nothing is wrong.");
   const build = h("div");
-  const counts = h("div");
   const broker = h(
     "div",
     { hidden: true },
     h("div.tiles", {}, Object.values(tiles).map((one) => one.node)),
-    h("div.columns", {}, panel("Warnings", calm, warnings), panel("Disk", disk), panel("What there is", counts)),
+    h("div.columns", {}, panel("Warnings", calm, warnings), panel("Disk", disk), panel("Broker", build)),
   );
   const backlogs = top("Largest backlogs", "backlog", (row) => count(row.backlog), "Entries");
   const oldest = top("Oldest unacked", "age", (row) => age(row.age), "Age");
@@ -39,9 +38,21 @@ export function open(main, route, app) {
     trouble.node,
     broker,
     h("div.columns", {}, backlogs.node, oldest.node),
-    panel("This broker", build),
   );
   let cpu = null;
+
+  function showBuild(now) {
+    const { session } = app;
+    replace(
+      build,
+      facts([
+        ["Version", `${session.version}, ${session.compiled ? "compiled" : "interpreted"}, Python ${session.python}`],
+        ["Cluster", `${session.cluster}, up for ${app.uptime()}`],
+        ["Topics", `${count(now.topics)} stored, ${count(now.loadedTopics)} in use`],
+        ["Clients", `${plural(now.connections, "connection")}, ${plural(now.producers, "producer")}, ${plural(now.consumers, "consumer")}`],
+      ]),
+    );
+  }
 
   function showBroker(now) {
     broker.hidden = false;
@@ -57,15 +68,7 @@ export function open(main, route, app) {
     showDisk(now);
     calm.hidden = now.warnings.length > 0;
     showWarnings(now.warnings, (one) => `${one.topic} ${one.subscription} ${one.text}`);
-    replace(
-      counts,
-      facts([
-        ["Topics", `${count(now.topics)} stored, ${count(now.loadedTopics)} in use`],
-        ["Producers", count(now.producers)],
-        ["Consumers", count(now.consumers)],
-        ["Connections", count(now.connections)],
-      ]),
-    );
+    showBuild(now);
   }
 
   function showDisk(now) {
@@ -101,15 +104,6 @@ export function open(main, route, app) {
       if (session.superuser) waiting.push(app.api.get("/admin/v2/console/overview").then(showBroker));
       await Promise.all(waiting);
       trouble.show("");
-      replace(
-        build,
-        facts([
-          ["Version", `${session.version}, ${session.compiled ? "compiled" : "interpreted"}`],
-          ["Python", session.python],
-          ["Cluster", session.cluster],
-          ["Up for", app.uptime()],
-        ]),
-      );
     },
     refused: (error) => trouble.show(error.message),
   };

@@ -11,7 +11,7 @@ import { table, textCell } from "../ui/table.js";
 import { timeline } from "../ui/timeline.js";
 import { deleteSubscription, resetCursor, skipAll } from "./actions.js";
 
-const REDELIVERED = 20;
+const REDELIVERED = 8;
 
 export function open(main, route, app) {
   const { names } = route;
@@ -29,9 +29,10 @@ export function open(main, route, app) {
   function showHead() {
     const button = (text, act, kind = "") => h(`button${kind}`, { type: "button", onclick: act }, text);
     const actions = [];
-    if (rights.consume) actions.push(button("Reset cursor…", () => resetCursor(app, names)));
-    if (rights.skip) actions.push(button("Skip all…", () => skipAll(app, names, stats?.msgBacklog ?? 0)));
-    if (rights.consume) actions.push(button("Delete…", () => deleteSubscription(app, names), ".danger-quiet"));
+    const may = rights ?? {};
+    if (may.consume) actions.push(button("Reset cursor…", () => resetCursor(app, names)));
+    if (may.skip) actions.push(button("Skip all…", () => skipAll(app, names, stats?.msgBacklog ?? 0)));
+    if (may.consume) actions.push(button("Delete…", () => deleteSubscription(app, names), ".danger-quiet"));
     const [, tenant, namespace, name] = names;
     const crumbs = [
       ["Topics", routeTo("topics")],
@@ -39,7 +40,7 @@ export function open(main, route, app) {
       [name, routeTo("topic", names.slice(0, 4))],
     ];
     const items = [["Ack state", routeTo("subscription", names), "acks"]];
-    if (rights.consume) items.push(["Messages", routeTo("subscription", names, "messages"), "messages"]);
+    if (may.consume) items.push(["Messages", routeTo("subscription", names, "messages"), "messages"]);
     items.push(["Consumers", routeTo("subscription", names, "consumers"), "consumers"]);
     replace(head, pageHead("subscription", names[4], crumbs, actions), tabs("Parts of this subscription", items, tab));
   }
@@ -62,6 +63,8 @@ export function open(main, route, app) {
     }
   }
 
+  tab = route.tab;
+  showHead();
   return {
     title: names[4],
     every: 2000,
@@ -138,12 +141,12 @@ function acksView(app, names, path, rights) {
         map.refresh(),
       ]);
       const oldest = stats.earliestMsgPublishTimeInBacklog;
-      tiles.backlog.update(short(stats.msgBacklog), note(`${key}\nbacklog`, stats.msgBacklog), plural(stats.msgBacklogMessages, "message"));
+      tiles.backlog.update(short(stats.msgBacklog), note(`${key}\nbacklog`, stats.msgBacklog), `${plural(stats.msgBacklogMessages, "message")}, ${bytes(Math.max(stats.backlogSize, 0))}`);
       tiles.oldest.update(oldest > 0 ? age(app.now() - oldest) : "–", [], oldest > 0 ? time(oldest).slice(0, 19) : "");
       tiles.holes.update(short(Math.max(state.ackedRanges, 0)), note(`${key}\nholes`, state.ackedRanges), `mark-delete ${state.markDeletePosition}`);
       tiles.partial.update(short(stats.partiallyAckedBatches), note(`${key}\npartial`, stats.partiallyAckedBatches), "batches");
       tiles.unacked.update(short(stats.unackedMessages), note(`${key}\nunacked`, stats.unackedMessages), plural(stats.consumers.length, "consumer"));
-      tiles.delayed.update(short(stats.msgDelayed), note(`${key}\ndelayed`, stats.msgDelayed), bytes(Math.max(stats.backlogSize, 0)) + " of backlog");
+      tiles.delayed.update(short(stats.msgDelayed), note(`${key}\ndelayed`, stats.msgDelayed), "as far as they were read");
       damaged.show(stats.damagedPosition ? `A damaged entry, ${stats.damagedPosition}, stands in the way: ${stats.damagedReason}` : "");
       times.update(delayed);
       given.update(state.redelivered);
@@ -178,11 +181,12 @@ function describePick(pick, names, rights, map) {
 
 const STATES = {
   acked: "acked",
-  unacked: "not acked",
+  hole: "not acked, with acks behind it",
+  rest: "not acked, nor is anything behind it",
   partial: "partly acked",
   held: "a consumer has it",
   delayed: "waits for its time",
-  mixed: "some of each",
+  mixed: "acked and holes",
 };
 
 function redeliveredTable(names, rights) {

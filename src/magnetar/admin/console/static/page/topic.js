@@ -23,9 +23,10 @@ export function open(main, route, app) {
 
   function showHead() {
     const actions = [];
+    const may = rights ?? {};
     const button = (text, act, kind = "") => h(`button${kind}`, { type: "button", onclick: act }, text);
-    if (rights.consume && names[0] === "persistent") actions.push(button("Create subscription…", () => createSubscription(app, names)));
-    if (rights.manage) {
+    if (may.consume && names[0] === "persistent") actions.push(button("Create subscription…", () => createSubscription(app, names)));
+    if (may.manage) {
       actions.push(button("Unload…", () => unloadTopic(app, names)));
       actions.push(button("Delete…", () => deleteTopic(app, names, partitions), ".danger-quiet"));
     }
@@ -34,8 +35,8 @@ export function open(main, route, app) {
     const whole = /^(.*)-partition-(\d+)$/.exec(name);
     if (whole) crumbs.push([whole[1], routeTo("topic", [...names.slice(0, 3), whole[1]])]);
     const items = [["Overview", routeTo("topic", names), "overview"]];
-    if (rights.consume && !partitions && names[0] === "persistent") items.push(["Messages", routeTo("topic", names, "messages"), "messages"]);
-    if (rights.produce) items.push(["Produce", routeTo("topic", names, "produce"), "produce"]);
+    if (may.consume && !partitions && names[0] === "persistent") items.push(["Messages", routeTo("topic", names, "messages"), "messages"]);
+    if (may.produce) items.push(["Produce", routeTo("topic", names, "produce"), "produce"]);
     replace(head, pageHead("topic", name, crumbs, actions), tabs("Parts of this topic", items, tab));
   }
 
@@ -55,6 +56,8 @@ export function open(main, route, app) {
     }
   }
 
+  tab = route.tab;
+  showHead();
   return {
     title: names[3],
     every: 2000,

@@ -85,7 +85,7 @@ export function open(main, route, app) {
       trouble.show("");
       shown.update(found.rows);
       const last = Math.min(offset + PAGE, found.total);
-      setText(range, found.total ? `${count(offset + 1)} – ${count(last)} of ${count(found.total)}` : "none");
+      setText(range, found.total ? `${count(offset + 1)} to ${count(last)} of ${count(found.total)}` : "none");
       earlier.disabled = offset === 0;
       later.disabled = last >= found.total;
     },

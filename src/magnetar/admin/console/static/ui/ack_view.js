@@ -11,13 +11,14 @@ import { h, replace, setText } from "./dom.js";
 const STRIP_HEIGHT = 26;
 const LEGEND = [
   ["acked", "acked"],
-  ["left", "not acked"],
-  ["mixed", "some of each"],
+  ["left", "hole: not acked, with acks behind it"],
+  ["mixed", "acked and holes"],
   ["partial", "batch, partly acked"],
+  ["rest", "rest of the backlog"],
   ["held", "with a consumer"],
   ["delayed", "delayed"],
 ];
-const COLOURS = ["acked", "left", "held", "delayed", "ink", "accent", "line", "dim", "panel"];
+const COLOURS = ["acked", "left", "rest", "held", "delayed", "ink", "accent", "line", "dim", "panel"];
 
 export class AckView {
   // `ask(query)` gets a map from the broker; `onPick(pick)` hears of entries and messages.
@@ -41,7 +42,7 @@ export class AckView {
 
   #build() {
     const button = (text, label, act) =>
-      h("button.tool", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+      h("button.tool", { type: "button", "aria-label": text.length === 1 ? label : null, title: label, onclick: act }, text);
     this.tools = {
       out: button("−", "Zoom out", () => this.zoomOut()),
       in: button("+", "Zoom in", () => this.zoomIn()),
@@ -411,8 +412,8 @@ export class AckView {
       const step = Math.max(x(one.end) - left, 1);
       context.fillRect(left, 6, step, 14);
       if (one.left) {
-        context.globalAlpha = 0.3 + 0.7 * (one.left / one.entries);
-        context.fillStyle = one.delayed ? colour.delayed : colour.left;
+        context.globalAlpha = one.rest ? 1 : 0.3 + 0.7 * (one.left / one.entries);
+        context.fillStyle = one.delayed ? colour.delayed : one.rest ? colour.rest : colour.left;
         context.fillRect(left, 6, step, 14);
       }
     }
@@ -469,7 +470,7 @@ export class AckView {
     const one = bucketAt(map, index);
     const batch = one.entries === 1 ? this.batches.get(one.first) : undefined;
     if (batch?.left !== undefined) this.#drawBatch(context, batch, x, y, size);
-    else this.#fillLeft(context, x, y, size, one.left / one.entries, one.delayed && one.entries === 1 ? colour.delayed : colour.left);
+    else this.#fillLeft(context, x, y, size, one.left / one.entries, one.delayed && one.entries === 1 ? colour.delayed : one.rest ? colour.rest : colour.left);
     if (one.entries > 1 && one.delayed) {
       context.globalAlpha = 1;
       context.fillStyle = colour.delayed;
@@ -478,7 +479,7 @@ export class AckView {
     if (one.held) {
       context.globalAlpha = 1;
       context.strokeStyle = colour.held;
-      context.lineWidth = Math.max(Math.round(size / 8), 1.5);
+      context.lineWidth = size < 12 ? 1 : 1.5;
       const inset = context.lineWidth / 2;
       context.strokeRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset);
     }
@@ -497,7 +498,7 @@ export class AckView {
   #drawBatch(context, batch, x, y, size) {
     const { colour } = this;
     const side = Math.ceil(Math.sqrt(batch.size));
-    const step = size / side;
+    const step = (size - 2) / side;
     if (step < 2.5 || batch.remaining === undefined) {
       const part = Math.max(Math.round((batch.left / batch.size) * size), 2);
       context.fillStyle = colour.left;
@@ -513,7 +514,7 @@ export class AckView {
     context.fillStyle = colour.left;
     for (let i = 0; i < batch.size; i++) {
       if (!batch.bits[i]) continue;
-      context.fillRect(x + (i % side) * step, y + Math.floor(i / side) * step, step - (step > 4 ? 1 : 0.5), step - (step > 4 ? 1 : 0.5));
+      context.fillRect(x + 1 + (i % side) * step, y + 1 + Math.floor(i / side) * step, step - (step > 4 ? 1 : 0.5), step - (step > 4 ? 1 : 0.5));
     }
   }
 

@@ -34,8 +34,7 @@ export function ask({ title, about = [], fields = [], action, danger = false, ac
       go.disabled = true;
       replace(trouble);
       try {
-        result = await act();
-        if (result === undefined) result = true;
+        result = (await act()) ?? true;
         dialog.close();
       } catch (error) {
         replace(trouble, sentence(error.message));

@@ -53,15 +53,15 @@ export function table({ label, columns, keyOf, sorted = null, onSort = null, non
 }
 
 // A cell whose text may change.
-export function textCell(text, tag = "span") {
+export function textCell(text) {
   return (row) => {
-    const node = h(tag, {}, text(row));
-    return {
-      node,
-      update(now) {
-        const wanted = String(text(now));
-        if (node.textContent !== wanted) node.textContent = wanted;
-      },
+    const node = h("span");
+    const update = (now) => {
+      const wanted = String(text(now));
+      if (node.textContent !== wanted) node.textContent = wanted;
+      node.classList.toggle("zero", wanted === "0" || wanted === "–");
     };
+    update(row);
+    return { node, update };
   };
 }
