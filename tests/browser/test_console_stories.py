@@ -513,3 +513,43 @@ def test_colours_follow_the_system_until_somebody_chooses(broker: Served, visit:
     page.emulate_media(color_scheme="light")
     page.click("[aria-label='Use dark colours']")
     assert page.evaluate(background) == dark
+
+
+# ---- Payloads in their forms -----------------------------------------------------------
+
+
+def test_avro_is_shown_by_the_schema_that_it_was_written_with(
+    broker: Served, visit: Visits
+) -> None:
+    topic = f"{broker.namespace()}/avro"
+    make(broker, topic, "work")
+    fields = [{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]
+    schema = magnetar.schema.AvroSchema(None, {"type": "record", "name": "O", "fields": fields})
+    with magnetar.Client(broker.url) as client:
+        producer = client.create_producer(f"persistent://{topic}", schema=schema)
+        producer.send({"id": 2**60, "note": "<b>ü</b>"})
+    one = visit(broker.http_url)
+    page = one.subscription(topic, "work", "messages")
+    page.click(".opener")
+    page.wait_for_selector(".form-tab[aria-pressed=true]:text-is('Avro')")
+    assert json.loads(page.inner_text("pre.payload")) == {"id": 2**60, "note": "<b>ü</b>"}
+    one.picture("message-avro")
+
+
+def test_a_message_in_chunks_is_loaded_whole(broker: Served, visit: Visits) -> None:
+    topic = f"{broker.namespace()}/chunks"
+    make(broker, topic, "work")
+    payload = b"begin" + b"x" * 12_000_000 + b"end"
+    with broker.client() as client:
+        producer = client.create_producer(topic, chunking_enabled=True, batching_enabled=False)
+        producer.send(payload)
+    one = visit(broker.http_url)
+    page = one.subscription(topic, "work", "messages")
+    page.wait_for_selector("tr[data-id] .badge:text('chunks')")
+    assert page.locator("tr[data-id]").count() == 1
+    page.click(".opener")
+    page.click("button:text('Load all')")
+    page.wait_for_selector("text=The rest is too long to be shown")
+    with page.expect_download() as download:
+        page.click("button:text('Save…')")
+    assert Path(download.value.path()).read_bytes() == payload

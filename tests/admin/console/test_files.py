@@ -31,6 +31,7 @@ def test_the_page_lets_nothing_run_but_its_own_files(served: Served) -> None:
     assert policy["require-trusted-types-for"] == "'script'"
     assert answer.headers["x-frame-options"] == "DENY"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert get(served, "/nothing").headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
     assert re.findall(r"<script(?! (?:type=\"module\" )?src=)", answer.text) == []

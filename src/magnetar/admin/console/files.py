@@ -52,7 +52,6 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     # Asked for each time, and answered by 304 as long as it is the same.
     "cache-control": "no-cache",

@@ -34,7 +34,7 @@ async def get_message(call: Call) -> Response:
         if message.batch_index in (index, -1) or index < 0:
             if message.fault:
                 raise Refusal(UNPROCESSABLE, f"{position}: {message.fault}")
-            headers = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+            headers = {"cache-control": "no-store"}
             return Response(message.payload, 200, headers, "application/octet-stream")
     raise Refusal(NOT_FOUND, f"the entry {position} has no message {index}")
 

@@ -39,7 +39,7 @@ export async function skipMessages(app, names, messages) {
   const result = await ask({
     title: `Skip ${plural(messages.length, "message")}`,
     about: [
-      h("p", {}, "They are acked for the subscription ", nameOfSubscription(names), " and nothing else is. Consumers give back what they hold of them. This cannot be taken back."),
+      h("p", {}, messages.length === 1 ? "It is acked for " : "They are acked for ", nameOfSubscription(names), ", and nothing else is. Consumers give back what they hold of it. This cannot be taken back."),
       listed(messages),
     ],
     action: `Skip ${plural(messages.length, "message")}`,
@@ -91,7 +91,7 @@ export async function redriveMessages(app, names, messages) {
   const result = await ask({
     title: `Redrive ${plural(messages.length, "letter")}`,
     about: [
-      h("p", {}, "Each is published to where it came from, then skipped for ", nameOfSubscription(names), ". If the broker ends in between, a letter may be in both places."),
+      h("p", {}, messages.length === 1 ? "It is published to where it came from, then skipped for " : "Each is published to where it came from, then skipped for ", nameOfSubscription(names), ". If the broker ends in between, a letter may be in both places."),
       h("ul", {}, [...targets].map(([topic, number]) => h("li", {}, `${count(number)} to `, h("strong", {}, topic)))),
       listed(messages),
     ],

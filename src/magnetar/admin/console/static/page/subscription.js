@@ -143,7 +143,7 @@ function acksView(app, names, path, rights) {
       const oldest = stats.earliestMsgPublishTimeInBacklog;
       tiles.backlog.update(short(stats.msgBacklog), note(`${key}\nbacklog`, stats.msgBacklog), `${plural(stats.msgBacklogMessages, "message")}, ${bytes(Math.max(stats.backlogSize, 0))}`);
       tiles.oldest.update(oldest > 0 ? age(app.now() - oldest) : "–", [], oldest > 0 ? time(oldest).slice(0, 19) : "");
-      tiles.holes.update(short(Math.max(state.ackedRanges, 0)), note(`${key}\nholes`, state.ackedRanges), `mark-delete ${state.markDeletePosition}`);
+      tiles.holes.update(short(Math.max(state.ackedRanges, 0)), note(`${key}\nholes`, state.ackedRanges), state.markDeletePosition.endsWith(":-1") ? "mark-delete at the beginning" : `mark-delete ${state.markDeletePosition}`);
       tiles.partial.update(short(stats.partiallyAckedBatches), note(`${key}\npartial`, stats.partiallyAckedBatches), "batches");
       tiles.unacked.update(short(stats.unackedMessages), note(`${key}\nunacked`, stats.unackedMessages), plural(stats.consumers.length, "consumer"));
       tiles.delayed.update(short(stats.msgDelayed), note(`${key}\ndelayed`, stats.msgDelayed), "as far as they were read");

@@ -382,7 +382,9 @@ export class AckView {
     this.#drawMap();
   }
 
+  // What is drawn on; a test has it draw a picture for the documentation.
   #context(canvas, width, height) {
+    if (this.paper) return this.paper(canvas, width, height);
     const ratio = devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
@@ -439,7 +441,7 @@ export class AckView {
       for (let i = low; i <= high; i++) this.#outline(context, i, this.colour.accent, 1);
     }
     if (this.hover >= 0) this.#outline(context, this.hover, this.colour.accent, 2);
-    if (document.activeElement === this.canvas || this.map.width === 1) this.#outline(context, this.cursor, this.colour.ink, 2);
+    if (this.cursor >= 0 && (document.activeElement === this.canvas || this.map.width === 1)) this.#outline(context, this.cursor, this.colour.ink, 2);
   }
 
   #box(index) {
@@ -461,14 +463,16 @@ export class AckView {
     const [x, y, size] = this.#box(index);
     context.globalAlpha = 1;
     context.fillStyle = colour.acked;
-    context.fillRect(x, y, size, size);
     if (inner !== null) {
       const entries = Math.min((index + 1) * inner.width, inner.end) - index * inner.width;
-      this.#fillLeft(context, x, y, size, (entries - inner.acked[index]) / entries, colour.left);
+      if (inner.acked[index]) context.fillRect(x, y, size, size);
+      const whole = bucketAt(map, this.batch - map.first);
+      this.#fillLeft(context, x, y, size, (entries - inner.acked[index]) / entries, whole.rest ? colour.rest : colour.left);
       return;
     }
     const one = bucketAt(map, index);
     const batch = one.entries === 1 ? this.batches.get(one.first) : undefined;
+    if (one.acked || one.partial) context.fillRect(x, y, size, size);
     if (batch?.left !== undefined) this.#drawBatch(context, batch, x, y, size);
     else this.#fillLeft(context, x, y, size, one.left / one.entries, one.delayed && one.entries === 1 ? colour.delayed : one.rest ? colour.rest : colour.left);
     if (one.entries > 1 && one.delayed) {

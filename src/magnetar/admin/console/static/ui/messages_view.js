@@ -211,7 +211,7 @@ export class MessagesView {
       h("td.key", {}, message.key ?? ""),
       h("td.preview", {}, marks.filter(Boolean).flatMap((mark) => [mark, " "]), preview(fromBase64(message.payload), message.payloadSize)),
       h("td.number", {}, bytes(message.chunk?.size || message.payloadSize)),
-      this.backlog ? h("td.state", {}, stateBadge(message)) : null,
+      this.backlog ? h("td.message-state", {}, stateBadge(message)) : null,
     );
     let detail = null;
     opener.addEventListener("click", () => {
