@@ -30,7 +30,9 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Of one file, for as long as Playwright is there a loop runs in this thread, which other tests
+# would not have.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     need("browser", CHROMIUM is not None, HOW)
     from playwright.sync_api import sync_playwright
