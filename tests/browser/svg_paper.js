@@ -5,6 +5,7 @@ async ([width, topic]) => {
   const path = `/admin/v2/persistent/${topic}/subscription/work/ackMap`;
   const view = new AckView({
     ask: (query) => fetch(`${path}?${new URLSearchParams(query)}`).then((answer) => answer.json()),
+    nextHole: () => null,
     onPick: () => {},
   });
   view.node.style.setProperty("width", `${width}px`);

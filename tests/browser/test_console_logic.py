@@ -254,3 +254,15 @@ def test_lines_of_the_last_looks_stay_in_their_box(at: Visit) -> None:
             x, y = map(float, point.split(","))
             assert 0 <= x <= 64
             assert 0 < y < 18
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ü \U0001f600\n\ttext", "plain ü \U0001f600\n\ttext"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\x00\x1b[31m\u200b\u2066\ufeff\r", "\\u0000\\u001b[31m\\u200b\\u2066\\ufeff\\u000d"),
+    ],
+)
+def test_what_nobody_sees_is_shown_by_its_number(at: Visit, text: str, shown: str) -> None:
+    assert at.module("logic/visible.js", "m.visible(a[0])", text) == shown

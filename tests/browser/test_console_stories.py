@@ -2,7 +2,10 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -553,3 +556,52 @@ def test_a_message_in_chunks_is_loaded_whole(broker: Served, visit: Visits) -> N
     with page.expect_download() as download:
         page.click("button:text('Save…')")
     assert Path(download.value.path()).read_bytes() == payload
+
+
+# ---- Other sites -----------------------------------------------------------------------
+
+
+def test_a_page_of_another_site_can_do_nothing(
+    broker: Served, visit: Visits, tmp_path: Path
+) -> None:
+    """Not by a request that asks nobody, nor by a form in a frame; a link leads to the page."""
+    topic = f"{broker.namespace()}/safe"
+    make(broker, topic, "work")
+    orders(broker, topic, 3)
+    skip = f"{broker.http_url}/admin/v2/persistent/{topic}/subscription/work/skip_all"
+    (tmp_path / "index.html").write_text(
+        f"""<!doctype html><title>evil</title>
+        <form id=form method=post action="{skip}" target=frame enctype="text/plain"></form>
+        <iframe name=frame></iframe><a id=link href="{broker.http_url}/#/topics">look</a>"""
+    )
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as evil:
+        thread = threading.Thread(target=evil.serve_forever)
+        thread.start()
+        try:
+            one = visit(f"http://127.0.0.1:{evil.server_port}")
+            one.expected += [broker.http_url, "403 (Forbidden)", "404 (File not found)", "frame"]
+            page = one.page
+            # Another name of this machine is another site to a browser.
+            page.goto(f"http://localhost:{evil.server_port}/")
+            one.expected += ["localhost", "ERR_FAILED"]
+            for mode, body in (("no-cors", "x"), ("cors", "{}"), ("no-cors", None)):
+                told = page.evaluate(
+                    """async ([url, mode, body]) => {
+                      try {
+                        const answer = await fetch(url, {method: 'POST', mode, body});
+                        return answer.type === 'opaque' ? 'sent blindly' : answer.status;
+                      } catch (error) { return error.name; }
+                    }""",
+                    [skip, mode, body],
+                )
+                assert told in ("sent blindly", "TypeError", 403)
+            with page.expect_response(lambda response: "skip_all" in response.url) as answered:
+                page.evaluate("form.submit()")
+            assert answered.value.status in (403, 415)
+            assert backlog(broker, topic) == 3
+            page.click("#link")
+            page.wait_for_selector("h1:text('Topics')")
+        finally:
+            evil.shutdown()
+            thread.join()

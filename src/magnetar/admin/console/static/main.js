@@ -4,6 +4,7 @@ import { Api, Refused } from "./api.js";
 import { age } from "./logic/format.js";
 import { parseRoute, routeTo } from "./logic/route.js";
 import { clearHistory } from "./logic/history.js";
+import { visible } from "./logic/visible.js";
 import { Poller } from "./poller.js";
 import { h, replace, setText } from "./ui/dom.js";
 import * as overview from "./page/overview.js";
@@ -169,7 +170,7 @@ class App {
     this.shown = route;
     replace(this.main);
     const page = PAGES[route.page].open(this.main, route, this);
-    document.title = `${page.title ?? "Overview"} · Magnetar`;
+    document.title = visible(`${page.title ?? "Overview"} · Magnetar`);
     this.page = page;
     this.poller = new Poller(async () => {
       try {

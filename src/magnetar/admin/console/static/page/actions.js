@@ -4,6 +4,7 @@ import { count, localField, plural } from "../logic/format.js";
 import { idOf, nameOf, parseId, parseProperties } from "../logic/message.js";
 import { fromBase64, isJson, preview } from "../logic/payload.js";
 import { routeTo, subscriptionPath, topicNames, topicPath, topicText } from "../logic/route.js";
+import { visible } from "../logic/visible.js";
 import { ask, field, select, sentence, tell, toast } from "../ui/dialog.js";
 import { h, replace } from "../ui/dom.js";
 
@@ -195,7 +196,7 @@ export async function deleteTopic(app, names, partitions) {
     fields: [field(`Type ${names[3]} to confirm`, typed)],
     action: "Delete the topic",
     danger: true,
-    ready: () => typed.value === names[3],
+    ready: () => [names[3], visible(names[3])].includes(typed.value),
     act: () => app.api.send("DELETE", `${topicPath(names)}${partitions ? "/partitions" : ""}`, undefined, { force: true }),
   });
   if (done === null) return;
@@ -239,7 +240,7 @@ export async function deleteSubscription(app, names) {
     fields: [field(`Type ${names[4]} to confirm`, typed)],
     action: "Delete the subscription",
     danger: true,
-    ready: () => typed.value === names[4],
+    ready: () => [names[4], visible(names[4])].includes(typed.value),
     act: () => app.api.send("DELETE", subscriptionPath(names), undefined, { force: true }),
   });
   if (done === null) return;

@@ -115,6 +115,12 @@ function acksView(app, names, path, rights) {
   clearPick(picked);
   const map = new AckView({
     ask: (query) => app.api.get(`${path}/ackMap`, query),
+    async nextHole(position) {
+      // The hole that a position is in is the first that is answered, cut to begin there.
+      const { holes } = await app.api.get(`${path}/ackState`, { from: position, limit: 2 });
+      const found = holes.find((hole) => hole.first !== position);
+      return found === undefined ? null : found.first;
+    },
     onPick: (pick) => replace(picked, describePick(pick, names, rights, map)),
   });
   const times = timeline();

@@ -178,7 +178,7 @@ function overviewOf(names, partitions) {
         about,
         facts([
           ["Name", key],
-          partitions ? ["Partitions", count(partitions)] : ["Messages in, since it was loaded", count(stats.msgInCounter)],
+          partitions ? ["Partitions", count(partitions)] : ["Messages in", `${count(stats.msgInCounter)} since it was loaded`],
           ["Created", ago(stats.topicCreationTimeStamp, app.now())],
           ["Last published", ago(stats.lastPublishTimeStamp, app.now())],
           ["Deduplication", stats.deduplicationStatus.toLowerCase()],

@@ -21,9 +21,11 @@ const LEGEND = [
 const COLOURS = ["acked", "left", "rest", "held", "delayed", "ink", "accent", "line", "dim", "panel"];
 
 export class AckView {
-  // `ask(query)` gets a map from the broker; `onPick(pick)` hears of entries and messages.
-  constructor({ ask, onPick }) {
+  // `ask(query)` gets a map from the broker, and `nextHole(position)` where the first hole behind a
+  // position begins, or null; `onPick(pick)` hears of entries and messages.
+  constructor({ ask, nextHole, onPick }) {
     this.ask = ask;
+    this.nextHole = nextHole;
     this.onPick = onPick;
     this.window = null; // the whole topic
     this.map = null;
@@ -50,6 +52,7 @@ export class AckView {
       back: button("◂", "Earlier entries", () => this.#pan(-0.5)),
       on: button("▸", "Later entries", () => this.#pan(0.5)),
       mark: button("Mark-delete", "Go to the first entry that is not acked", () => this.goTo(this.map.markDelete)),
+      hole: button("Next hole", "Go to the next run of entries that are not acked", () => this.#toNextHole()),
     };
     this.place = h("input.place", {
       "aria-label": "Go to a position",
@@ -166,6 +169,7 @@ export class AckView {
     this.tools.back.disabled = this.batch !== null || map.first === 0;
     this.tools.on.disabled = this.batch !== null || map.end >= map.entries;
     this.tools.mark.disabled = map.markDelete >= map.entries;
+    this.tools.hole.disabled = this.batch !== null || map.markDelete >= map.lastTouched;
     setText(this.range, this.#rangeText());
   }
 
@@ -233,6 +237,14 @@ export class AckView {
 
   goToPosition(position) {
     return this.goTo(Math.min(numberOf(this.map.ledgers, this.map.entries, position), this.map.entries - 1));
+  }
+
+  async #toNextHole() {
+    const { map } = this;
+    const bucket = bucketAt(map, this.cursor);
+    const found = await this.nextHole(positionAt(map.ledgers, bucket.first));
+    if (found === null) setText(this.says, "There is no hole behind this.");
+    else await this.goToPosition(found);
   }
 
   #putCursor(number) {

@@ -1,6 +1,11 @@
 // Elements. Whatever text comes from elsewhere becomes a text node, and so is never markup: there
-// is no other way in here, and the page's policy (trusted types) allows none.
+// is no other way in here, and the page's policy (trusted types) allows none. Nor does it turn or
+// hide what stands beside it.
 
+import { visible } from "../logic/visible.js";
+
+// What is read out or shown of an element, beside its text.
+const NAMES = new Set(["aria-label", "title", "placeholder"]);
 const SVG = "http://www.w3.org/2000/svg";
 
 // h("button.quiet", { onclick }, "Skip", …): a tag with classes, properties, children.
@@ -18,13 +23,13 @@ function setProp(node, key, value) {
   if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
   else if (key === "style") for (const [name, one] of Object.entries(value)) node.style.setProperty(name, one);
   else if (key === "value" || key === "checked" || key === "indeterminate") node[key] = value;
-  else node.setAttribute(key, value === true ? "" : String(value));
+  else node.setAttribute(key, value === true ? "" : NAMES.has(key) ? visible(String(value)) : String(value));
 }
 
 export function put(node, children) {
   for (const child of children.flat(2)) {
     if (child === undefined || child === null || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    node.append(child instanceof Node ? child : document.createTextNode(visible(String(child))));
   }
   return node;
 }
@@ -36,7 +41,7 @@ export function replace(node, ...children) {
 
 // Changes nothing where nothing changed, so that selections and focus stay.
 export function setText(node, text) {
-  const wanted = String(text);
+  const wanted = visible(String(text));
   if (node.textContent !== wanted) node.textContent = wanted;
 }
 

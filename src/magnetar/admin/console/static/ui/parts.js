@@ -1,7 +1,7 @@
 // Small parts that pages are made of.
 
 import { linePoints } from "../logic/history.js";
-import { h, put, replace, setText, svg } from "./dom.js";
+import { h, put, setText, svg } from "./dom.js";
 
 // A line of the last looks; what it shows is said in words beside it.
 export function sparkline(width = 64, height = 18) {
@@ -70,7 +70,7 @@ export function problem() {
     node,
     show(text) {
       node.hidden = text === "";
-      if (node.textContent !== text) replace(node, text);
+      setText(node, text);
     },
   };
 }

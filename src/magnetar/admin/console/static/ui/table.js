@@ -1,7 +1,7 @@
 // Tables: columns with a heading, a cell and perhaps an order; rows stay as they are while their
 // figures change, so that focus and selections do too.
 
-import { h, keyed, replace } from "./dom.js";
+import { h, keyed, replace, setText } from "./dom.js";
 
 // A column is {title, cell(row) -> {node, update(row)} or a node, number, order, hint}.
 export function table({ label, columns, keyOf, sorted = null, onSort = null, none = "Nothing here." }) {
@@ -10,7 +10,7 @@ export function table({ label, columns, keyOf, sorted = null, onSort = null, non
     if (column.order && onSort) {
       const mark = h("span.sort-mark", { "aria-hidden": "true" });
       cell.append(h("button.sort", { type: "button", onclick: () => onSort(column.order) }, column.title, mark));
-    } else if (column.title) cell.textContent = column.title;
+    } else if (column.title) setText(cell, column.title);
     else cell.append(h("span.unseen", {}, column.label ?? "Actions"));
     return cell;
   });
@@ -58,7 +58,7 @@ export function textCell(text) {
     const node = h("span");
     const update = (now) => {
       const wanted = String(text(now));
-      if (node.textContent !== wanted) node.textContent = wanted;
+      setText(node, wanted);
       node.classList.toggle("zero", wanted === "0" || wanted === "–");
     };
     update(row);
