@@ -139,6 +139,43 @@ def test_producing_follows_the_rules_of_creation(served: Served) -> None:
     assert post(served, f"{namespace}/new", {"messages": [{"payload": "x"}]}).status_code == 404
 
 
+def enforce(served: Served, topic: str) -> None:
+    """The topic has a schema, and producers must have it."""
+    schema = {"type": "STRING", "schema": "", "properties": {}}
+    answer = served.http.post(f"/schemas/{topic}/schema", json=schema)
+    assert answer.status_code == 200, answer.text
+    path = f"/namespaces/{topic.rpartition('/')[0]}/schemaValidationEnforced"
+    assert served.http.post(path, json=True).status_code == 204
+
+
+def test_a_topic_that_asks_for_a_schema_takes_no_message_without_one(served: Served) -> None:
+    topic = made(served)
+    enforce(served, topic)
+    bare, unknown, right = produce(
+        served,
+        topic,
+        {"payload": "x"},
+        {"payload": "y", "schemaVersion": 7},
+        {"payload": "z", "schemaVersion": 0},
+    )
+    assert "enforces" in bare["errorMsg"]
+    assert "no version 7" in unknown["errorMsg"]
+    assert right["errorCode"] == 0
+    (one,) = messages(served, topic)
+    assert one["schemaVersion"] == 0
+
+
+def test_a_topic_comes_to_be_with_the_partitions_that_its_namespace_says(served: Served) -> None:
+    namespace = served.namespace()
+    policy = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2}
+    path = f"/namespaces/{namespace}/autoTopicCreation"
+    assert served.http.post(path, json=policy).status_code == 204
+    (one,) = produce(served, f"{namespace}/new", {"payload": "x", "partition": 1})
+    assert (one["errorCode"], one["messageId"][-2:]) == (0, ":1")
+    found = served.http.get(f"/persistent/{namespace}/new/partitions").json()
+    assert found["partitions"] == 2
+
+
 # ---- Redriving -------------------------------------------------------------------------
 
 
@@ -242,6 +279,29 @@ def test_a_letter_whose_topic_is_gone_stays_and_the_others_go(served: Served) ->
     assert (found["redriven"], found["messageIds"][0]["result"]) == (1, "redriven")
     assert "not found" in found["messageIds"][1]["result"]
     assert backlog(served, topic) == 1
+
+
+def test_a_letter_takes_its_schema_along_by_the_version_that_it_has_there(served: Served) -> None:
+    origin, topic = made(served), made(served)
+    enforce(served, origin)
+    other = {
+        "type": "JSON",
+        "schema": '{"type": "record", "name": "R", "fields": []}',
+        "properties": {},
+    }
+    same = {"type": "STRING", "schema": "", "properties": {}}
+    strategy = f"/namespaces/{topic.rpartition('/')[0]}/schemaCompatibilityStrategy"
+    assert served.http.post(strategy, json="ALWAYS_COMPATIBLE").status_code == 204
+    for schema in (other, same):
+        assert served.http.post(f"/schemas/{topic}/schema", json=schema).status_code == 200
+    properties = {"REAL_TOPIC": f"persistent://{origin}"}
+    letters = [{"payload": str(n), "schemaVersion": n, "properties": properties} for n in (0, 1)]
+    produce(served, topic, *letters)
+    stays, goes = redrive(served, topic, messages(served, topic)).json()["messageIds"]
+    assert "enforces" in stays["result"]
+    assert goes["result"] == "redriven"
+    (one,) = messages(served, origin)
+    assert (one["schemaVersion"], backlog(served, topic)) == (0, 1)
 
 
 def test_a_batch_is_named_by_its_indexes(served: Served) -> None:

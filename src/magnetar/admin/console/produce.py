@@ -6,7 +6,8 @@
 null value. A message with a key goes to the partition that the key has with Java's clients, one
 without to any. Each message has an answer of its own, with its id or with why it was not
 stored. Schemas are not applied: `valueSchema`, `keySchema` are refused, and a message may say
-which version of the topic's schema it has (`schemaVersion`).
+which version of the topic's schema its bytes have (`schemaVersion`); where the policies ask
+producers for a schema it must.
 """
 
 import binascii
@@ -16,6 +17,7 @@ import msgspec
 
 from magnetar.admin.console.publishing import Publisher
 from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
+from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
@@ -36,11 +38,12 @@ from magnetar.admin.http.shape import (
     record,
 )
 from magnetar.broker.auth.access import PRODUCE
+from magnetar.broker.schema.schema import schema_topic
 from magnetar.errors import BrokerError
-from magnetar.model import TopicName
+from magnetar.model import ServerError, TopicName
 from magnetar.protocol import MessageMetadata
 
-__all__ = ["ROUTES", "java_slot"]
+__all__ = ["ROUTES", "java_slot", "partition_for", "require_schema"]
 
 MESSAGES_MAX: Final = 1000
 
@@ -76,12 +79,14 @@ async def produce(call: Call) -> Response:
     client = call.request.client
     address = "-" if client is None else f"{client.host}:{client.port}"
     results: list[dict[str, object]] = []
+    may_create = call.broker.access.may_create(call.principal, call.topic_name)
+    # A topic that is not there yet comes to be with the partitions that the policies say.
+    call.broker.partitions(call.topic_name, may_create=may_create)
     for number, (message, payload) in enumerate(zip(body.messages, payloads, strict=True)):
         name = partition_for(call, call.topic_name, message.key, message.partition, number)
-        topic = call.broker.topic(
-            name, may_create=call.broker.access.may_create(call.principal, name)
-        )
+        topic = call.broker.topic(name, may_create=may_create)
         try:
+            await require_schema(call, name, message.schemaVersion)
             with Publisher(topic, address) as publisher:
                 metadata = publisher.metadata()
                 _fill(metadata, message, payload)
@@ -93,6 +98,17 @@ async def produce(call: Call) -> Response:
         results.append({"messageId": place, "errorCode": 0, "errorMsg": ""})
     _forget_lists(call)
     return json_answer({"messagePublishResults": results})
+
+
+async def require_schema(call: Call, name: TopicName, version: int | None) -> None:
+    """Raises BrokerError for a version that a topic's schema does not have, or for no schema where
+    the policies ask producers for one.
+    """
+    if version is None:
+        await wait_for(call.broker.add_producer_schema(name, None))
+    elif call.broker.schemas.get(schema_topic(name), version) is None:
+        reason = f"{name} has no version {version} of a schema"
+        raise BrokerError(ServerError.IncompatibleSchema, reason)
 
 
 def _forget_lists(call: Call) -> None:

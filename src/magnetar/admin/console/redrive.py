@@ -20,7 +20,7 @@ import msgspec
 
 from magnetar.admin.backlog.audit import audit_redrive
 from magnetar.admin.console.entry_messages import EntryMessages, Shown
-from magnetar.admin.console.produce import partition_for
+from magnetar.admin.console.produce import partition_for, require_schema
 from magnetar.admin.console.publishing import Publisher
 from magnetar.admin.console.whole_message import find_entry
 from magnetar.admin.http.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, json_answer
@@ -203,6 +203,8 @@ async def _publish(call: Call, letter: _Letter, number: int) -> None:
         if call.admin.partitions(whole):
             name = partition_for(call, whole, message.key, came_from, number)
         topic = call.broker.find(name)
+        version = _schema_version(call, before.schema_version, name)
+        await require_schema(call, name, version)
         with Publisher(topic, "redrive") as publisher:
             metadata = publisher.metadata()
             metadata.partition_key = message.key
@@ -211,7 +213,7 @@ async def _publish(call: Call, letter: _Letter, number: int) -> None:
             metadata.event_time = message.event_time
             metadata.null_value = message.null_value
             metadata.properties = list(restored(message.properties).items())
-            metadata.schema_version = _schema_version(call, before.schema_version, name)
+            metadata.schema_version = None if version is None else version.to_bytes(8)
             if letter.entry.encrypted:
                 # What nobody here can read goes as it is.
                 metadata.encryption_keys = before.encryption_keys
@@ -227,7 +229,7 @@ async def _publish(call: Call, letter: _Letter, number: int) -> None:
     letter.sent_as = f"{id.ledger_id}:{id.entry_id}"
 
 
-def _schema_version(call: Call, version: bytes | None, target: TopicName) -> bytes | None:
+def _schema_version(call: Call, version: bytes | None, target: TopicName) -> int | None:
     """The version that the schema of a letter has at its target; None if it is not there.
 
     Each topic counts its versions by itself.
@@ -239,7 +241,7 @@ def _schema_version(call: Call, version: bytes | None, target: TopicName) -> byt
         return None
     for other in schemas.versions(schema_topic(target)):
         if other.info.type == schema.info.type and other.info.data == schema.info.data:
-            return other.version.to_bytes(8)
+            return other.version
     return None
 
 

@@ -2,6 +2,9 @@
 
 import { avroText, decodeAvro } from "./avro.js";
 
+// What is longer is not indented: it would take seconds.
+const JSON_MAX = 2_000_000;
+
 export function fromBase64(text) {
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
@@ -86,7 +89,7 @@ export function formsOf(bytes, { whole = true, schema = null } = {}) {
     }
   }
   const text = whole ? asText(bytes) : asTextSoFar(bytes);
-  if (text !== null && whole && isJson(text)) forms.push({ name: "JSON", text: indentJson(text) });
+  if (text !== null && whole && text.length < JSON_MAX && isJson(text)) forms.push({ name: "JSON", text: indentJson(text) });
   if (text !== null) forms.push({ name: "Text", text });
   forms.push({ name: "Hex", text: asHex(bytes) });
   return forms;
