@@ -16,6 +16,7 @@ from browser.visit import Visit
 from support.broker_process import BrokerProcess
 from support.served import Served
 from support.tokens import SECRET_SETTING, token
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.broker.auth.permissions import Permissions
@@ -556,6 +557,38 @@ def test_a_message_in_chunks_is_loaded_whole(broker: Served, visit: Visits) -> N
     with page.expect_download() as download:
         page.click("button:text('Save…')")
     assert Path(download.value.path()).read_bytes() == payload
+
+
+# ---- Consumers -------------------------------------------------------------------------
+
+
+def test_consumers_their_permits_and_the_keys_that_drain_are_shown(
+    broker: Served, visit: Visits
+) -> None:
+    topic = f"{broker.namespace()}/keys"
+    name = f"persistent://{topic}"
+    kind = magnetar.ConsumerType.KeyShared
+    with magnetar.Client(broker.url) as client:
+        first = client.subscribe(name, "work", kind, consumer_name="first", receiver_queue_size=100)
+        orders(broker, topic, 60)
+        first.receive(30_000)
+        wait_until(lambda: "60" in unacked(broker, topic))
+        client.subscribe(name, "work", kind, consumer_name="second")
+        one = visit(broker.http_url)
+        page = one.subscription(topic, "work", "consumers")
+        page.wait_for_selector("h2:text('Draining keys')")
+        row = page.locator("tr:has-text('first') >> nth=0").inner_text()
+        assert re.search(r"40\s+60\s", row), row
+        assert page.locator("tr:has-text('second')").count() >= 1
+        draining = page.locator(".panel:has(h2:text('Draining keys')) tbody tr")
+        assert all("first" in text for text in draining.all_inner_texts())
+        one.picture("consumers-draining")
+        assert violations(page) == []
+
+
+def unacked(served: Served, topic: str) -> list[str]:
+    stats = served.http.get(f"/persistent/{topic}/stats").json()["subscriptions"]["work"]
+    return [str(one["unackedMessages"]) for one in stats["consumers"]]
 
 
 # ---- Other sites -----------------------------------------------------------------------

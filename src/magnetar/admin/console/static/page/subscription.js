@@ -12,6 +12,7 @@ import { timeline } from "../ui/timeline.js";
 import { deleteSubscription, resetCursor, skipAll } from "./actions.js";
 
 const REDELIVERED = 8;
+const DRAINING = 200;
 
 export function open(main, route, app) {
   const { names } = route;
@@ -126,7 +127,7 @@ function acksView(app, names, path, rights) {
   const times = timeline();
   const given = redeliveredTable(names, rights);
   const consumers = consumersTable();
-  const draining = h("div");
+  const draining = drainingPanel();
   const node = h(
     "div",
     {},
@@ -134,7 +135,8 @@ function acksView(app, names, path, rights) {
     h("div.tiles.small", {}, Object.values(tiles).map((one) => one.node)),
     h("section.panel.acks", {}, h("h2", {}, "Acks"), h("div.acks-columns", {}, map.node, picked)),
     h("div.columns", {}, panel("Delayed messages", times.node), panel("Given back most often", given.node)),
-    panel("Consumers", consumers.node, draining),
+    panel("Consumers", consumers.node),
+    draining.node,
   );
   return {
     node,
@@ -157,7 +159,7 @@ function acksView(app, names, path, rights) {
       times.update(delayed);
       given.update(state.redelivered);
       consumers.update(stats.consumers);
-      showDraining(draining, stats);
+      draining.update(stats);
     },
   };
 }
@@ -218,12 +220,12 @@ function redeliveredTable(names, rights) {
 
 function consumersView() {
   const shown = consumersTable(true);
-  const draining = h("div");
+  const draining = drainingPanel();
   return {
-    node: h("div", {}, panel("Consumers", shown.node), draining),
+    node: h("div", {}, panel("Consumers", shown.node), draining.node),
     update(stats) {
       shown.update(stats.consumers);
-      showDraining(draining, stats);
+      draining.update(stats);
     },
   };
 }
@@ -269,21 +271,23 @@ function rangesText(ranges) {
   return ranges.length > 3 ? `${shown.join(", ")}, …` : shown.join(", ");
 }
 
-function showDraining(node, stats) {
-  const rows = stats.consumers.flatMap((one) => one.drainingHashes.map((slot) => ({ ...slot, consumer: one.consumerName })));
-  if (!rows.length) {
-    replace(node);
-    return;
-  }
+function drainingPanel() {
   const shown = table({
     label: "Draining keys",
-    keyOf: (row) => `${row.hash}`,
+    keyOf: (row) => `${row.hash} ${row.consumer}`,
     columns: [
-      { title: "Key hash", cell: (row) => h("span", {}, count(row.hash)) },
-      { title: "Waits for", cell: (row) => h("span", {}, row.consumer) },
-      { title: "Unacked there", number: true, cell: (row) => h("span", {}, count(row.unackMsgs)) },
+      { title: "Hash of the key", cell: (row) => h("span", {}, String(row.hash)) },
+      { title: "Waits for", cell: textCell((row) => row.consumer) },
+      { title: "Unacked there", number: true, cell: textCell((row) => count(row.unackMsgs)) },
     ],
   });
-  shown.update(rows);
-  replace(node, h("h3", {}, "Draining keys"), h("p.dim", {}, "The new owner of these keys waits until the old one has acked what it has."), shown.node);
+  const node = panel("Draining keys", h("p.dim", {}, "The new owner of these keys waits until the old one has acked what it has."), shown.node);
+  return {
+    node,
+    update(stats) {
+      const rows = stats.consumers.flatMap((one) => one.drainingHashes.map((slot) => ({ ...slot, consumer: one.consumerName })));
+      node.hidden = rows.length === 0;
+      shown.update(rows.slice(0, DRAINING));
+    },
+  };
 }
