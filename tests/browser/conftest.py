@@ -18,7 +18,7 @@ from support.served import Served
 from magnetar.broker.setting.settings import BrokerSettings
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-HOW = "install Debian's package chromium (apt-get install chromium), and playwright (make lock)"
+HOW = "install Debian's package: apt-get install chromium"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
