@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.program import load
 from support.requirement import need
 
 import magnetar
+from magnetar.admin.console.files import files
 
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).parent / "uv"
@@ -68,6 +70,14 @@ def test_the_pure_wheel_is_all_one_needs(pure_wheel: Path, tmp_path: Path) -> No
         )
         assert ran.returncode == 1
         assert f"pip install {package}" in ran.stderr
+
+
+def test_the_wheel_has_every_file_of_the_console(pure_wheel: Path) -> None:
+    with zipfile.ZipFile(pure_wheel) as wheel:
+        names = set(wheel.namelist())
+    wanted = {f"magnetar/admin/console/static/{name}" for name in files()}
+    assert len(wanted) > 10
+    assert wanted <= names
 
 
 def test_the_compiled_wheel_works_the_same(tmp_path: Path) -> None:

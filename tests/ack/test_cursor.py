@@ -42,6 +42,23 @@ def two_ledgers() -> Topic:
 # ---- acks ----------------------------------------------------------------------
 
 
+def test_acks_of_a_range_are_counted_without_a_walk() -> None:
+    topic = topic_of(1, 1, 4, 1, 1)
+    topic.open_ledger(9, 1, 1)
+    cursor = topic.cursor()
+    ack(cursor, entry(5, 0), entry(5, 3), partly(5, 2, 1, 4), entry(9, 1))
+    assert cursor.mark_delete == Position(5, 0)
+    assert cursor.acked_between(5, 0, 5) == (2, 1)
+    assert cursor.acked_between(5, 1, 3) == (0, 1)
+    assert cursor.acked_between(5, 3, 4) == (1, 0)
+    assert cursor.acked_between(5, 3, 3) == (0, 0)
+    assert cursor.acked_between(9, 0, 2) == (1, 0)
+    ack_through(cursor, entry(9, 0))
+    # What is before mark-delete is acked, in its ledger and in those before it.
+    assert cursor.acked_between(5, 0, 5) == (5, 0)
+    assert cursor.acked_between(9, 0, 2) == (2, 0)
+
+
 def test_mark_delete_moves_on_through_ledgers() -> None:
     topic = two_ledgers()
     cursor = topic.cursor()

@@ -105,6 +105,20 @@ TABLE: list[tuple[str, str, str]] = [
     ("POST", f"{S}/sub/skipByMessageIds", SKIP),
     ("POST", f"{S}/reserved/skipByMessageIds", WIDE),
     ("GET", f"{S}/sub/ackState", LOOK),
+    ("GET", f"{S}/sub/ackMap", LOOK),
+    ("GET", f"{S}/reserved/ackMap", WIDE),
+    ("GET", f"{S}/sub/delayed", LOOK),
+    ("GET", f"{S}/sub/messages", CONSUME),
+    ("GET", f"{S}/reserved/messages", WIDE),
+    ("POST", f"{S}/sub/redrive", SKIP),
+    ("POST", f"{S}/reserved/redrive", WIDE),
+    ("GET", f"{T}/messages", CONSUME),
+    ("GET", f"{T}/ledger/1/entry/1/message", CONSUME),
+    ("GET", f"{T}/rights", LOOK),
+    ("POST", f"/topics/persistent/{N}/t", f"{WIDE} producer topic-producer"),
+    ("GET", "/admin/v2/console/overview", "root"),
+    ("GET", "/admin/v2/console/session", EVERYBODY),
+    ("GET", "/admin/v2/console/topics", EVERYBODY),
     ("POST", f"{S}/sub/resetcursor", CONSUME),
     ("POST", f"{S}/sub/expireMessages/10", CONSUME),
     ("POST", f"{T}/all_subscription/expireMessages/10", ADMINS),
@@ -203,7 +217,10 @@ def test_every_route_says_what_it_needs() -> None:
     brokers = "GET /admin/v2/brokers"
     probes = {"GET /status.html", "GET /healthz", f"{brokers}/ready", f"{brokers}/live"}
     known = {f"{brokers}/health", f"{brokers}/version", "GET /admin/v2/clusters"}
-    assert by_kind.pop("public") == probes | {"GET /openapi.json", "GET /docs"}
+    # The console's files hold no data; who asks is told who they are, and sees their own topics.
+    page = {"GET /", "GET /console/{file}", "GET /console/{part}/{file}"}
+    known |= {"GET /admin/v2/console/session", "GET /admin/v2/console/topics"}
+    assert by_kind.pop("public") == probes | page | {"GET /openapi.json", "GET /docs"}
     assert by_kind.pop("metrics") == {"GET /metrics"}
     assert by_kind.pop("anyone") == known
     assert set(by_kind) == {"superuser", "admin", "namespace", "topic"}

@@ -25,6 +25,7 @@ S: Final = f"{T}/subscription/{{subscription}}"
 G: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 C: Final = "/admin/v2/clusters"
 B: Final = "/admin/v2/brokers"
+PRODUCE: Final = "/topics/{domain}/{tenant}/{namespace}/{topic}"
 L: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
 SCHEMA: Final = {"type": "STRING", "schema": "", "properties": {}}
 RETENTION: Final = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 7}
@@ -48,6 +49,8 @@ NAMES: Final = {
     "version": "0",
     "name": "ttl_seconds",
     "value": "5",
+    "file": "main.js",
+    "part": "ui",
 }
 PARTITIONED: Final = {"topic": "p"}
 NEW: Final = {"topic": "new"}
@@ -61,6 +64,12 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", "/metrics"): ({}, NOTHING, 200),
     ("GET", "/openapi.json"): ({}, NOTHING, 200),
     ("GET", "/docs"): ({}, NOTHING, 200),
+    ("GET", "/"): ({}, NOTHING, 200),
+    ("GET", "/console/{file}"): ({}, NOTHING, 200),
+    ("GET", "/console/{part}/{file}"): ({"file": "dom.js"}, NOTHING, 200),
+    ("GET", "/admin/v2/console/session"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/console/overview"): ({}, NOTHING, 200),
+    ("GET", "/admin/v2/console/topics"): ({}, NOTHING, 200),
     ("GET", L): ({}, NOTHING, 200),
     ("GET", f"{L}/bundle"): ({}, NOTHING, 200),
     # Brokers and clusters: there is one of each, and its settings are in files.
@@ -146,6 +155,10 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", f"{T}/lastMessageId"): ({}, NOTHING, 200),
     ("GET", f"{T}/messageid/{{time}}"): ({}, NOTHING, 200),
     ("GET", f"{T}/ledger/{{ledger}}/entry/{{entry}}"): ({}, NOTHING, 200),
+    ("GET", f"{T}/ledger/{{ledger}}/entry/{{entry}}/message"): ({}, NOTHING, 200),
+    ("GET", f"{T}/messages"): ({}, NOTHING, 200),
+    ("GET", f"{T}/rights"): ({}, NOTHING, 200),
+    ("POST", PRODUCE): ({}, {"messages": [{"payload": "x"}]}, 200),
     # As a broker of Pulsar that numbers no messages.
     ("GET", f"{T}/getMessageIdByIndex"): ({}, NOTHING, 412),
     ("PUT", f"{T}/unload"): ({}, NOTHING, 204),
@@ -156,6 +169,10 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", f"{S}/properties"): ({}, NOTHING, 200),
     ("PUT", f"{S}/properties"): ({}, {"a": "b"}, 204),
     ("GET", f"{S}/ackState"): ({}, NOTHING, 200),
+    ("GET", f"{S}/ackMap"): ({}, NOTHING, 200),
+    ("GET", f"{S}/delayed"): ({}, NOTHING, 200),
+    ("GET", f"{S}/messages"): ({}, NOTHING, 200),
+    ("POST", f"{S}/redrive"): ({}, {"messageIds": [FIRST]}, 200),
     ("GET", f"{S}/position/{{position}}"): ({}, NOTHING, 200),
     ("POST", f"{S}/analyzeBacklog"): ({}, FIRST, 200),
     ("POST", f"{S}/skip/{{count}}"): ({}, NOTHING, 204),

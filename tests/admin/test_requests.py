@@ -22,7 +22,7 @@ def test_an_unknown_path_is_not_found(served: Served) -> None:
         answer = served.http.get(path)
         assert answer.status_code == 404
         assert answer.json()["reason"]
-    assert httpx.get(f"{served.http_url}/").status_code == 404
+    assert httpx.get(f"{served.http_url}/nothing").status_code == 404
 
 
 def test_a_wrong_method_is_told_the_right_ones(served: Served) -> None:

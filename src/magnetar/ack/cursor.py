@@ -367,6 +367,21 @@ class Cursor:
                 yield Position(run.ledger_id, entry_id), remaining
             run = self.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES)
 
+    def acked_between(self, ledger_id: i64, first: i64, end: i64) -> tuple[int, int]:
+        """Of the entries `first` to `end` - 1 of a ledger, how many are acked, and how many partly.
+
+        Takes about as long for millions of entries as for a few.
+        """
+        mark = self._mark_delete
+        floor: i64 = end if ledger_id < mark.ledger_id else self._acked_before(ledger_id)
+        passed = max(min(floor, end) - first, 0)
+        acks = self._acks.ledger(ledger_id)
+        if acks is None or first >= end:
+            return passed, 0
+        # Neither has anything at or before mark-delete.
+        acked = acks.entries.range_cardinality(first, end)
+        return passed + acked, acks.partial.range_cardinality(first, end)
+
     def acked_runs(self) -> Iterator[Run]:
         """The acked entries above mark-delete in order, consecutive ones together.
 

@@ -164,6 +164,24 @@ def test_cancelled_messages_leave_no_waste() -> None:
     assert sorted(delayed.due(NOW_MS + 977, 10**6)) == list(range(0, 20_000, 100))
 
 
+def test_all_of_them_can_be_looked_at_page_by_page() -> None:
+    delayed = DelayedMessages()
+    wanted = {i * 777: NOW_MS + i for i in range(100)}
+    for key, time in wanted.items():
+        delayed.add(key, time)
+    delayed.discard(777)
+    del wanted[777]
+    found: dict[int, int] = {}
+    pages = 0
+    page = delayed.page_after(-1)
+    while page is not None:
+        found |= dict(page[1])
+        pages += 1
+        page = delayed.page_after(page[0])
+    assert (found, list(found)) == (wanted, sorted(wanted))
+    assert pages > 1
+
+
 # What an operator may count on: a million delayed messages take less than 64 MB.
 @pytest.mark.once
 def test_a_delayed_message_takes_at_most_64_bytes() -> None:

@@ -96,6 +96,19 @@ def test_a_first_that_is_slow_but_gets_on_is_waited_for() -> None:
     assert reading(clients) == [True, True]
 
 
+def test_a_first_whose_frames_follow_each_other_is_not_hung_up_on() -> None:
+    """It never holds little, and less each time than before: but it gets on."""
+    world = small_world()
+    clients, messages = begun(world, 3)
+    stream = messages[0][SIZE * 2 // 3 :] + messages[0] + messages[0]
+    for first in range(0, len(stream), SIZE // 2):
+        world.advance(PATIENCE_MS - 1)
+        clients[0].session.receive(stream[first : first + SIZE // 2])
+        world.settle()
+    assert hung_up(clients) == [False] * 3
+    assert [error for _, error in clients[0].send_answers()] == [None] * 3
+
+
 def test_a_slow_peer_that_nobody_waits_for_has_all_the_time() -> None:
     world = small_world()
     (client,), (data,) = begun(world, 1)

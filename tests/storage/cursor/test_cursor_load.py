@@ -183,6 +183,29 @@ def test_batch_sizes_come_from_the_index_and_unknown_ones_count_as_one() -> None
     assert sizes.message_count(position.ledger_id, 0, 2) == 13
 
 
+def test_messages_that_were_counted_are_counted_on_while_a_ledger_grows() -> None:
+    disk, clock = FaultyDisk(), Clock()
+    sub = Subscription(disk, clock)
+    sizes = StoredBatchSizes(sub.store.log.state)
+    counts: list[int] = []
+    ledger_id = -1
+    for number in range(6):
+        ledger_id = sub.publish(number + 1).ledger_id
+        sub.flush()
+        counts.append(number + 1)
+        for end in (number + 1, 1, number, number + 3):
+            wanted = sum(counts[:end]) + max(end - len(counts), 0)
+            assert sizes.message_count(ledger_id, 0, end) == wanted
+    # One that is gone has entries that nobody knows.
+    sub.store.seal_topic(sub.topic_id)
+    sub.flush()
+    sub.publish(1)
+    sub.flush()
+    sub.store.trim(sub.topic_id, Position(ledger_id, 5), Retention())
+    sub.flush()
+    assert sizes.message_count(ledger_id, 0, 6) == 6
+
+
 def test_a_late_ack_of_what_was_trimmed_is_no_mistake_after_a_restart_either() -> None:
     disk, clock = FaultyDisk(), Clock()
     subscription = Subscription(disk, clock)

@@ -10,7 +10,7 @@ from typing import Final
 from magnetar.admin.http.call import Call
 from magnetar.model.message_id_data import MessageIdData
 
-__all__ = ["audit_skip"]
+__all__ = ["audit_redrive", "audit_skip"]
 
 # The ids of a line; a request may have a hundred thousand.
 IDS_SHOWN: Final = 10
@@ -20,17 +20,26 @@ log = logging.getLogger("magnetar.audit")
 
 def audit_skip(call: Call, ids: list[MessageIdData], skipped: int, *, recall: bool) -> None:
     """Messages were skipped by their ids."""
+    left = "taken back from consumers" if recall else "left with consumers"
+    _audit(call, ids, "skipByMessageIds", f"{skipped} messages skipped, {left}")
+
+
+def audit_redrive(call: Call, ids: list[MessageIdData]) -> None:
+    """Dead letters went back, and were skipped where they were."""
+    _audit(call, ids, "redrive", "published to their topics and skipped")
+
+
+def _audit(call: Call, ids: list[MessageIdData], what: str, outcome: str) -> None:
     principal, client = call.principal, call.request.client
     log.info(
-        "skipByMessageIds: role %s from %s, subscription %r of %s: %d ids, %d messages skipped, "
-        "%s: %s%s",
+        "%s: role %s from %s, subscription %r of %s: %d ids, %s: %s%s",
+        what,
         "-" if principal is None else repr(principal.role),
         "-" if client is None else client.host,
         call.path["subscription"],
         call.topic_name,
         len(ids),
-        skipped,
-        "taken back from consumers" if recall else "left with consumers",
+        outcome,
         " ".join(map(_shown, ids[:IDS_SHOWN])),
         " ..." if len(ids) > IDS_SHOWN else "",
     )

@@ -210,7 +210,7 @@ def _backlog_figures(subscription: Subscription, options: StatsOptions) -> Figur
         "nonContiguousDeletedMessagesRanges": cursor.acked_run_count(),
         "backlogSize": size,
         "earliestMsgPublishTimeInBacklog": (
-            _earliest_ms(subscription) if options.earliest_time else 0
+            oldest_ms(subscription) if options.earliest_time else 0
         ),
     }
 
@@ -267,7 +267,7 @@ def _dispatcher_figures(dispatcher: Dispatcher | None) -> Figures:
     return found
 
 
-def _earliest_ms(subscription: Subscription) -> int:
+def oldest_ms(subscription: Subscription) -> int:
     """When the oldest unacked entry was published; -1 if there is none."""
     run = subscription.cursor.next_run(subscription.cursor.mark_delete, 1)
     if run is None:

@@ -40,7 +40,11 @@ REASON: Final[Json] = object_of(("reason",), reason=TEXT)
 # Pieces of paths that are numbers; all others are names.
 NUMBERS: Final = ("count", "entry", "ledger", "position", "seconds", "time", "version")
 POLICY: Final[Json] = one_of(*sorted(POLICY_NAMES))
-SAYS: Final = {200: "Done, and what there is to tell.", 204: "Done; there is nothing to tell."}
+SAYS: Final = {
+    200: "Done, and what there is to tell.",
+    204: "Done; there is nothing to tell.",
+    304: "As you have it already.",
+}
 
 
 # ---- The document ----------------------------------------------------------------------

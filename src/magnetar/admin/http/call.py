@@ -33,6 +33,7 @@ from magnetar.model import ServerError, TopicName
 from magnetar.storage.ledger.retention import LedgerInfo
 
 if TYPE_CHECKING:
+    from magnetar.admin.console.topic_list import TopicLists
     from magnetar.broker.shell.server import BrokerServer
 
 __all__ = [
@@ -72,6 +73,8 @@ class Admin:
         self.bodies = Bodies(time.monotonic)
         # Made with the first request for metrics.
         self.scrapes: Scrapes | None = None
+        # Made with the first request for a list of topics.
+        self.topic_lists: TopicLists | None = None
 
     @property
     def broker(self) -> Broker:

@@ -9,7 +9,8 @@ is what is gone by:
 | Host           | once, and nothing but an address or a name that  | 403  |
 |                | this broker goes by, and a port                  |      |
 | Origin         | absent, or where the request itself goes         | 403  |
-| Sec-Fetch-Site | absent, `none` or `same-origin`                  | 403  |
+| Sec-Fetch-Site | absent, `none` or `same-origin`; any where a     | 403  |
+|                | link leads to the console's page, which is at `/` |      |
 | Content-Type   | JSON, if there is a body                         | 415  |
 
 A name in Host is what a page would need to be taken for one of ours (a name that leads to
@@ -88,7 +89,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"{request.scheme}://{host.lower()}":
             raise Refusal(FORBIDDEN, "a page of another site may not use this")
-        if headers.get("sec-fetch-site", "none") not in OWN_SITES:
+        if headers.get("sec-fetch-site", "none") not in OWN_SITES and not _is_visit(request):
             raise Refusal(FORBIDDEN, "a page of another site may not use this")
         self._check_type(request)
 
@@ -110,6 +111,17 @@ class Guard:
         elif _is_json(kind):
             return
         raise Refusal(UNSUPPORTED, "the body must be JSON, with Content-Type: application/json")
+
+
+def _is_visit(request: Request) -> bool:
+    """Whether a link was followed to the console, which holds no data and is in no frame."""
+    headers = request.headers
+    return (
+        request.method == "GET"
+        and request.path == "/"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
 
 
 def _host_of(netloc: str) -> str:

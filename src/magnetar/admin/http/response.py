@@ -48,6 +48,8 @@ class StreamingResponse(Response):
 def _headers(given: Mapping[str, str], media_type: str | None) -> dict[str, str]:
     """Headers by name in lower case, with the type of the body."""
     headers = {name.lower(): value for name, value in given.items()}
+    # A browser that is told so takes no answer for more than it says it is.
+    headers.setdefault("x-content-type-options", "nosniff")
     if media_type is not None:
         plain = media_type.startswith("text/") and "charset=" not in media_type
         headers.setdefault("content-type", media_type + ("; charset=utf-8" if plain else ""))

@@ -3,6 +3,18 @@
 from typing import TYPE_CHECKING, Final
 
 from magnetar.admin.backlog import ack_state, backlog, messages, skip, stats
+from magnetar.admin.console import (
+    ack_map,
+    browse,
+    delayed_times,
+    files,
+    overview,
+    produce,
+    redrive,
+    session,
+    topic_list,
+    whole_message,
+)
 from magnetar.admin.document.openapi import open_api
 from magnetar.admin.http.call import Admin
 from magnetar.admin.http.route import Route
@@ -28,23 +40,33 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES", "create_app"]
 
 ROUTES: Final[list[Route]] = [
+    *ack_map.ROUTES,
     *ack_state.ROUTES,
     *backlog.ROUTES,
     *broker_stats.ROUTES,
     *brokers.ROUTES,
     *clusters.ROUTES,
+    *browse.ROUTES,
+    *delayed_times.ROUTES,
+    *files.ROUTES,
     *lookup.ROUTES,
     *messages.ROUTES,
     *metrics.ROUTES,
     *namespaces.ROUTES,
+    *overview.ROUTES,
     *permissions.ROUTES,
     *policies.ROUTES,
+    *produce.ROUTES,
+    *redrive.ROUTES,
     *schemas.ROUTES,
+    *session.ROUTES,
     *skip.ROUTES,
     *stats.ROUTES,
     *subscriptions.ROUTES,
     *tenants.ROUTES,
+    *topic_list.ROUTES,
     *topics.ROUTES,
+    *whole_message.ROUTES,
 ]
 ROUTES.extend(open_api(ROUTES))
 

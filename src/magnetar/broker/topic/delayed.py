@@ -118,6 +118,23 @@ class DelayedMessages:
         head = self._true_head()
         return head >> KEY_BITS if head >= 0 else None
 
+    def page_after(self, page_id: int) -> tuple[int, list[tuple[int, int]]] | None:
+        """The delayed entries of the next page and their times, with its number; None at the end.
+
+        For those who look at all of them, a page in each event: begin with -1.
+        """
+        at = bisect_right(self._page_ids, page_id)
+        if at == len(self._page_ids):
+            return None
+        found = self._page_ids[at]
+        first = found << PAGE_BITS
+        page = self._pages[found]
+        return found, [
+            (first + low, time)
+            for low, time in zip(page.lows, page.times, strict=True)
+            if time != GONE
+        ]
+
     def clear(self) -> None:
         self._pages.clear()
         self._page_ids.clear()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["LITTLE_BYTES", "PATIENCE_MS", "Inbound"]
 
 LITTLE_BYTES: Final = 16 * 1024
-# So much of its frame the first in line must say in so long, while others wait for it.
+# So much of its frame, or the end of it, the first in line must say in so long, while others wait.
 PATIENCE_MS: Final = 1000
 PROGRESS_BYTES: Final = 64 * 1024
 
@@ -49,11 +49,15 @@ class Inbound:
         self._line: Final[dict[Peer, None]] = {}
         self._waiting: Final[dict[Peer, None]] = {}
         self._watches: bool = False
+        # Whether the first in line has completed a frame since it is watched.
+        self._completed: bool = False
 
     def holds(self, peer: "Peer", size: i64) -> None:
         """So many bytes of what a peer has said are held now."""
         if size == peer.inbound_bytes:
             return
+        if size < peer.inbound_bytes and peer in self._line and peer is self._first():
+            self._completed = True
         self.bytes += size - peer.inbound_bytes
         peer.inbound_bytes = size
         if size <= LITTLE_BYTES:
@@ -103,6 +107,7 @@ class Inbound:
         """Sees to it that the first in line gets on, as long as others wait for it."""
         if not self._watches and self._waiting:
             self._watches = True
+            self._completed = False
             first = self._first()
             enough = int(first.inbound_bytes) + PROGRESS_BYTES
             self._host.call_later(PATIENCE_MS, lambda: self._look(first, enough))
@@ -110,7 +115,7 @@ class Inbound:
     def _look(self, first: "Peer", enough: int) -> None:
         self._watches = False
         stuck = self._waiting and first is self._first() and first.inbound_bytes < enough
-        if stuck and not first.paused and not first.has_unhandled:
+        if stuck and not self._completed and not first.paused and not first.has_unhandled:
             first.fail(
                 f"a frame of which less than {PROGRESS_BYTES} bytes came in {PATIENCE_MS} ms, "
                 "while others wait for its memory"

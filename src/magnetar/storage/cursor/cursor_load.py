@@ -17,10 +17,16 @@ __all__ = ["StoredBatchSizes", "load_cursor", "load_ledgers"]
 
 @final
 class StoredBatchSizes(BatchSizes):
-    """Batch sizes as the indexes of the log have them."""
+    """Batch sizes as the indexes of the log have them.
+
+    Of whole ledgers it is remembered how many messages they have, as far as they were counted:
+    whoever asks for a backlog of millions would else hold everybody up each time.
+    """
 
     def __init__(self, state: LogState) -> None:
         self._state: Final = state
+        # By ledger: the entries that were counted, from the first on, and their messages.
+        self._counted: Final[dict[int, tuple[int, int]]] = {}
 
     def batch_size(self, ledger_id: i64, entry_id: i64) -> i64:
         ledger = self._state.ledgers.get(ledger_id)
@@ -31,9 +37,18 @@ class StoredBatchSizes(BatchSizes):
     def message_count(self, ledger_id: i64, first: i64, end: i64) -> i64:
         ledger = self._state.ledgers.get(ledger_id)
         if ledger is None:
+            self._counted.pop(ledger_id, None)
             return max(end - first, 0)
         known = min(end, ledger.index.count())
-        return ledger.index.message_count(first, known) + max(end - max(first, known), 0)
+        beyond = max(end - max(first, known), 0)
+        if first > 0:
+            return ledger.index.message_count(first, known) + beyond
+        entries, messages = self._counted.get(ledger_id, (0, 0))
+        if known < entries:
+            return ledger.index.message_count(0, known) + beyond
+        messages += ledger.index.message_count(entries, known)
+        self._counted[ledger_id] = (int(known), messages)
+        return messages + beyond
 
 
 def load_ledgers(store: Store, topic_id: int) -> Ledgers:

@@ -1,0 +1,1 @@
+"""The console: a page for operators, and the questions that only it asks of the broker."""
