@@ -107,7 +107,7 @@ class Broker:
         self.namespace_topics: Final = NamespaceTopics()
         self.watchers: Final = TopicWatchers(host, lambda topic: topic in self.topic_ids)
         self.sessions: int = 0
-        self.strays: Final = Strays()
+        self.strays: Final = Strays(host)
         self.refused_connections: int = 0
         # Objects that refer to each other, of sessions and topics that are gone (`garbage.py`).
         self.left_behind: int = 0

@@ -340,6 +340,9 @@ class Subscription:
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         self.last_flow_ms = self.topic.host.now_ms()
+        strays = self.topic.broker.strays
+        if consumer.last_flow_ms == 0 and strays.any_lost:
+            strays.came_back(str(self.topic.name), self.name, consumer.name)
         if consumer.permits == 0 and consumer.out.messages == 0:
             # One that comes back acks first what it has from before: that is not for it again.
             self._when_quiet(lambda: self._flow(consumer, permits))

@@ -372,6 +372,46 @@ def test_who_is_lost_again_before_it_is_back_is_named(world: World) -> None:
     assert takers(skip) == [{"unconfirmed": ["w"]}]
 
 
+def lost_after_an_unload(world: World, *, ours: bool) -> list[MessageIdData]:
+    """A client whose connection breaks before it is back; what it has in its queue."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=ours, consumer_name="w")
+    ids = [producer.send("m") for _ in range(2)]
+    holder.flow(10)
+    world.unload("t")
+    holder.client.drop()
+    return ids
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_who_was_closed_and_lost_its_connection_is_named(world: World, ours: bool) -> None:
+    ids = lost_after_an_unload(world, ours=ours)
+    skip, promise = begin(world, ids[0])
+    assert kept(promise)
+    assert takers(skip) == [{} if ours else {"unconfirmed": ["w"]}]
+
+
+def test_who_was_lost_is_not_named_once_it_is_back(world: World) -> None:
+    ids = lost_after_an_unload(world, ours=False)
+    other = consumer(world, ours=False, consumer_name="another")
+    other.flow(0)
+    back = consumer(world, ours=False, consumer_name="w")
+    skip, _ = begin(world, ids[0])
+    assert takers(skip) == [{"unconfirmed": ["w"]}]
+    back.flow(0)
+    skip, promise = begin(world, ids[1])
+    assert kept(promise)
+    assert takers(skip) == [{}]
+
+
+def test_who_was_lost_is_named_for_some_minutes(world: World) -> None:
+    ids = lost_after_an_unload(world, ours=False)
+    world.advance(AWAY_MS - 1)
+    assert takers(begin(world, ids[0])[0]) == [{"unconfirmed": ["w"]}]
+    world.advance(1)
+    assert takers(begin(world, ids[1])[0]) == [{}]
+
+
 def test_an_unload_while_a_skip_waits_ends_well(world: World) -> None:
     producer = world.connect().producer("t")
     holder = consumer(world, ours=True, consumer_name="w")

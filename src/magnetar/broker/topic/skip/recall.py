@@ -38,6 +38,7 @@ from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import NARROW_ENTRY_MASK
 from magnetar.protocol import pulsar_pb2 as pb
@@ -198,26 +199,64 @@ class Withdrawal:
 
 
 @final
-class Strays:
-    """Consumers that the broker closed, until their clients have emptied their queues."""
+class _Lost:
+    """A stray whose connection ended: what it is named by, and when that was."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: tuple[str, str], ghost: Consumer, since_ms: int) -> None:
+        self.where: Final = where
+        self.ghost: Final = ghost
+        self.since_ms: Final = since_ms
+
+
+@final
+class Strays:
+    """Consumers that the broker closed, until their clients have emptied their queues.
+
+    A client that loses its connection before goes on with its queue, unless it is ours: it is
+    named until it is back under its name, or has been away for so long that it must be gone.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host: Final = host
         # By topic and subscription, and by the key of the consumer.
         self._consumers: Final[dict[tuple[str, str], dict[int, Consumer]]] = {}
+        # By the key of the consumer, the first to be lost at the front.
+        self._lost: Final[dict[int, _Lost]] = {}
 
     def add(self, topic: str, subscription: str, consumer: Consumer) -> None:
         where = (topic, subscription)
         self._consumers.setdefault(where, {})[consumer.key] = consumer
-        consumer.when_over(lambda emptied: self._remove(where, consumer))
+        consumer.when_over(lambda emptied: self._is_over(where, consumer, emptied))
 
-    def _remove(self, where: tuple[str, str], consumer: Consumer) -> None:
+    def _is_over(self, where: tuple[str, str], consumer: Consumer, emptied: bool) -> None:
         found = self._consumers.get(where, {})
-        found.pop(consumer.key, None)
+        if found.pop(consumer.key, None) is None:
+            return
         if not found:
-            self._consumers.pop(where, None)
+            del self._consumers[where]
+        if not emptied and not consumer.peer.knows_magnetar:
+            self._lost[consumer.key] = _Lost(where, consumer.ghost(), self._host.now_ms())
+            if len(self._lost) > AWAY_MAX:
+                del self._lost[next(iter(self._lost))]
+
+    def came_back(self, topic: str, subscription: str, name: str) -> None:
+        """A client asks for messages: what it had under that name is gone."""
+        where = (topic, subscription)
+        for key, lost in list(self._lost.items()):
+            if lost.where == where and lost.ghost.name == name:
+                del self._lost[key]
+
+    @property
+    def any_lost(self) -> bool:
+        return len(self._lost) > 0
 
     def of(self, topic: str, subscription: str) -> list[Consumer]:
-        return list(self._consumers.get((topic, subscription), {}).values())
+        where, now_ms = (topic, subscription), self._host.now_ms()
+        for key, lost in list(self._lost.items()):
+            if now_ms - lost.since_ms >= AWAY_MS:
+                del self._lost[key]
+        found = list(self._consumers.get(where, {}).values())
+        return found + [lost.ghost for lost in self._lost.values() if lost.where == where]
 
 
 @final
