@@ -47,7 +47,7 @@ from magnetar.admin.http.shape import (
     record,
 )
 from magnetar.broker.auth.access import LOOK
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
+from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
@@ -175,15 +175,14 @@ class _Window:
             self.partial.append(partial)
             await self._breather.rest()
         dispatcher = self._subscription.dispatcher
-        if not isinstance(dispatcher, SharedDispatcher):
-            # The others do not keep what they have handed out.
+        if dispatcher is None:
             self.held = self.delayed = [0] * len(self.acked)
         elif self._end - self._first <= SMALL_WINDOW:
             await self._look(dispatcher)
         else:
             await self._walk(dispatcher)
 
-    async def _look(self, dispatcher: SharedDispatcher) -> None:
+    async def _look(self, dispatcher: Dispatcher) -> None:
         """Asks of each entry of the window."""
         held, delayed = [0] * len(self.acked), [0] * len(self.acked)
         if len(dispatcher.owners) or len(dispatcher.delayed):
@@ -198,7 +197,7 @@ class _Window:
                     await self._breather.rest()
         self.held, self.delayed = held, delayed
 
-    async def _walk(self, dispatcher: SharedDispatcher) -> None:
+    async def _walk(self, dispatcher: Dispatcher) -> None:
         """Asks where each of them is."""
         if len(dispatcher.owners) <= WALK_MAX:
             self.held = [0] * len(self.acked)

@@ -46,7 +46,6 @@ from magnetar.admin.http.shape import (
     record,
 )
 from magnetar.broker.auth.access import CONSUME
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import CorruptionError
@@ -255,7 +254,7 @@ def _is_acked(remaining: int | None, index: int) -> bool:
 def _state(subscription: Subscription, at: Position, acked: bool) -> dict[str, object]:
     found: dict[str, object] = {"state": "acked" if acked else "waiting", "redeliveries": 0}
     dispatcher = subscription.dispatcher
-    if acked or not isinstance(dispatcher, SharedDispatcher):
+    if acked or dispatcher is None:
         return found
     key = subscription.topic.ledgers.key(at.ledger_id, at.entry_id)
     owner = dispatcher.owners.get(key)

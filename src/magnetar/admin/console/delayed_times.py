@@ -16,7 +16,6 @@ from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import NUMBER, TEXT, Json, answers, each, integer, list_of, record
 from magnetar.broker.auth.access import LOOK
 from magnetar.broker.topic.delayed import DelayedMessages
-from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 
 __all__ = ["ROUTES"]
 
@@ -32,7 +31,7 @@ async def get_delayed(call: Call) -> Response:
     subscription = call.subscription()
     dispatcher = subscription.dispatcher
     ledgers = subscription.topic.ledgers
-    delayed = dispatcher.delayed if isinstance(dispatcher, SharedDispatcher) else DelayedMessages()
+    delayed = DelayedMessages() if dispatcher is None else dispatcher.delayed
     breather = Breather()
     first, last, count = -1, -1, 0
     soonest: list[tuple[int, int]] = []

@@ -27,6 +27,8 @@ from magnetar.broker.host import Host
 from magnetar.broker.peer import Peer
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.delayed import DelayedMessages
+from magnetar.broker.topic.dispatch.replay import Redeliveries
 from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.broker.turn.rounds import ENTRY_BYTES, ROUND_BYTES_MAX, Rounds
@@ -68,6 +70,11 @@ class Dispatcher:
         # In order of priority, and of their coming; and the same by key.
         self.consumers: list[Consumer] = []
         self.by_key: Final[dict[int, Consumer]] = {}
+        # Where consumers share, who has which entry, how often each came back, and what is not due
+        # yet. Where one is active nobody keeps these, and they are empty.
+        self.owners: Final[dict[int, Consumer]] = {}
+        self.redeliveries: Final = Redeliveries()
+        self.delayed: Final = DelayedMessages()
         self.read_position: Position = Position(0, 0)
         self.generation: int = 0
         self.reading: bool = False

@@ -32,7 +32,6 @@ from magnetar.broker.host import Timer
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
-from magnetar.broker.topic.delayed import DelayedMessages
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
 from magnetar.broker.topic.dispatch.handover import (
     CLEARANCE,
@@ -42,7 +41,7 @@ from magnetar.broker.topic.dispatch.handover import (
     Handovers,
 )
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
-from magnetar.broker.topic.dispatch.replay import Redeliveries, Replay
+from magnetar.broker.topic.dispatch.replay import Replay
 from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.model import Position
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
@@ -72,10 +71,7 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, subscription: "Subscription", type: SubscriptionType) -> None:
         super().__init__(subscription, type)
         self._ledgers: Final = subscription.topic.ledgers
-        self.owners: Final[dict[int, Consumer]] = {}
         self.overtaken: Final = Overtaken()
-        self.redeliveries: Final = Redeliveries()
-        self.delayed: Final = DelayedMessages()
         self._due: Final = Replay()
         self._replay: Final = Replay()
         self._chunks: Final = ChunkOwners()
