@@ -75,6 +75,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "policy": tuple(sorted(POLICY_NAMES)),
     "name": ("ttl_seconds",),
     "value": ("5",),
+    "file": ("main.js", "dom.js", "index.html", ".."),
+    "part": ("ui", "page", "..", "."),
 }
 COUNTED: Final = ("count", "entry", "ledger", "position", "seconds", "time", "version")
 BODY_NUMBERS: Final = (0, 1, 2, 5, -1, 100, 2**31 - 1, 2**63 - 1, 2**63, 1.5)

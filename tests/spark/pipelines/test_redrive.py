@@ -218,7 +218,7 @@ def test_letters_that_cannot_go(
     assert sorted(m.data() for m in arrived(client, [other])) == [b"stray", b"v0", b"v1", b"v2"]
 
     client.subscribe(dlq, "second", magnetar.ConsumerType.Exclusive).close()
-    with pytest.raises(SettingsError, match="has redrive, second: which one's"):
+    with pytest.raises(SettingsError, match="has redrive, second: give the one whose letters"):
         run()
     with pytest.raises(NotAllowedError, match="is Exclusive"):
         run(subscription="second")
