@@ -214,7 +214,9 @@ print(count)
     assert int(ran.stdout) > 150
 
 
-@pytest.mark.parametrize(("words", "absent"), [("topics list", "typer"), ("serve --memory", "uvicorn")])
+@pytest.mark.parametrize(
+    ("words", "absent"), [("topics list", "typer"), ("serve --memory", "uvicorn")]
+)
 def test_a_command_says_what_is_not_installed(words: str, absent: str) -> None:
     program = f"""
 import sys

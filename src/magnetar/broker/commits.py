@@ -111,5 +111,10 @@ class Commits:
                 faults.append((one.topic(), error))
         return faults
 
+    @property
+    def last_ticket(self) -> int:
+        """The ticket of the last that waits, -1 if nobody does."""
+        return self._waiting[-1].ticket if self._waiting else -1
+
     def __len__(self) -> int:
         return len(self._waiting)

@@ -127,6 +127,8 @@ class Subscription:
         self._ack_ticket: int = -1
         # ACKs of which it is looked for what they name, and what waits for them.
         self._searching: int = 0
+        # Where the last of those stands that wait for quiet.
+        self._quiet_ticket: int = -1
         self._after_search: Final[list[Callable[[], None]]] = []
         # Subscribes that are on their way.
         self.joining: int = 0
@@ -380,11 +382,15 @@ class Subscription:
             self.dispatcher.changed()
 
     def _when_quiet(self, callback: Callable[[], None]) -> None:
-        """Calls back when all acks that came so far are settled."""
+        """Calls back when all acks that came so far are settled, in the order of these calls."""
         if self._searching > 0:
             self._after_search.append(callback)
             return
-        self.topic.wait_for(self._ack_ticket).when_done(lambda error: callback())
+        quiet = self.topic.wait_for(max(self._ack_ticket, self._quiet_ticket))
+        if not quiet.done:
+            # It stands behind all that waits now, and who comes later must not overtake it.
+            self._quiet_ticket = self.topic.commits.last_ticket
+        quiet.when_done(lambda error: callback())
 
     # ---- Acks ----------------------------------------------------------------
 

@@ -701,3 +701,22 @@ def test_what_a_reader_held_of_a_trimmed_ledger_is_let_go_of(type: int) -> None:
     assert len(reader.receive()) == 4
     world.trim("t")
     assert reader.stats().unackedMessages == 0
+
+
+def test_calls_for_redelivery_are_done_in_their_order_whatever_waits_for_the_disk() -> None:
+    """Seed 84011652, I3: the older of two epochs came last, and its messages were dropped."""
+    world = World()
+    client = world.connect()
+    consumer = client.subscribe("t", "sub", Exclusive)
+    consumer.flow(10)
+    producer, other = client.producer("t"), client.producer("u")
+    ids = [producer.send(f"{i}") for i in range(3)]
+    assert consumer.payloads() == ["0", "1", "2"]
+    world.hold_disk()
+    consumer.ask_ack(ids[0])
+    other.publish("later" * (900 << 10))  # a group of its own
+    consumer.redeliver(epoch=1)
+    world.write_once()  # the ack, and nothing of what came after it
+    consumer.redeliver(epoch=2)
+    world.release_disk()
+    assert [delivery.command.consumer_epoch for delivery in consumer.deliveries()][-2:] == [2, 2]
