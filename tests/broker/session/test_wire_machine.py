@@ -93,8 +93,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
         key, places, count = self.chunked[which]
         if len(places) == count:
             return
+        # All chunks of a message say when it was published first.
+        first_ms = 1 + which
         id = self.producer.send_chunk(
-            f"u{which}", len(places), count, *self.texts(1), partition_key=key
+            f"u{which}",
+            len(places),
+            count,
+            *self.texts(1),
+            partition_key=key,
+            publish_time=first_ms,
         )
         places.append((int(id.ledger_id), int(id.entry_id)))
         self.unacked[places[-1]] = {0}
