@@ -146,7 +146,7 @@ class AckTracker:
             acks.chunks = chunks if len(keys) <= COMMAND_CHUNKS_MAX else None
             self.acknowledge(acks, -1)
         self.records.chunks.pop(keys[-1], None)
-        if self._receipts:
+        if self._receipts and all_known:
             self.records.remember_acked(keys)
 
     def acknowledge_cumulative(self, cumulative: Cumulative) -> None:

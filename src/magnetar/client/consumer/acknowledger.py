@@ -207,6 +207,9 @@ class Acknowledger:
         if isinstance(id, ChunkMessageId) or self._acks.records.chunks_of(key) is not None:
             keys = self.chunks_of(id, key)
             known = self._acks.records.chunks_of(key) is not None
+            if isinstance(id, ChunkMessageId) and len(keys) == 2 and keys[0] + 1 < key:
+                # As from a refusal by such an id: there may be chunks between that nobody named.
+                known = False
             if not known:
                 keys[1:1] = self._assembler.acked_elsewhere(keys[0], key)
             self._ack_chunks(keys, all_known=known)
