@@ -36,6 +36,9 @@
     │   └── transactions:
     │         TransactionCoordinatorNotFoundError, TransactionNotFound, TransactionConflict,
     │         InvalidTxnStatusError
+    │         TransactionTimeoutError        also a TransactionNotFound: it was not ended in time
+    │         TransactionOutcomeUnknownError also a ConnectError: committed or not, nobody knows
+    │         TransactionsDisabledError      also a NotAllowedError: the broker has none
     ├── BrokerError                        a broker refuses a request, and says why
     ├── CorruptAckError                    bytes that no ack state was written as
     ├── StorageError                       the store cannot do what was asked
@@ -135,6 +138,9 @@ __all__ = [
     "TransactionConflict",
     "TransactionCoordinatorNotFoundError",
     "TransactionNotFound",
+    "TransactionOutcomeUnknownError",
+    "TransactionTimeoutError",
+    "TransactionsDisabledError",
     "UnknownError",
     "UnknownFieldError",
     "UnknownObjectError",
@@ -376,20 +382,34 @@ class ProducerBlockedQuotaExceededException(PulsarException, code=8, exit_code=U
     """The backlog has reached its quota."""
 
 
-class TransactionCoordinatorNotFoundError(PulsarException, code=20, exit_code=UNREACHABLE):
+class TransactionCoordinatorNotFoundError(
+    PulsarException, code=20, status=404, exit_code=UNREACHABLE
+):
     """There is no coordinator for the transaction."""
 
 
-class TransactionNotFound(PulsarException, code=24, exit_code=MISSING):
+class TransactionNotFound(PulsarException, code=24, status=404, exit_code=MISSING):
     """There is no such transaction."""
 
 
-class TransactionConflict(PulsarException, code=23, exit_code=NOT_TAKEN):
+class TransactionConflict(PulsarException, code=23, status=409, exit_code=NOT_TAKEN):
     """Another transaction has acked the message."""
 
 
-class InvalidTxnStatusError(PulsarException, code=21, exit_code=NOT_TAKEN):
+class InvalidTxnStatusError(PulsarException, code=21, status=409, exit_code=NOT_TAKEN):
     """The transaction is not in a state that allows this."""
+
+
+class TransactionTimeoutError(TransactionNotFound):
+    """The transaction was not ended in its time, so that the broker has aborted it."""
+
+
+class TransactionOutcomeUnknownError(ConnectError, retry_ack=False, retry_connect=False):
+    """The broker was asked to commit, and there is no answer: it may have done so or not."""
+
+
+class TransactionsDisabledError(NotAllowedError):
+    """The broker or cluster has no transactions, or they are switched off."""
 
 
 class InvalidMessageIdError(UsageError):

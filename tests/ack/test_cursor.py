@@ -13,6 +13,7 @@ from ack.topic_model import (
     partly,
     topic_of,
 )
+from pyroaring import BitMap
 
 from magnetar.ack import (
     AckDelta,
@@ -21,6 +22,7 @@ from magnetar.ack import (
     ResetDelta,
     Run,
     decode_snapshot,
+    decode_snapshot_steps,
     encode_snapshot,
     snapshot_slices,
 )
@@ -375,6 +377,24 @@ def test_a_cursor_may_be_begun_anywhere(entry_id: int) -> None:
         again.check()
 
 
+def test_a_snapshot_of_many_partly_acked_batches_is_decoded_in_steps() -> None:
+    """I10: a broker may have other things to do in between."""
+    topic = topic_of(*[2] * 1000)
+    cursor = topic.cursor()
+    ack(cursor, *[partly(5, number, number % 2) for number in range(1000)])
+    steps = decode_snapshot_steps(encode_snapshot(cursor), topic.ledgers)
+    costs: list[int] = []
+    while True:
+        try:
+            costs.append(next(steps))
+        except StopIteration as end:
+            again = end.value
+            break
+    assert len(costs) > 5
+    left = {(5, number, number % 2) for number in range(1000)}
+    assert_left(again, topic, left)
+
+
 def test_a_cursor_without_ledgers_keeps_its_place() -> None:
     ledgers = Ledgers()
     cursor = Cursor(ledgers, Position(5, 1))
@@ -608,3 +628,26 @@ def test_records_that_end_are_handed_over_to_be_freed_at_leisure() -> None:
     cursor.apply(cursor.plan_reset(Position(5, 0)))
     assert len(discarded) == 5
     cursor.check()
+
+
+# ---- voids ---------------------------------------------------------------------
+
+
+def test_what_is_void_is_acked_for_every_cursor_whatever_it_had_acked_of_it() -> None:
+    topic = topic_of(1, 3, 2, 3, 1, 4)
+    cursors = [topic.cursor() for _ in range(3)]
+    ack(cursors[1], partly(5, 1, 1, 2), entry(5, 3))
+    assert cursors[1].acked_above() == 4
+    ack_through(cursors[2], entry(5, 2))
+    topic.ledgers.void(5, BitMap([1, 2, 3, 5]))
+    for cursor in cursors:
+        cursor.pass_over(Position(5, 0))
+        cursor.check()
+    assert [cursor.unacked_messages() for cursor in cursors] == [2, 2, 1]
+    assert [cursor.mark_delete for cursor in cursors[1:]] == [Position(5, -1), Position(5, 3)]
+    assert not cursors[1].record_bytes()
+    topic.ledgers.void(5, BitMap([4]))
+    for cursor in cursors:
+        cursor.pass_over(Position(5, 0))
+        cursor.check()
+    assert [cursor.unacked_messages() for cursor in cursors] == [1, 1, 0]

@@ -12,8 +12,8 @@ from magnetar.storage.ids import (
     EPOCH_MS,
     IDS,
     IDS_PER_MS,
-    LANES,
     LEFT_OUT,
+    STRIPES,
     encode_ids,
     first_id,
     read_ids,
@@ -49,13 +49,13 @@ def test_a_store_that_comes_back_empty_gives_none_of_its_old_ids() -> None:
 
 
 def test_two_stores_opened_in_the_same_millisecond_have_lanes_of_their_own() -> None:
-    runs = [lived(MemoryDisk(salt=lane), NOW_MS) for lane in range(5)]
+    runs = [lived(MemoryDisk(salt=stripe), NOW_MS) for stripe in range(5)]
     assert len(set.union(*runs)) == sum(len(run) for run in runs)
 
 
 def test_stores_in_memory_draw_different_lanes() -> None:
-    lanes = {min(lived(MemoryDisk(), NOW_MS, 1)) % LANES for _ in range(60)}
-    assert len(lanes) > 20  # 60 draws of 128 give some 47
+    stripes = {min(lived(MemoryDisk(), NOW_MS, 1)) % STRIPES for _ in range(60)}
+    assert len(stripes) > 20  # 60 draws of 128 give some 47
 
 
 @pytest.mark.parametrize("later_ms", [1, HOUR_MS, -HOUR_MS, -NOW_MS])
@@ -78,18 +78,18 @@ def test_a_copy_and_its_original_both_go_on_with_ids_of_their_own(tmp_path: Path
 
 
 def test_copies_opened_by_a_clock_that_is_behind_have_ids_of_their_own() -> None:
-    """Two that draw the same lane, too: seed 51009597 restored one copy twice."""
+    """Two that draw the same stripe, too: seed 51009597 restored one copy twice."""
     reserved = first_id(1, NOW_MS, 0)
-    lucks = [lane + LANES * draw for lane in (0, 5) for draw in range(0, LEFT_OUT, 10_000)]
+    lucks = [stripe + STRIPES * draw for stripe in (0, 5) for draw in range(0, LEFT_OUT, 10_000)]
     firsts = [first_id(reserved, NOW_MS - HOUR_MS, luck) for luck in lucks]
     assert len(set(firsts)) == len(lucks)
     assert min(firsts) >= reserved
-    assert [first % LANES for first in firsts] == [luck % LANES for luck in lucks]
+    assert [first % STRIPES for first in firsts] == [luck % STRIPES for luck in lucks]
 
 
 def test_a_store_at_the_end_of_time_leaves_nothing_out() -> None:
-    reserved = AGE_MS_MAX * IDS_PER_MS * LANES
-    assert first_id(reserved, NOW_MS, LANES * (LEFT_OUT - 1)) == reserved
+    reserved = AGE_MS_MAX * IDS_PER_MS * STRIPES
+    assert first_id(reserved, NOW_MS, STRIPES * (LEFT_OUT - 1)) == reserved
 
 
 def test_a_directory_of_an_earlier_release_opens_and_its_ids_jump_ahead() -> None:

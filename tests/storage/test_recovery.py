@@ -25,7 +25,7 @@ from magnetar.storage.log.segment import (
     decode_group_header,
     decode_segment_header,
 )
-from magnetar.storage.state import cursor_record, ledger_record
+from magnetar.storage.state_record import cursor_record, ledger_record
 
 SEGMENT_1 = "journal/00000001.log"
 HEADS_1 = "journal/00000001.heads"

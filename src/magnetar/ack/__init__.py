@@ -11,7 +11,12 @@ from magnetar.ack.delta import AckDelta, Delta, ResetDelta
 from magnetar.ack.encoding.delta_codec import decode_delta, encode_delta
 from magnetar.ack.entry_run import Run
 from magnetar.ack.ledgers import BatchSizes, Ledgers
-from magnetar.ack.snapshot import decode_snapshot, encode_snapshot, snapshot_slices
+from magnetar.ack.snapshot import (
+    decode_snapshot,
+    decode_snapshot_steps,
+    encode_snapshot,
+    snapshot_slices,
+)
 
 __all__ = [
     "AckDelta",
@@ -24,6 +29,7 @@ __all__ = [
     "Run",
     "decode_delta",
     "decode_snapshot",
+    "decode_snapshot_steps",
     "encode_delta",
     "encode_snapshot",
     "snapshot_slices",

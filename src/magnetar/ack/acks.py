@@ -63,7 +63,7 @@ class Acks:
         self.own(ledger_id).ack_indexes(entry_id, record, size)
 
     def is_acked(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Whether an entry, or one index of it, is acked."""
+        """Returns whether an entry, or one index of it, is acked."""
         acks = self.ledger(ledger_id)
         if acks is None:
             return False
@@ -75,12 +75,12 @@ class Acks:
         return not record >> batch_index & 1
 
     def record(self, ledger_id: int, entry_id: int) -> int:
-        """The record of a partly acked batch; 0 if there is none."""
+        """Returns the record of a partly acked batch; 0 if there is none."""
         acks = self.ledger(ledger_id)
         return 0 if acks is None else acks.records.get(entry_id, 0)
 
     def ledger(self, ledger_id: i64) -> LedgerAcks | None:
-        """The acks of a ledger, to be read only."""
+        """Returns the acks of a ledger, to be read only."""
         if ledger_id != self._last_id:
             self._last = self._ledgers.get(ledger_id)
             self._last_id = ledger_id
@@ -90,7 +90,7 @@ class Acks:
         return sorted(self._ledgers)
 
     def own(self, ledger_id: i64) -> LedgerAcks:
-        """The acks of a ledger, to be changed: no snapshot shares them."""
+        """Returns the acks of a ledger, to be changed: no snapshot shares them."""
         acks = self.ledger(ledger_id)
         if acks is None:
             acks = LedgerAcks(self._generation, self._tally)
@@ -101,7 +101,7 @@ class Acks:
         return acks
 
     def end(self, ledger_id: int) -> i64:
-        """The entry after the last one that is acked or partly so in a ledger."""
+        """Returns the entry after the last one that is acked or partly so in a ledger."""
         return self._ledgers[ledger_id].end()
 
     def put(self, ledger_id: i64, acks: LedgerAcks) -> None:
@@ -147,12 +147,12 @@ class Acks:
             acks.discard()
 
     def freeze(self) -> list[tuple[int, LedgerAcks]]:
-        """The ledgers in order, as they are now and will stay."""
+        """Returns the ledgers in order, as they are now and will stay."""
         self._generation += 1
         return [(ledger_id, self._ledgers[ledger_id]) for ledger_id in sorted(self._ledgers)]
 
     def runs(self) -> Iterator[Run]:
-        """The acked entries in order, consecutive ones together."""
+        """Yields the acked entries in order, consecutive ones together."""
         for ledger_id in self.ledger_ids():
             entries = self._ledgers[ledger_id].entries
             first = next_set(entries, 0, -1)
@@ -162,7 +162,7 @@ class Acks:
                 first = next_set(entries, end, -1)
 
     def run_count(self) -> int:
-        """How many `runs` there are, without walking them."""
+        """Returns how many `runs` there are, without walking them."""
         count = 0
         for acks in self._ledgers.values():
             entries = acks.entries
@@ -170,7 +170,7 @@ class Acks:
         return count
 
     def partial(self, start: Position | None = None) -> Iterator[tuple[Position, int]]:
-        """The partly acked batches in order, from `start` on, each with its record."""
+        """Yields the partly acked batches in order, from `start` on, each with its record."""
         for ledger_id in self.ledger_ids():
             first = 0
             if start is not None:

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 
 def run_end(bitmap: BitMap, first: i64) -> i64:
-    """The first number after `first`, which is set, that is not set.
+    """Returns the first number after `first`, which is set, that is not set.
 
     >>> run_end(BitMap([3, 4, 5, 9]), 3)
     6
@@ -28,12 +28,12 @@ def run_end(bitmap: BitMap, first: i64) -> i64:
 
 
 def clear_count(bitmap: BitMap, first: i64, end: i64) -> i64:
-    """How many numbers from `first` to `end` - 1 are not set."""
+    """Returns how many numbers from `first` to `end` - 1 are not set."""
     return end - first - bitmap.range_cardinality(first, end)
 
 
 def nth_clear(bitmap: BitMap, first: i64, end: i64, n: i64) -> i64:
-    """The `n`th number from `first` on that is not set; it must come before `end`.
+    """Returns the `n`th number from `first` on that is not set; it must come before `end`.
 
     >>> nth_clear(BitMap([3, 4]), 2, 10, 1), nth_clear(BitMap([3, 4]), 2, 10, 2)
     (2, 5)
@@ -50,7 +50,7 @@ def nth_clear(bitmap: BitMap, first: i64, end: i64, n: i64) -> i64:
 
 
 def next_set(bitmap: BitMap, first: i64, missing: i64) -> i64:
-    """The first number from `first` on that is set, or `missing`.
+    """Returns the first number from `first` on that is set, or `missing`.
 
     >>> next_set(BitMap([3, 9]), 4, -1), next_set(BitMap([3, 9]), 10, -1)
     (9, -1)

@@ -66,6 +66,7 @@ class Cursor:
         self._epoch_planned: i64 = epoch
         self._acks.drop_before(self._mark_delete.ledger_id, self._mark_delete.entry_id + 1)
         self.trim()
+        self.pass_over(self._mark_delete)
 
     @property
     def mark_delete(self) -> Position:
@@ -264,6 +265,25 @@ class Cursor:
                 self._acks.drop_from(ledger_id, count)
         self._advance()
 
+    def pass_over(self, start: Position) -> None:
+        """Takes what is void from `start` on for acked: to be called when there is more of it."""
+        if not self._ledgers.has_voids:
+            return
+        start = max(start, self._mark_delete)
+        for ledger_id in self._ledgers.void_ledgers():
+            if ledger_id >= start.ledger_id:
+                first: i64 = max(start.entry_id, 0) if ledger_id == start.ledger_id else 0
+                self._ack_voids(ledger_id, max(first, self._acked_before(ledger_id)))
+        self._advance()
+
+    def _ack_voids(self, ledger_id: i64, first: i64) -> None:
+        voids = self._ledgers.voids(ledger_id, first)
+        present = self._acks.ledger(ledger_id)
+        fresh = voids if present is None else voids - present.entries
+        if fresh:
+            messages = self._ledgers.count_messages(ledger_id, fresh)
+            self._acks.own(ledger_id).ack_many(fresh, messages, ledger_id, self._ledgers.sizes)
+
     def _reset(self, delta: ResetDelta) -> bool:
         if delta.epoch <= self._epoch:
             return False
@@ -274,6 +294,7 @@ class Cursor:
         if delta.entry is not None:
             self._ack_records(delta.entry.ledger_id, ((int(delta.entry.entry_id), delta.record),))
         self._advance()
+        self.pass_over(self._mark_delete)
         return True
 
     def _ack_entries(
@@ -294,7 +315,7 @@ class Cursor:
                 self._acks.ack_indexes(ledger_id, entry_id, record)
 
     def _acked_before(self, ledger_id: i64) -> i64:
-        """Of a ledger that mark-delete stands in or before: the first entry behind it."""
+        """Returns the first entry behind mark-delete of a ledger that this stands in or before."""
         mark = self._mark_delete
         return mark.entry_id + 1 if ledger_id == mark.ledger_id else 0
 
@@ -368,7 +389,7 @@ class Cursor:
             run = self.next_run(Position(run.ledger_id, run.end), RUN_ENTRIES)
 
     def acked_between(self, ledger_id: i64, first: i64, end: i64) -> tuple[int, int]:
-        """Of the entries `first` to `end` - 1 of a ledger, how many are acked, and how many partly.
+        """Returns how many of the entries `first` to `end` - 1 are acked, and how many partly.
 
         Takes about as long for millions of entries as for a few.
         """
@@ -412,6 +433,10 @@ class Cursor:
     def unacked_messages(self) -> int:
         """The backlog in messages; an entry of unknown size counts as one."""
         return self._ledgers.messages_after(self._mark_delete) - self._acks.message_count()
+
+    def acked_above(self) -> int:
+        """How many messages are acked behind the mark-delete position."""
+        return self._acks.message_count()
 
     def partial_entries(self) -> int:
         """How many batches are partly acked."""

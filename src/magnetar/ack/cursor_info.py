@@ -98,7 +98,7 @@ def range_of(ledger_id: i64, first: i64, end: i64) -> tuple[Position, Position]:
 
 
 def cursor_to_info(cursor: Cursor) -> CursorInfo:
-    """The state of a cursor, all of it: there is no limit on ranges or batches.
+    """Returns the state of a cursor, all of it: there is no limit on ranges or batches.
 
     >>> ledgers = Ledgers()
     >>> ledgers.add(5, 10)
@@ -118,7 +118,7 @@ def cursor_to_info(cursor: Cursor) -> CursorInfo:
 
 
 def info_to_cursor(info: CursorInfo, ledgers: Ledgers) -> Cursor:
-    """The cursor of a topic with these ledgers. What was trimmed since is passed over.
+    """Returns the cursor of a topic with these ledgers. What was trimmed since is passed over.
 
     Raises NoSuchEntryError if the topic never had an entry that is acked, and
     BatchIndexError if nobody here knows the size of a partly acked batch, or it is a
@@ -140,7 +140,7 @@ def info_to_cursor(info: CursorInfo, ledgers: Ledgers) -> Cursor:
 
 
 def _is_there(ledgers: Ledgers, position: Position) -> bool:
-    """Whether the topic has the entry; False if it was trimmed."""
+    """Returns whether the topic has the entry; False if it was trimmed."""
     ledger_id = position.ledger_id
     count = ledgers.entry_count(ledger_id)
     if position.entry_id < count:

@@ -64,13 +64,13 @@ class KeySet:
             del self._ledger_ids[bisect_left(self._ledger_ids, ledger_id)]
 
     def min(self) -> int:
-        """The first key. There must be one."""
+        """Returns the first key. There must be one."""
         ledger_id = self._ledger_ids[0]
         first: int = self._entries[ledger_id].min()
         return (ledger_id << NARROW_ENTRY_BITS) + first
 
     def first(self, n: int, start: int = 0) -> list[int]:
-        """The first `n` keys, of those from `start` on."""
+        """Returns the first `n` keys, of those from `start` on."""
         keys: list[int] = []
         ledger_id = start >> NARROW_ENTRY_BITS
         for index in range(bisect_left(self._ledger_ids, ledger_id), len(self._ledger_ids)):

@@ -82,7 +82,7 @@ class LedgerAcks:
         return not self.entries and not self.records
 
     def end(self) -> i64:
-        """The entry after the last one that is acked or partly so."""
+        """Returns the entry after the last one that is acked or partly so."""
         end: i64 = self.entries.max() + 1 if self.entries else 0
         return max(end, self.partial.max() + 1) if self.partial else end
 
@@ -101,7 +101,7 @@ class LedgerAcks:
             entries.run_optimize()
 
     def ack_single(self, entry_ids: tuple[int, ...]) -> None:
-        """The same for many entries of one message each."""
+        """Acks many entries of one message each."""
         if self.records:
             for entry_id in entry_ids:
                 self.ack_entry(entry_id, 1)
@@ -114,6 +114,16 @@ class LedgerAcks:
         if self._changes >= OPTIMIZE_EVERY:
             self._changes = 0
             self.entries.run_optimize()
+
+    def ack_many(self, entries: BitMap, messages: i64, ledger_id: i64, sizes: BatchSizes) -> None:
+        """Acks entries that are not acked, and have so many messages together."""
+        if self.records:
+            for entry_id in list(entries & self.partial):
+                size = max(sizes.batch_size(ledger_id, entry_id), 1)
+                messages -= size - self._forget(entry_id, size)
+        self.entries |= entries
+        self.messages += messages
+        self.entries.run_optimize()
 
     def ack_indexes(self, entry_id: int, record: int, size: i64) -> None:
         """Acks the indexes that `record` does not leave, of an entry of `size` messages."""
@@ -143,7 +153,7 @@ class LedgerAcks:
         self._grow(size)
 
     def _left_of(self, entry_id: int, record: int) -> i64:
-        """How many messages its record, which is this, leaves of an entry."""
+        """Returns how many messages its record, which is this, leaves of an entry."""
         left: i64 = self._left.get(entry_id, -1)
         return left if left >= 0 else remaining_count(record)
 
@@ -170,7 +180,7 @@ class LedgerAcks:
         self.messages = self.count_messages(ledger_id, sizes)
 
     def count_messages(self, ledger_id: i64, sizes: BatchSizes) -> i64:
-        """What `messages` must be, by a walk over runs and records."""
+        """Returns what `messages` must be, by a walk over runs and records."""
         total: i64 = 0
         first = next_set(self.entries, 0, -1)
         while first >= 0:

@@ -4,7 +4,9 @@ A topic is a row of ledgers whose ids ascend but leave gaps, each a row of entri
 are counted from 0. `Ledgers` holds that row, keeps no entry, and is shared by all
 cursors of the topic; whoever owns the topic keeps it up to date: `add` when a ledger is
 opened, `grow` when entries were appended and *before* an ack of them is applied,
-`remove` when a ledger is trimmed, followed by `Cursor.trim`.
+`remove` when a ledger is trimmed, followed by `Cursor.trim`. It may know fewer entries than are
+stored: those that no cursor may see yet. Entries that no cursor may ever see are *void*, and count
+as acked for every one of them.
 
 Ids are never reused, not by other stores either, so a ledger that is not here either was
 trimmed or never there:
@@ -25,7 +27,9 @@ from bisect import bisect_left, bisect_right
 from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
+from pyroaring import BitMap
 
+from magnetar.ack.bitmap import next_set, run_end
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position import Position
 from magnetar.model.position_key import NARROW_ENTRY_BITS, NARROW_ENTRY_MASK
@@ -37,6 +41,7 @@ ENTRY_COUNT_MAX: Final = 1 << 31
 # What no position has, and what is behind all that there are.
 NO_KEY: Final = -1
 KEY_MAX: Final = (1 << 62) - 1
+NO_ENTRIES: Final = BitMap()
 # How many trimmed ledgers keep their numbers.
 GONE_MAX: Final = 1000
 
@@ -93,6 +98,12 @@ class Ledgers:
         # The same for counts. Ids are wide, and an object of its own each time for a dict.
         self._counted_id: i64 = -1
         self._counted: i64 = -1
+        # What was counted last.
+        self._counted_messages_of: i64 = -1
+        self._counted_messages_in: BitMap = NO_ENTRIES
+        self._counted_messages: i64 = 0
+        # By ledger, entries that are nobody's: their transactions aborted.
+        self._voids: Final[dict[int, BitMap]] = {}
 
     def add(self, ledger_id: i64, entry_count: i64 = 0) -> None:
         """A new ledger, newer than all others."""
@@ -121,6 +132,7 @@ class Ledgers:
         if oldest:
             self._trimmed = ledger_id
         del self._counts[ledger_id]
+        self._voids.pop(ledger_id, None)
         self._counted_id = -1
         self._counted = -1
         self._ids.remove(ledger_id)
@@ -153,6 +165,53 @@ class Ledgers:
         if ledger_id <= self._born:
             return False
         return ledger_id <= self._trimmed or (bool(self._ids) and ledger_id < self._ids[0])
+
+    def ids_from(self, ledger_id: i64) -> list[int]:
+        """The ledgers from this one on."""
+        return self._ids[bisect_left(self._ids, ledger_id) :]
+
+    # ---- Voids ---------------------------------------------------------------
+
+    def void(self, ledger_id: int, entries: BitMap) -> None:
+        """These entries are nobody's, now and for ever; followed by `Cursor.pass_over`."""
+        if entries and self.entry_count(ledger_id) >= 0:
+            before = self._voids.get(ledger_id)
+            self._voids[ledger_id] = entries if before is None else before | entries
+
+    @property
+    def has_voids(self) -> bool:
+        """Whether any entry is nobody's."""
+        return len(self._voids) > 0
+
+    def void_ledgers(self) -> list[int]:
+        """The ledgers with such entries, in order."""
+        return sorted(self._voids)
+
+    def voids(self, ledger_id: i64, first: i64) -> BitMap:
+        """Returns the void entries of a ledger from `first` on, as far as there are entries."""
+        entries = self._voids.get(ledger_id)
+        count = self.entry_count(ledger_id)
+        return NO_ENTRIES if entries is None else entries & BitMap(range(first, max(count, first)))
+
+    def count_messages(self, ledger_id: i64, entries: BitMap) -> i64:
+        """Returns how many messages some entries have. All cursors of a topic ask the same, one
+        after the other, when a transaction aborts: counted once."""
+        if ledger_id != self._counted_messages_of or entries != self._counted_messages_in:
+            messages: i64 = 0
+            first = next_set(entries, 0, -1)
+            while first >= 0:
+                end = run_end(entries, first)
+                messages += self.sizes.message_count(ledger_id, first, end)
+                first = next_set(entries, end, -1)
+            self._counted_messages_of = ledger_id
+            self._counted_messages_in = entries
+            self._counted_messages = messages
+        return self._counted_messages
+
+    def is_void(self, position: Position) -> bool:
+        """Whether an entry is nobody's."""
+        entries = self._voids.get(position.ledger_id)
+        return entries is not None and position.entry_id in entries
 
     # ---- Keys ----------------------------------------------------------------
 

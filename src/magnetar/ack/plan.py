@@ -63,7 +63,7 @@ class AckPlan:
         self._growth: i64 = 0
 
     def ack(self, id: MessageIdData) -> None:
-        """What an ACK says: the indexes that are not in `ack_set`; without one, the entry."""
+        """Plans what an ACK says: the indexes that are not in `ack_set`; without one, the entry."""
         if not self.exists(id.ledger_id, id.entry_id):
             return
         ack_set = id.ack_set
@@ -75,7 +75,7 @@ class AckPlan:
             self._add_record(id.ledger_id, id.entry_id, make_record(size, ack_set))
 
     def ack_message(self, id: MessageIdData) -> None:
-        """What a message id names: the one index `batch_index`, or at -1 the entry."""
+        """Plans what a message id names: the one index `batch_index`, or at -1 the entry."""
         index: int = id.batch_index  # no i64, which would wrap when shifted
         if index < -1:
             raise BatchIndexError(id.ledger_id, id.entry_id, f"no message has index {index}")
@@ -92,7 +92,7 @@ class AckPlan:
             self._add_record(id.ledger_id, id.entry_id, make_record(size, ~(1 << index)))
 
     def ack_through(self, id: MessageIdData, *, whole_entries: bool = False) -> None:
-        """What a cumulative ACK says: all before the entry, and of the entry as `ack` does.
+        """Plans what a cumulative ACK says: all before the entry, and of the entry what `ack` does.
 
         With `whole_entries` a part of the entry is not acked. Entry -1 is fine here and means
         all before the ledger: a client that does not ack indexes acks the previous entry
@@ -137,7 +137,7 @@ class AckPlan:
             self._add_entry(ledger_id, entry_id)
 
     def exists(self, ledger_id: i64, entry_id: i64) -> bool:
-        """Whether the entry is there; raises if it never was. False: it was trimmed."""
+        """Returns whether the entry is there; raises if it never was. False: it was trimmed."""
         count = self._ledgers.entry_count(ledger_id)
         if 0 <= entry_id < count:
             return True
@@ -163,7 +163,7 @@ class AckPlan:
         )
 
     def delta(self, epoch: i64) -> AckDelta:
-        """What is asked for, without repeats and without what is durably acked."""
+        """Returns what is asked for, without repeats and without what is durably acked."""
         ledger_ids = list(self._entries)
         if self._records:
             ledger_ids.extend([id for id in self._records if id not in self._entries])
@@ -185,7 +185,8 @@ class AckPlan:
         )
 
     def _first(self, ledger_id: i64) -> i64:
-        """The first entry of a ledger that mark-delete does not cover, once it has moved."""
+        """Returns the first entry of a ledger that mark-delete does not cover, once it has
+        moved."""
         floor = self._mark_delete if self._target is None else self._target
         if ledger_id < floor.ledger_id:
             return ENTRY_COUNT_MAX
@@ -228,7 +229,7 @@ class AckPlan:
 def known_batch_size(
     sizes: BatchSizes, acks: Acks, ledger_id: i64, entry_id: i64, claimed: i64
 ) -> i64:
-    """How many messages the entry has: as known here, else as the peer claims.
+    """Returns how many messages the entry has: as known here, else as the peer claims.
 
     Raises BatchIndexError if nobody knows, or if the peer is mistaken: what its bits mean
     would be a guess.

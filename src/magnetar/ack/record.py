@@ -28,7 +28,7 @@ def record_bytes(batch_size: int) -> int:
 
 
 def make_record(batch_size: int, remaining: int) -> int:
-    """The record of a batch; bits beyond the batch are masked."""
+    """Returns the record of a batch; bits beyond the batch are masked."""
     top = 1 << batch_size
     return top | (remaining & (top - 1))
 
@@ -46,17 +46,17 @@ def remaining_count(record: int) -> int:
 
 
 def is_complete(record: int) -> bool:
-    """Whether nothing is left: only the top bit is set."""
+    """Returns whether nothing is left: only the top bit is set."""
     return record & (record - 1) == 0
 
 
 def is_untouched(record: int) -> bool:
-    """Whether everything is left: all bits are set."""
+    """Returns whether everything is left: all bits are set."""
     return record & (record + 1) == 0
 
 
 def merge_records(one: int, other: int) -> int:
-    """What both leave unacked.
+    """Returns what both leave unacked.
 
     Two sizes for one batch can only come from peers that contradict each other about an
     entry whose size nobody here knows. Then an index that one of them has never heard of

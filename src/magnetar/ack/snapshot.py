@@ -15,7 +15,7 @@ start over under load, just when a snapshot is wanted.
 A slice may end anywhere; joined, they are the snapshot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from mypy_extensions import i64
@@ -42,6 +42,9 @@ from magnetar.wire.writer import BytesWriter, put_bytes, put_varint
 # About a millisecond of work for the records of small batches, compiled. A slice is
 # larger only by the bitmap that completes it, which takes 8 KiB for 65,536 entries.
 SLICE_BYTES: Final = 32 * 1024
+# So many records are decoded in one step, and how many times 50 us that takes.
+STEP_RECORDS: Final = 200
+STEP_COST: Final = 4
 
 
 def snapshot_slices(cursor: Cursor, slice_bytes: i64 = SLICE_BYTES) -> Iterator[bytes]:
@@ -60,6 +63,17 @@ def decode_snapshot(data: bytes, ledgers: Ledgers) -> Cursor:
     `ledgers` must know every entry that was there when the snapshot was taken, except
     what was trimmed since.
     """
+    steps = decode_snapshot_steps(data, ledgers)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            cursor: Cursor = end.value
+            return cursor
+
+
+def decode_snapshot_steps(data: bytes, ledgers: Ledgers) -> Generator[int, None, Cursor]:
+    """The same in steps, each of which yields about how many times 50 us it took."""
     decoder = AckDecoder(data)
     kind = decoder.kind()
     if kind != SNAPSHOT:
@@ -70,7 +84,7 @@ def decode_snapshot(data: bytes, ledgers: Ledgers) -> Cursor:
     ledger_id: i64 = -1
     for _ in range(decoder.number(LEDGER_ID_MAX)):
         ledger_id = decoder.gap(ledger_id, LEDGER_ID_MAX)
-        acks.put(ledger_id, _ledger(decoder, acks.tally))
+        acks.put(ledger_id, (yield from _ledger(decoder, acks.tally)))
     decoder.finish()
     return Cursor(ledgers, mark_delete, epoch, acks)
 
@@ -104,14 +118,17 @@ def _slices(
     yield out.getvalue()
 
 
-def _ledger(decoder: AckDecoder, tally: Tally) -> LedgerAcks:
+def _ledger(decoder: AckDecoder, tally: Tally) -> Generator[int, None, LedgerAcks]:
     acks = LedgerAcks(0, tally)
     acks.messages = decoder.signed()
     acks.entries = _bitmap(decoder)
     entry_id: i64 = -1
-    for _ in range(decoder.number(ENTRY_ID_MAX)):
+    for number in range(decoder.number(ENTRY_ID_MAX)):
+        if number % STEP_RECORDS == STEP_RECORDS - 1:
+            yield STEP_COST
         entry_id = decoder.gap(entry_id, ENTRY_ID_MAX)
         acks.put_record(entry_id, decoder.record())
+    yield 1
     if not acks.entries.isdisjoint(acks.partial):
         decoder.fail("an acked entry that is partly acked too")
     if acks.is_empty():

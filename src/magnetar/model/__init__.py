@@ -3,7 +3,6 @@
 from magnetar.model.enums import (
     AckType,
     CompressionType,
-    ConsumerType,
     InitialPosition,
     KeySharedMode,
     ProducerAccessMode,
@@ -14,6 +13,7 @@ from magnetar.model.enums import (
 )
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.position import Position
+from magnetar.model.subscription_type import ConsumerType
 from magnetar.model.topic_name import TopicName
 
 __all__ = [

@@ -9,19 +9,6 @@ from enum import IntEnum
 from typing import Final
 
 
-class ConsumerType(IntEnum):
-    """How the consumers of one subscription share its messages."""
-
-    Exclusive = 0
-    Shared = 1
-    Failover = 2
-    KeyShared = 3
-
-
-# Where several consumers get messages at a time; elsewhere one of them gets all, in order.
-SHARED_TYPES: Final = (ConsumerType.Shared, ConsumerType.KeyShared)
-
-
 class InitialPosition(IntEnum):
     """Where a subscription that did not exist yet begins."""
 
@@ -37,6 +24,10 @@ class CompressionType(IntEnum):
     ZLib = 2
     ZSTD = 3
     SNAPPY = 4
+
+
+# As Pulsar's configuration and REST write them.
+COMPRESSION_NAMES: Final = {kind.name.upper(): kind for kind in CompressionType}
 
 
 class ProducerAccessMode(IntEnum):

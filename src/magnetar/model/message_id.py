@@ -60,34 +60,34 @@ class MessageId:
         return self._entry_id
 
     def partition(self) -> int:
-        """The partition, or -1 where the topic has none."""
+        """Returns the partition, or -1 where the topic has none."""
         return self._partition
 
     def batch_index(self) -> int:
-        """The place in the batch, or -1 if the entry is one message."""
+        """Returns the place in the batch, or -1 if the entry is one message."""
         return self._batch_index
 
     def batch_size(self) -> int:
-        """How many messages the batch has, or 0 if that is not known."""
+        """Returns how many messages the batch has, or 0 if that is not known."""
         return self._batch_size
 
     def topic_name(self) -> str | None:
-        """The topic, if the id was told: an id's bytes do not name it."""
+        """Returns the topic, if the id was told: an id's bytes do not name it."""
         return self._topic
 
     def serialize(self) -> bytes:
-        """The id as bytes that every Pulsar client reads."""
+        """Returns the id as bytes that every Pulsar client reads."""
         out = BytesWriter()
         self._encode(out)
         return out.getvalue()
 
     def to_base64(self) -> str:
-        """The bytes of `serialize` in base64, as tools and REST take them."""
+        """Returns the bytes of `serialize` in base64, as tools and REST take them."""
         return binascii.b2a_base64(self.serialize(), newline=False).decode()
 
     @staticmethod
     def deserialize(message_id_bytes: bytes, topic: str | None = None) -> "MessageId":
-        """The id that some client serialized. Raises InvalidMessageIdError.
+        """Returns the id that some client serialized. Raises InvalidMessageIdError.
 
         A consumer of several topics needs `topic` to tell whose message is meant.
         """
@@ -99,7 +99,7 @@ class MessageId:
 
     @staticmethod
     def from_base64(text: str, topic: str | None = None) -> "MessageId":
-        """The id that `to_base64` wrote. Raises InvalidMessageIdError."""
+        """Returns the id that `to_base64` wrote. Raises InvalidMessageIdError."""
         try:
             raw = binascii.a2b_base64(text, strict_mode=True)
         except ValueError as error:
@@ -198,7 +198,7 @@ class ChunkMessageId(MessageId):
 
 
 def message_id_of(data: MessageIdData, topic: str | None = None) -> MessageId:
-    """The id that MessageIdData names.
+    """Returns the id that MessageIdData names.
 
     Raises InvalidMessageIdError, also for numbers that a peer sent: who calls this with
     bytes from the wire maps it to what the wire's errors are.

@@ -47,7 +47,8 @@ def wide_key_entry(key: int) -> int:
 
 
 def narrow_key(number: int, entry_id: int) -> int:
-    """The key of an entry in the ledger with a number; that of entry -1 sorts before entry 0.
+    """Returns the key of an entry in the ledger with a number; that of entry -1 sorts before entry
+    0.
 
     >>> narrow_key(1, -1) < narrow_key(1, 0) < narrow_key(2, -1)
     True

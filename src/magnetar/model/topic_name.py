@@ -42,7 +42,7 @@ class TopicName:
 
     @staticmethod
     def parse(name: str) -> "TopicName":
-        """The topic that a short or full name means. Raises InvalidTopicNameError."""
+        """Returns the topic that a short or full name means. Raises InvalidTopicNameError."""
         domain, scheme, path = name.rpartition("://")
         if not scheme:
             domain = PERSISTENT
@@ -93,7 +93,7 @@ class TopicName:
         )
 
     def with_partition(self, number: int) -> "TopicName":
-        """The name of partition `number` of this topic."""
+        """Returns the name of partition `number` of this topic."""
         if self.partition >= 0:
             raise InvalidTopicNameError(str(self), "a partition has no partitions of its own")
         if not 0 <= number <= _PARTITION_MAX:

@@ -48,7 +48,8 @@ KEY_LONG_VALUE_SHAPE: Final = Shape("KeyLongValue", {1: "key", 2: "value"})
 class CommandAck:
     """Acknowledge `message_ids`; `ack_type` and `validation_error` are numbers of model's enums.
 
-    With a `request_id` the broker answers, without one it does not.
+    With a `request_id` the broker answers, without one it does not. `in_transaction` says that it
+    names a transaction, as with SEND.
     """
 
     def __init__(
@@ -65,8 +66,15 @@ class CommandAck:
         self.request_id = request_id
         self.validation_error = validation_error
         self.properties: list[tuple[str, int]] = []
+        self.in_transaction: bool = False
         self.txnid_least_bits: i64 = 0
         self.txnid_most_bits: i64 = 0
+
+    def join(self, most: i64, least: i64) -> None:
+        """It is part of a transaction."""
+        self.in_transaction = True
+        self.txnid_most_bits = most
+        self.txnid_least_bits = least
 
     def encode_body(self) -> bytes:
         out = BytesWriter()
@@ -81,9 +89,9 @@ class CommandAck:
             put_text_field(inner, 0x0A, key)
             put_int_field(inner, 0x10, value)
             put_bytes_field(out, 0x2A, inner.getvalue())
-        if self.txnid_least_bits != 0:
+        if self.in_transaction or self.txnid_least_bits != 0:
             put_int_field(out, 0x30, self.txnid_least_bits)
-        if self.txnid_most_bits != 0:
+        if self.in_transaction or self.txnid_most_bits != 0:
             put_int_field(out, 0x38, self.txnid_most_bits)
         if self.request_id is not None:
             put_int_field(out, 0x40, self.request_id)
@@ -92,7 +100,7 @@ class CommandAck:
 
 def decode_ack(reader: Reader) -> CommandAck:
     ack = CommandAck(0, 0, [])
-    end_ack(reader, decode_ack_some(reader, ack, 0, FIELDS_MAX))
+    end_ack(reader, ack, decode_ack_some(reader, ack, 0, FIELDS_MAX))
     return ack
 
 
@@ -114,8 +122,10 @@ def decode_ack_some(reader: Reader, ack: CommandAck, present: i64, count: i64) -
             ack.properties.append(_decode_key_long_value(reader.message(KEY_LONG_VALUE_SHAPE)))
         elif tag == 0x30:
             ack.txnid_least_bits = reader.varint()
+            present |= 64
         elif tag == 0x38:
             ack.txnid_most_bits = reader.varint()
+            present |= 128
         elif tag == 0x40:
             ack.request_id = reader.varint()
         else:
@@ -123,9 +133,10 @@ def decode_ack_some(reader: Reader, ack: CommandAck, present: i64, count: i64) -
     return present
 
 
-def end_ack(reader: Reader, present: i64) -> None:
+def end_ack(reader: Reader, ack: CommandAck, present: i64) -> None:
     """All fields are decoded: those that an ACK needs must be among them."""
     if present != 6:
+        ack.in_transaction = present & 192 == 192
         reader.require(present, (1, 2))
 
 

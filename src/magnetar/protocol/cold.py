@@ -48,14 +48,14 @@ class ColdShape:
 
 
 def decode_cold(descriptor: Descriptor, data: bytes, first: i64, end: i64) -> Message:
-    """A message as a protobuf object. Raises RemoteProtocolError."""
+    """Returns a message as a protobuf object. Raises RemoteProtocolError."""
     cold = shape_of(descriptor)
     _check(Reader(data, first, end, cold.shape), cold, MESSAGE_NESTING_MAX)
     return parse_cold(descriptor, data[first:end])
 
 
 def parse_cold(descriptor: Descriptor, body: bytes) -> Message:
-    """A message that was walked along the schema, as a protobuf object."""
+    """Returns a message that was walked along the schema, as a protobuf object."""
     message = GetMessageClass(descriptor)()
     message.ParseFromString(body)
     return message
@@ -83,7 +83,7 @@ def _check(reader: Reader, cold: ColdShape, nesting_left: i64) -> None:
 
 
 def message_id_from_pb(message: pb.MessageIdData) -> MessageIdData:
-    """The id in a cold command, with numbers folded to signed ones.
+    """Returns the id in a cold command, with numbers folded to signed ones.
 
     Raises RemoteProtocolError if it is nested deeper than an id can be.
     """
@@ -92,14 +92,15 @@ def message_id_from_pb(message: pb.MessageIdData) -> MessageIdData:
 
 
 def message_id_to_pb(message_id: MessageIdData) -> pb.MessageIdData:
-    """An id for a cold command."""
+    """Returns an id for a cold command."""
     out = BytesWriter()
     encode_message_id_data(out, message_id)
     return pb.MessageIdData.FromString(out.getvalue())
 
 
 def _tag(field: FieldDescriptor) -> int:
-    """Of a text, a message, a list or a required field; doubles are none of these."""
+    """Returns the tag of a text, a message, a list or a required field; doubles are none of
+    these."""
     assert field.type != FieldDescriptor.TYPE_DOUBLE
     lengthy = (
         FieldDescriptor.TYPE_STRING,

@@ -77,7 +77,7 @@ Command: TypeAlias = HotCommand | Message
 
 
 def encode(command: Command) -> bytes:
-    """A command as a frame, with the entry that SEND and MESSAGE carry.
+    """Returns a command as a frame, with the entry that SEND and MESSAGE carry.
 
     Raises LocalProtocolError for a protobuf command with a required field missing.
     """
@@ -93,8 +93,8 @@ def entry_of(command: Command) -> bytes:
 
 
 def encode_head(command: Command, entry_size: i64) -> bytes:
-    """The frame up to its entry of `entry_size` bytes, which a caller can write by itself
-    instead of copying it. Raises as `encode` does."""
+    """Returns the frame up to its entry of `entry_size` bytes, which a caller can write by
+    itself instead of copying it. Raises as `encode` does."""
     out = BytesWriter()
     if isinstance(command, CommandSend):
         put_frame_head(out, SEND, command.encode_body(), entry_size)
@@ -114,7 +114,7 @@ def encode_head(command: Command, entry_size: i64) -> bytes:
 
 
 def encode_with_fields(command: Message, fields_size: i64) -> bytes:
-    """A protobuf command up to fields of `fields_size` bytes that are encoded already.
+    """Returns a protobuf command up to fields of `fields_size` bytes that are encoded already.
 
     A caller can write them by itself instead of copying them. Raises as `encode` does.
     """
@@ -142,7 +142,7 @@ def _cold_body(command: Message) -> bytes:
 def decode(
     data: bytes, first: i64, command_end: i64, end: i64, entry: bytes | None = None
 ) -> Command | UnknownCommand:
-    """The command at `first`, with the entry from `command_end` to `end` if it has one, or
+    """Returns the command at `first`, with the entry from `command_end` to `end` if it has one, or
     with `entry`, if that was taken out already.
 
     Raises RemoteProtocolError.
@@ -177,7 +177,8 @@ def decode_long(
 
 
 def _find_body(data: bytes, first: i64, command_end: i64) -> tuple[i64, i64, i64]:
-    """The type of a command, and where its sub-message begins and ends; 0 if it is unknown."""
+    """Returns the type of a command, and where its sub-message begins and ends; 0 if it is
+    unknown."""
     reader = Reader(data, first, command_end, _SHAPE)
     command_type: i64 = 0
     body_type: i64 = 0

@@ -93,7 +93,7 @@ class Connection:
         self._ended = True
 
     def next_command(self) -> Command | UnknownCommand | None:
-        """The next command, or None until more data comes. Raises RemoteProtocolError."""
+        """Returns the next command, or None until more data comes. Raises RemoteProtocolError."""
         if self._error is not None:
             raise RemoteProtocolError(*self._error)
         try:
@@ -151,6 +151,6 @@ class Connection:
         return command
 
     def _placed(self, error: RemoteProtocolError) -> RemoteProtocolError:
-        """The error, with its place in the frame."""
+        """Returns the error, with its place in the frame."""
         first = self._buffer.frame_first
         return RemoteProtocolError(error.field, error.offset - first, error.reason)

@@ -66,7 +66,7 @@ class Entry:
         self.metadata_end: i64 = metadata_end
 
     def intact(self) -> bool:
-        """Whether the bytes are those that the checksum, if there is one, was made of."""
+        """Returns whether the bytes are those that the checksum, if there is one, was made of."""
         if self.checksum < 0:
             return True
         return crc32c_part(self.data, self.body_first, len(self.data)) == self.checksum
@@ -94,7 +94,7 @@ class Entry:
         return self.data[self.metadata_end :]
 
     def without_broker_metadata(self) -> bytes:
-        """The entry as the producer sent it, for peers that know no more."""
+        """Returns the entry as the producer sent it, for peers that know no more."""
         if self.broker_metadata_end == 0:
             return self.data
         return self.data[self.broker_metadata_end :]
@@ -122,7 +122,7 @@ def split_entry(data: bytes) -> Entry:
 
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
-    """An entry as a producer sends it, from encoded metadata and finished payload."""
+    """Returns an entry as a producer sends it, from encoded metadata and finished payload."""
     sized = _with_size(metadata)
     if not checksum:
         return sized + payload
@@ -130,13 +130,13 @@ def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> b
 
 
 def encode_entry_head(metadata: bytes, payload: bytes, first: i64, end: i64) -> bytes:
-    """An entry up to its payload, which is `payload[first:end]` and need not be copied."""
+    """Returns an entry up to its payload, which is `payload[first:end]` and need not be copied."""
     sized = _with_size(metadata)
     return _checksum_part(crc32c_part(payload, first, end, crc32c(sized))) + sized
 
 
 def with_broker_metadata(entry: bytes, metadata: BrokerEntryMetadata) -> bytes:
-    """The entry with a broker's part in front, replacing none."""
+    """Returns the entry with a broker's part in front, replacing none."""
     return b"".join([b"\x0e\x02", _with_size(metadata.encode()), entry])
 
 

@@ -45,11 +45,11 @@ class EntryFacts:
         self.ordering_key: bytes | None = None
 
     def chunked_name(self) -> str:
-        """Which message this is a chunk of."""
+        """Returns which message this is a chunk of."""
         return chunked_name(self.uuid, self.publish_time_ms, self.chunk_count)
 
     def sticky_key(self) -> bytes:
-        """What Key_Shared orders by: the first message's, where the entry is a batch."""
+        """Returns what Key_Shared orders by: the first message's, where the entry is a batch."""
         if self.ordering_key is not None:
             return self.ordering_key
         if self.partition_key is not None:

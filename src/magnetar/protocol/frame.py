@@ -117,7 +117,8 @@ class FrameBuffer:
             self.frame_end = 0
 
     def _has_frame(self, size: i64, head_size: i64) -> bool:
-        """As `_has`; of a frame in large pieces, what is behind its head becomes `entry`."""
+        """Returns what `_has` does; of a frame in large pieces, what is behind its head becomes
+        `entry`."""
         self.entry = None
         have: i64 = len(self.data) - self.frame_end
         if have >= size or have < head_size or not self._pieces:
@@ -150,7 +151,7 @@ class FrameBuffer:
         return True
 
     def _has(self, size: i64) -> bool:
-        """Whether `size` bytes stand behind the last frame, joined in `data` if they do."""
+        """Returns whether `size` bytes stand behind the last frame, joined in `data` if they do."""
         have: i64 = len(self.data) - self.frame_end
         if have >= size:
             return True
@@ -165,7 +166,7 @@ class FrameBuffer:
 
 
 def put_frame_head(out: BytesWriter, command_type: i64, body: bytes, entry_size: i64) -> None:
-    """The sizes and the command of a frame; an entry of `entry_size` bytes follows it.
+    """Writes the sizes and the command of a frame; an entry of `entry_size` bytes follows it.
 
     A BaseCommand is the type in field 1 and the body in the field of that number.
     """
@@ -174,7 +175,7 @@ def put_frame_head(out: BytesWriter, command_type: i64, body: bytes, entry_size:
 
 
 def put_frame_sizes(out: BytesWriter, command_type: i64, body_size: i64, entry_size: i64) -> None:
-    """The same up to the body."""
+    """Writes the sizes of a frame, up to the body of its command."""
     body_tag = command_type << 3 | 2
     command_size = (
         1 + varint_size(command_type) + varint_size(body_tag) + varint_size(body_size) + body_size

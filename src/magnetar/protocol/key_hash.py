@@ -35,17 +35,17 @@ def murmur3_32(key: bytes) -> i64:
 
 
 def key_hash(key: bytes) -> i64:
-    """The hash that routing and slots are computed from: Murmur3 without its sign."""
+    """Returns the hash that routing and slots are computed from: Murmur3 without its sign."""
     return murmur3_32(key) & 0x7FFFFFFF
 
 
 def consistent_slot(key: bytes) -> i64:
-    """The slot under consistent hashing: 1 to 65535."""
+    """Returns the slot under consistent hashing: 1 to 65535."""
     return key_hash(key) % (SLOTS - 1) + 1
 
 
 def auto_split_slot(key: bytes) -> i64:
-    """The slot where ranges are split in halves: 1 to 65535, for 0 counts as 1."""
+    """Returns the slot where ranges are split in halves: 1 to 65535, for 0 counts as 1."""
     return max(1, key_hash(key) % SLOTS)
 
 

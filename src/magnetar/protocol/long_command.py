@@ -48,7 +48,7 @@ class LongAckCommand(LongCommand):
         self._present = decode_ack_some(reader, self._ack, self._present, fields)
         if reader.pos < reader.end:
             return None
-        end_ack(reader, self._present)
+        end_ack(reader, self._ack, self._present)
         return self._ack
 
 

@@ -72,7 +72,8 @@ class EncryptionKeys:
 
 
 def chunked_name(uuid: str, publish_time_ms: i64, count: i64) -> str:
-    """What all chunks of a message, and of copies of it, have in common with no other message.
+    """Returns what all chunks of a message, and of copies of it, have in common with no other
+    message.
 
     The uuid alone is not enough: a producer that is started anew under its name counts from 0
     again, and gives it to another message. All clients give the chunks of a message, and what
@@ -120,7 +121,7 @@ class MessageMetadata:
         self.entry_hash_max: int | None = None
 
     def chunked_name(self) -> str:
-        """Which message this is a chunk of."""
+        """Returns which message this is a chunk of."""
         return chunked_name(self.uuid or "", self.publish_time, self.num_chunks_from_msg or 0)
 
     def encode(self) -> bytes:

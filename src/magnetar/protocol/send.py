@@ -38,7 +38,11 @@ RECEIPT_SHAPE: Final = Shape(
 
 @final
 class CommandSend:
-    """Publish `entry`; the receipt will repeat the sequence ids."""
+    """Publish `entry`; the receipt will repeat the sequence ids.
+
+    `in_transaction` says that it names a transaction. The bits do not tell: Apache Pulsar's first
+    transaction is (0,0), and it is by the fields being there that a broker knows.
+    """
 
     def __init__(
         self,
@@ -56,9 +60,16 @@ class CommandSend:
         self.highest_sequence_id: i64 = highest_sequence_id
         self.is_chunk = is_chunk
         self.marker = False
+        self.in_transaction: bool = False
         self.txnid_least_bits: i64 = 0
         self.txnid_most_bits: i64 = 0
         self.message_id: MessageIdData | None = None
+
+    def join(self, most: i64, least: i64) -> None:
+        """It is part of a transaction."""
+        self.in_transaction = True
+        self.txnid_most_bits = most
+        self.txnid_least_bits = least
 
     def encode_body(self) -> bytes:
         out = BytesWriter()
@@ -66,9 +77,9 @@ class CommandSend:
         put_int_field(out, 0x10, self.sequence_id)
         if self.num_messages != 1:
             put_int_field(out, 0x18, self.num_messages)
-        if self.txnid_least_bits != 0:
+        if self.in_transaction or self.txnid_least_bits != 0:
             put_int_field(out, 0x20, self.txnid_least_bits)
-        if self.txnid_most_bits != 0:
+        if self.in_transaction or self.txnid_most_bits != 0:
             put_int_field(out, 0x28, self.txnid_most_bits)
         if self.highest_sequence_id != 0:
             put_int_field(out, 0x30, self.highest_sequence_id)
@@ -95,8 +106,10 @@ def decode_send(reader: Reader, entry: bytes) -> CommandSend:
             send.num_messages = reader.int32()
         elif tag == 0x20:
             send.txnid_least_bits = reader.varint()
+            present |= 16
         elif tag == 0x28:
             send.txnid_most_bits = reader.varint()
+            present |= 32
         elif tag == 0x30:
             send.highest_sequence_id = reader.varint()
         elif tag == 0x38:
@@ -110,6 +123,7 @@ def decode_send(reader: Reader, entry: bytes) -> CommandSend:
         else:
             reader.skip()
     if present != 6:
+        send.in_transaction = present & 48 == 48
         reader.require(present, (1, 2))
     return send
 

@@ -8,18 +8,24 @@ checked as the last run left it. What it costs is a read of the whole directory 
 
 from typing import Final, final
 
+from pyroaring import BitMap
+
 from magnetar.errors import CorruptionError, DataDirectoryError
 from magnetar.model import Position
+from magnetar.storage.compaction.check_view import view_faults
 from magnetar.storage.data_format import read_salt
 from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import read_ids
 from magnetar.storage.ledger.ledger_index import LedgerIndex, decode_index, index_path
+from magnetar.storage.log.job import read_bodies
 from magnetar.storage.log.record import Record, address_of
 from magnetar.storage.log.record_kind import is_entry
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover
-from magnetar.storage.state import LogState, ObjectState, Places
+from magnetar.storage.state import LedgerState, LogState, ObjectState, Places
+from magnetar.storage.state_record import decode_aborted
+from magnetar.storage.transaction.transaction_state import Transactions
 from magnetar.wire.checksum import crc32c
 
 __all__ = ["Violation", "check"]
@@ -38,7 +44,7 @@ class Violation:
 
 
 def check(disk: Disk) -> list[Violation]:
-    """All violations found; an empty directory has none."""
+    """Returns all violations found; an empty directory has none."""
     try:
         salt = read_salt(disk)
         if salt is None:
@@ -72,6 +78,7 @@ class _Checker:
         self._compare_objects()
         self._check_ledgers()
         self._check_cursors()
+        self._check_transactions()
         self._check_live_bytes()
         return self.out
 
@@ -121,6 +128,9 @@ class _Checker:
                 self._compare_indexes(path, ledger_id, ledger.index, other.index)
             if ledger.sealed and ledger.bytes_sealed != ledger.index.size_bytes():
                 self._say(path, "seal and index disagree about the ledger's size")
+            if ledger.is_view and ledger.sealed:
+                for fault in view_faults(self.disk, self.salt, ledger):
+                    self._say(f"view {ledger_id}", fault)
 
     def _damaged_columns(self, path: str, ledger_id: int) -> bool:
         """Whether there is an index file that a start makes anew for its columns."""
@@ -154,6 +164,38 @@ class _Checker:
             if other is not None and other.deltas.addresses != cursor.deltas.addresses:
                 self._say(name, "heads and log know different deltas")
 
+    def _check_transactions(self) -> None:
+        quick, full = self.quick.state.transactions, self.full.state.transactions
+        if sorted(quick.open) != sorted(full.open):
+            self._say("journal", "heads and log know different open transactions")
+        if _outcomes(quick) != _outcomes(full):
+            self._say("journal", "heads and log know different ends of transactions")
+        for number, transaction in quick.open.items():
+            other = full.open.get(number)
+            name = f"transaction {number}"
+            if other is not None and (
+                other.sent != transaction.sent or other.acks != transaction.acks
+            ):
+                self._say(name, "heads and log know different entries or acks of it")
+            for ledger_id, entries in transaction.sent.items():
+                ledger = self.quick.state.ledgers.get(ledger_id)
+                if ledger is not None and max(entries) >= ledger.index.count():
+                    self._say(name, f"it has an entry beyond the end of ledger {ledger_id}")
+        for ledger_id, ledger in self.quick.state.ledgers.items():
+            aborted = self._aborted(ledger)
+            if aborted and aborted.max() >= ledger.index.count():
+                self._say(f"ledger {ledger_id}", "an entry beyond its end has aborted")
+            for number in quick.by_ledger.get(ledger_id, ()):
+                if aborted.intersect(BitMap(quick.open[number].sent[ledger_id])):
+                    self._say(f"transaction {number}", f"open and aborted in ledger {ledger_id}")
+
+    def _aborted(self, ledger: LedgerState) -> BitMap:
+        """What a ledger's latest record says that has aborted, from its bytes."""
+        if ledger.aborted_address < 0:
+            return BitMap()
+        place = (int(ledger.aborted_address), int(ledger.aborted_size))
+        return decode_aborted(read_bodies(self.disk, [place], self.salt)[0])
+
     def _check_live_bytes(self) -> None:
         counted = _count_live_bytes(self.quick.state)
         for segment_id, use in self.quick.state.segments.items():
@@ -163,6 +205,10 @@ class _Checker:
                     segment_path(segment_id), f"{use.live_bytes} live bytes, but {live} counted"
                 )
         assert not counted
+
+
+def _outcomes(transactions: Transactions) -> list[tuple[int, int]]:
+    return sorted([(int(n), int(ended.outcome)) for n, ended in transactions.ended.items()])
 
 
 def _count_live_bytes(state: LogState) -> dict[int, int]:
@@ -183,6 +229,11 @@ def _count_live_bytes(state: LogState) -> dict[int, int]:
 
     if state.catalog is not None:
         add(state.catalog_address, state.catalog_size)
+    for transaction in state.transactions.open.values():
+        for segment_id, size in transaction.usage.items():
+            add(address_of(segment_id, 0), size)
+    for ended in state.transactions.ended.values():
+        add(ended.address, ended.size)
     for topic in state.topics.values():
         add_object(topic)
     for ledger in state.ledgers.values():

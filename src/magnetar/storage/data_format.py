@@ -27,7 +27,7 @@ HEX: Final = "0123456789abcdef"
 
 
 def read_salt(disk: Disk) -> int | None:
-    """The salt of a directory of this version, or None if it is a new directory.
+    """Returns the salt of a directory of this version, or None if it is a new directory.
 
     Raises `DataDirectoryError` if it is of another version, or the file is damaged or gone.
     """

@@ -16,7 +16,7 @@ TEXT_MAX: Final = 60
 
 
 def dump(disk: Disk) -> Iterator[str]:
-    """Every segment, group and record, and where each segment stops being a log."""
+    """Yields every segment, group and record, and where each segment stops being a log."""
     salt = read_salt(disk)
     if salt is None:
         yield "no store"
@@ -50,7 +50,7 @@ def _segment(path: str, scan: Scan) -> Iterator[str]:
 
 
 def describe(record: Record) -> str:
-    """One line about a record."""
+    """Returns one line about a record."""
     text = repr(record.body[:TEXT_MAX])
     return (
         f"{kind_name(record.kind)} {record.id}:{record.sub_id} time {record.time_ms} "

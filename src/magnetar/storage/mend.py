@@ -91,7 +91,7 @@ class Mended:
                 self._mend(record, scan.data[at : at + HEAD_BYTES])
 
     def _framed(self, data: bytes, begin: int) -> list[Record]:
-        """The records of the group at `begin`, if its header tells where they are."""
+        """Returns the records of the group at `begin`, if its header tells where they are."""
         header = decode_group_header(data, begin, self._salt)
         if header is None or header.address != address_of(self._segment_id, begin):
             return []

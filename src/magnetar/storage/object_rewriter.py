@@ -15,8 +15,9 @@ from typing import Final, final
 from magnetar.storage.cursor.cursor_log import SnapshotWriter
 from magnetar.storage.log.log import Log
 from magnetar.storage.log.record import Record, address_of, segment_of
-from magnetar.storage.log.record_kind import DELETE, DELTA
-from magnetar.storage.state import CATALOG_ID, CursorState, ObjectState, catalog_record
+from magnetar.storage.log.record_kind import ABORTED_ENTRIES, DELETE, DELTA
+from magnetar.storage.state import CursorState, ObjectState
+from magnetar.storage.state_record import CATALOG_ID, catalog_record
 
 __all__ = ["ObjectRewriter"]
 
@@ -72,6 +73,8 @@ class ObjectRewriter:
         for id in self._ids():
             if not self._log.deleting(id):
                 self._rewrite(id)
+        for ended in self._log.state.transactions.ended_in(segment_id):
+            self._ticket = self._log.add(ended.record())
         self._rewrite_tombstones()
         return self._ticket
 
@@ -91,6 +94,9 @@ class ObjectRewriter:
             self._add(topic)
         elif ledger is not None and not log.deleting(ledger.topic_id):
             self._add(ledger)
+            if self._has(ledger.aborted_address):
+                body = log.read_body(ledger.aborted_address, ledger.aborted_size)
+                self._ticket = log.add(Record(ABORTED_ENTRIES, id, body=body))
         elif cursor is not None and not log.deleting(cursor.topic_id):
             self._add(cursor)
             if self._has_image(cursor):
@@ -111,7 +117,7 @@ class ObjectRewriter:
             return self._has(self._log.state.catalog_address)
         ledger = self._log.state.ledgers.get(id)
         if ledger is not None:
-            return self._has(ledger.address)
+            return self._has(ledger.address) or self._has(ledger.aborted_address)
         cursor = self._log.state.cursors.get(id)
         return cursor is not None and (self._has(cursor.address) or self._has_image(cursor))
 

@@ -57,7 +57,8 @@ from magnetar.storage.log.record_kind import COPY, is_entry
 from magnetar.storage.log.scan import Scan
 from magnetar.storage.log.segment import heads_path, segment_path
 from magnetar.storage.object_rewriter import ObjectRewriter
-from magnetar.storage.state import LedgerState, segments_record
+from magnetar.storage.state import LedgerState
+from magnetar.storage.state_record import segments_record
 
 __all__ = ["Reclaimer"]
 
@@ -130,7 +131,7 @@ class Reclaimer:
             return self._leave(error)
 
     def _leave(self, error: Exception) -> bool:
-        """Something could not be read: leaves it, for now or, if it is damaged, for good."""
+        """Leaves a segment that could not be read, for now or, if it is damaged, for good."""
         self._log.setbacks.failed(KIND, error)
         if isinstance(error, CorruptionError) and self.segment_id != NO_SEGMENT:
             self._damaged.add(self.segment_id)
@@ -190,9 +191,12 @@ class Reclaimer:
         share_best = self._log.options.live_share_min
         if self._log.full:
             share_best = LIVE_SHARE_WHEN_FULL
+        held = self._log.state.transactions.segment_held()
         for segment_id, length in self._log.lengths.items():
             if segment_id in self._damaged or segment_id in self._named:
                 continue
+            if 0 <= held <= segment_id:
+                continue  # what an open transaction may need, and the ends of those behind it
             # Closing a segment syncs it, in every mode.
             assert address_of(segment_id, length) <= self._log.journal.synced
             if segment_id == segment_of(self._log.journal.end):
@@ -481,7 +485,9 @@ class Reclaimer:
         if self.segment_id == NO_SEGMENT:
             return self._go(IDLE)
         left = sorted(self._log.alive - {self.segment_id})
-        self._ticket = self._log.add(segments_record(left))
+        self._ticket = self._log.add(
+            segments_record(left, self._log.state.transactions.over_before())
+        )
         return self._go(FORGETTING)
 
     def _await_forgetting(self) -> bool:

@@ -152,13 +152,13 @@ class _Recovery:
         self._fold()
 
     def forgotten(self) -> set[int]:
-        """The segments that were read and are no longer part of the log."""
+        """Returns the segments that were read and are no longer part of the log."""
         listed = self.out.state.listed
         highest = max(listed, default=0)
         return {id for id in self.chain if id <= highest and id not in listed}
 
     def judged(self) -> Recovered:
-        """What was read, if nothing is missing; else raises `CorruptionError`."""
+        """Returns what was read, if nothing is missing; else raises `CorruptionError`."""
         self._require_indexed()
         self._require_segments()
         self.out.state.drop_unclaimed()
@@ -217,11 +217,11 @@ class _Recovery:
             self._remove_segment(segment_id)
 
     def _tail_of(self, segment_id: int) -> Tail:
-        """All of a segment, as something that may have to go."""
+        """Returns all of a segment, as something that may have to go."""
         return Tail(self._whole(segment_id), 0, segment_id, self.salt)
 
     def _witnessed_by_heads(self, segment_id: int) -> int:
-        """The address up to which the heads of a segment say that it was durable, or -1."""
+        """Returns the address up to which the heads of a segment say that it was durable, or -1."""
         path = heads_path(segment_id)
         if self.disk.size(path) < 0:
             return UNKNOWN
@@ -258,7 +258,7 @@ class _Recovery:
                 return
 
     def _expected_end(self, i: int) -> int:
-        """Where the segment ends as far as others know, or -1 for the last one."""
+        """Returns where the segment ends as far as others know, or -1 for the last one."""
         if i + 1 == len(self.chain):
             return UNKNOWN
         previous_end = self.headers[self.chain[i + 1]].previous_end

@@ -13,12 +13,12 @@ They are kept for its sake, and `drop_unclaimed` drops what nobody claimed.
 Every record that still matters is counted in the live bytes of its segment.
 """
 
-import struct
 from array import array
 from bisect import bisect_left
 from typing import Final, final
 
 from mypy_extensions import i64
+from pyroaring import BitMap
 
 from magnetar.model import Position
 from magnetar.storage.catalog.catalog_mark import CatalogMark, decode_mark
@@ -26,6 +26,7 @@ from magnetar.storage.ledger.index_file import MappedIndex
 from magnetar.storage.ledger.ledger_index import HeapIndex, LedgerIndex
 from magnetar.storage.log.record import Record, segment_of
 from magnetar.storage.log.record_kind import (
+    ABORTED_ENTRIES,
     CATALOG,
     COPY,
     CURSOR,
@@ -38,15 +39,26 @@ from magnetar.storage.log.record_kind import (
     SLICE,
     SLICE_LAST,
     TOPIC,
+    TXN_ACK,
+    TXN_END,
+    TXN_OPEN,
+    TXN_SENT,
+    VIEW,
 )
+from magnetar.storage.state_record import (
+    LEDGER_BODY,
+    cursor_record,
+    decode_aborted,
+    decode_cursor_body,
+    decode_segments,
+    ledger_record,
+    topic_record,
+)
+from magnetar.storage.transaction.transaction_state import EndedTransaction, Transactions
 
 __all__ = ["CursorState", "LedgerState", "LogState", "ObjectState", "SegmentUse", "TopicState"]
 
-LEDGER_BODY: Final = struct.Struct("<Bqqq")
-NAME_SIZE: Final = struct.Struct("<I")
 NONE: Final = -1
-# There is one catalog, and no object has this id.
-CATALOG_ID: Final = 0
 
 
 @final
@@ -91,6 +103,9 @@ class TopicState(ObjectState):
         self.name: str = ""
         self.ledger_ids: list[int] = []
         self.cursor_ids: list[int] = []
+        # Ledgers of compaction, apart from its own; and the one that is its view, or NONE.
+        self.view_ids: list[int] = []
+        self.view_id: i64 = NONE
 
     def record(self) -> Record:
         return topic_record(self.id, self.name)
@@ -108,6 +123,20 @@ class LedgerState(ObjectState):
         self.entries_sealed: i64 = 0
         self.bytes_sealed: i64 = 0
         self.index: LedgerIndex = HeapIndex(id)
+        # Where it says which entries are of transactions that aborted; and what it says, once
+        # somebody has read it.
+        self.aborted_address: i64 = NONE
+        self.aborted_size: i64 = 0
+        self.aborted: BitMap | None = None
+        # Whether it is what a compaction wrote; and what that says of it, once it is sealed.
+        self.is_view: bool = False
+        self.view: bytes = b""
+
+    def places(self) -> list[tuple[int, int]]:
+        places = super().places()
+        if self.aborted_address != NONE:
+            places.append((self.aborted_address, self.aborted_size))
+        return places
 
     def record(self) -> Record:
         return ledger_record(
@@ -118,6 +147,7 @@ class LedgerState(ObjectState):
             entries=self.entries_sealed,
             size_bytes=self.bytes_sealed,
             sealed_ms=self.sealed_ms,
+            view=self.view if self.is_view else None,
         )
 
 
@@ -158,6 +188,13 @@ class Places:
     def count(self) -> int:
         return len(self.addresses)
 
+    def last(self) -> int:
+        """The address of the last record, NONE if there is none."""
+        return self.addresses[-1] if self.addresses else NONE
+
+    def all(self) -> list[tuple[int, int]]:
+        return list(zip(self.addresses, self.sizes, strict=True))
+
     def count_before(self, address: i64) -> int:
         return bisect_left(self.addresses, address)
 
@@ -195,6 +232,7 @@ class LogState:
         self.catalog_address: i64 = NONE
         self.catalog_size: i64 = 0
         self.id_highest: i64 = 0
+        self.transactions: Final = Transactions()
         # Entries of any ledger that a backup found damaged, and only their places are left.
         self.lost: Final[list[Position]] = []
         self.recovering: bool = False
@@ -220,17 +258,29 @@ class LogState:
             self._apply_slice(record)
         elif kind == TOPIC:
             self._apply_topic(record)
-        elif kind == LEDGER:
+        elif kind in (LEDGER, VIEW):
             self._apply_ledger(record)
         elif kind == CURSOR:
             self._apply_cursor(record)
         elif kind == DELETE:
             self._apply_delete(record)
         elif kind == SEGMENTS:
-            self.listed = decode_segments(record.body)
-            self.listed_address = record.address
+            self._apply_segments(record)
         elif kind == CATALOG:
             self._apply_catalog(record)
+        elif kind == TXN_SENT:
+            if self.transactions.send(record):
+                self.segment(record.address).live_bytes += record.size()
+        elif kind == TXN_ACK:
+            if self.transactions.ack(record):
+                self.segment(record.address).live_bytes += record.size()
+        elif kind == TXN_OPEN:
+            self.transactions.begin(record)
+            self.segment(record.address).live_bytes += record.size()
+        elif kind == TXN_END:
+            self._apply_end(record)
+        elif kind == ABORTED_ENTRIES:
+            self._apply_aborted(record)
         if record.id > self.id_highest:
             self.id_highest = record.id
 
@@ -318,11 +368,10 @@ class LogState:
         ledger = self.ledgers.get(record.id)
         if ledger is None:
             ledger = self._new_ledger(record.id)
-        if ledger.address != NONE:
+        is_new = ledger.address == NONE
+        if not is_new:
             self._count_dead(ledger.address, ledger.size)
-        elif not self.recovering:
-            self.topics[record.sub_id].ledger_ids.append(record.id)
-        sealed, entries, size_bytes, sealed_ms = LEDGER_BODY.unpack(record.body)
+        sealed, entries, size_bytes, sealed_ms = LEDGER_BODY.unpack_from(record.body)
         ledger.topic_id = record.sub_id
         ledger.created_ms = record.time_ms
         ledger.address = record.address
@@ -333,7 +382,15 @@ class LogState:
         ledger.entries_sealed = entries
         ledger.bytes_sealed = size_bytes
         ledger.sealed_ms = sealed_ms
+        ledger.is_view = record.kind == VIEW
+        ledger.view = record.body[LEDGER_BODY.size :]
         self._count_live(record)
+        if not self.recovering:
+            topic = self.topics[record.sub_id]
+            if is_new:
+                (topic.view_ids if ledger.is_view else topic.ledger_ids).append(record.id)
+            if ledger.is_view and sealed:
+                topic.view_id = record.id
 
     def _apply_cursor(self, record: Record) -> None:
         cursor = self.cursors.get(record.id)
@@ -354,7 +411,7 @@ class LogState:
         topic = self.topics.pop(record.id, None)
         if topic is not None:
             self._count_object_dead(topic)
-            for ledger_id in topic.ledger_ids:
+            for ledger_id in topic.ledger_ids + topic.view_ids:
                 self._drop_ledger(ledger_id)
             for cursor_id in topic.cursor_ids:
                 self._drop_cursor(cursor_id)
@@ -362,7 +419,7 @@ class LogState:
         ledger = self.ledgers.get(record.id)
         if ledger is not None:
             if not self.recovering:
-                self.topics[ledger.topic_id].ledger_ids.remove(record.id)
+                self._disown(ledger)
             self._drop_ledger(record.id)
             return
         cursor = self.cursors.get(record.id)
@@ -371,12 +428,62 @@ class LogState:
                 self.topics[cursor.topic_id].cursor_ids.remove(record.id)
             self._drop_cursor(record.id)
 
+    def _disown(self, ledger: LedgerState) -> None:
+        owner = self.topics[ledger.topic_id]
+        (owner.view_ids if ledger.is_view else owner.ledger_ids).remove(ledger.id)
+        if ledger.id == owner.view_id:
+            owner.view_id = NONE
+
     def _apply_catalog(self, record: Record) -> None:
         if self.catalog is not None:
             self._count_dead(self.catalog_address, self.catalog_size)
         self.catalog = decode_mark(record.sub_id, record.body)
         self.catalog_address = record.address
         self.catalog_size = record.size()
+        self._count_live(record)
+
+    def _apply_segments(self, record: Record) -> None:
+        self.listed = decode_segments(record.body)
+        self.listed_address = record.address
+        # The ends of these may have gone with the segments that are not listed any more.
+        for number in [n for n in self.transactions.open if n < record.sub_id]:
+            self._close_transaction(number)
+
+    # ---- Transactions --------------------------------------------------------
+
+    def _apply_end(self, record: Record) -> None:
+        number = -record.id
+        was_open = self._close_transaction(number)
+        if not (was_open or self.recovering or number in self.transactions.ended):
+            return  # moved here, and forgotten meanwhile
+        self.segment(record.address).live_bytes += record.size()
+        ended = EndedTransaction(
+            number, record.sub_id, record.time_ms, record.address, record.size()
+        )
+        dead = self.transactions.remember(ended)
+        if dead is not None:
+            self._count_dead(dead.address, dead.size)
+
+    def _close_transaction(self, number: int) -> bool:
+        """What it was made of is dead: entries and deltas speak for themselves now."""
+        transaction = self.transactions.close(number)
+        if transaction is None:
+            return False
+        for segment_id, size in transaction.usage.items():
+            self.segments[segment_id].live_bytes -= size
+        return True
+
+    def _apply_aborted(self, record: Record) -> None:
+        ledger = self.ledgers.get(record.id)
+        if ledger is None:
+            if not self.recovering:
+                return  # the ledger was deleted while this was on its way
+            ledger = self._new_ledger(record.id)
+        if ledger.aborted_address != NONE:
+            self._count_dead(ledger.aborted_address, ledger.aborted_size)
+        ledger.aborted_address = record.address
+        ledger.aborted_size = record.size()
+        ledger.aborted = decode_aborted(record.body) if record.body else None
         self._count_live(record)
 
     # ---- Objects come and go -------------------------------------------------
@@ -437,11 +544,14 @@ class LogState:
         for topic in self.topics.values():
             topic.ledger_ids.clear()
             topic.cursor_ids.clear()
+            topic.view_ids.clear()
         for ledger_id in sorted(self.ledgers):
             ledger = self.ledgers[ledger_id]
             owner = self.topics.get(ledger.topic_id)
             if owner is None or ledger.address == NONE:
                 self._drop_ledger(ledger_id)
+            elif ledger.is_view:
+                self._claim_view(owner, ledger)
             else:
                 owner.ledger_ids.append(ledger_id)
         for cursor_id in sorted(self.cursors):
@@ -452,6 +562,16 @@ class LogState:
             else:
                 owner.cursor_ids.append(cursor_id)
         self.recovering = False
+
+    def _claim_view(self, owner: TopicState, ledger: LedgerState) -> None:
+        """The newest that is whole is the view of its topic; what else there is, is nobody's."""
+        if not ledger.sealed:
+            self._drop_ledger(ledger.id)
+            return
+        for before in owner.view_ids:
+            self._drop_ledger(before)
+        owner.view_ids = [ledger.id]
+        owner.view_id = ledger.id
 
     def take_sealed(self) -> list[int]:
         """The ledgers that were sealed since the last call."""
@@ -484,49 +604,3 @@ class LogState:
     def _count_all_dead(self, places: Places) -> None:
         for i in range(places.count()):
             self._count_dead(places.addresses[i], places.sizes[i])
-
-
-# ---- Bodies ------------------------------------------------------------------
-
-
-def topic_record(topic_id: int, name: str) -> Record:
-    return Record(TOPIC, topic_id, body=name.encode())
-
-
-def ledger_record(
-    ledger_id: int,
-    topic_id: int,
-    created_ms: int,
-    *,
-    sealed: bool = False,
-    entries: int = 0,
-    size_bytes: int = 0,
-    sealed_ms: int = 0,
-) -> Record:
-    body = LEDGER_BODY.pack(sealed, entries, size_bytes, sealed_ms)
-    return Record(LEDGER, ledger_id, topic_id, time_ms=created_ms, body=body)
-
-
-def cursor_record(cursor_id: int, topic_id: int, name: str, properties: bytes) -> Record:
-    encoded = name.encode()
-    body = NAME_SIZE.pack(len(encoded)) + encoded + properties
-    return Record(CURSOR, cursor_id, topic_id, body=body)
-
-
-def decode_cursor_body(body: bytes) -> tuple[str, bytes]:
-    size: int = NAME_SIZE.unpack_from(body, 0)[0]
-    return body[4 : 4 + size].decode(), body[4 + size :]
-
-
-def catalog_record(mark: CatalogMark) -> Record:
-    return Record(CATALOG, CATALOG_ID, mark.generation, body=mark.encode())
-
-
-def segments_record(segment_ids: list[int]) -> Record:
-    return Record(SEGMENTS, 0, body=array("q", segment_ids).tobytes())
-
-
-def decode_segments(body: bytes) -> list[int]:
-    ids: array[int] = array("q")
-    ids.frombytes(body)
-    return ids.tolist()

@@ -28,7 +28,8 @@ from magnetar.errors import (
 )
 from magnetar.model import Position
 from magnetar.storage.catalog.catalog_mark import CatalogMark
-from magnetar.storage.cursor.cursor_log import CursorImage, CursorLog, SnapshotWriter
+from magnetar.storage.compaction.view_log import ViewLog
+from magnetar.storage.cursor.cursor_log import CursorImage, CursorLog, CursorReader, SnapshotWriter
 from magnetar.storage.data_format import read_salt, write_format
 from magnetar.storage.disk.disk import Disk
 from magnetar.storage.ids import FIRST, Ids, first_id, read_ids
@@ -47,13 +48,9 @@ from magnetar.storage.log.setback import Setbacks
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.reclaim import Reclaimer
 from magnetar.storage.recovery import Cut, Recovered, recover
-from magnetar.storage.state import (
-    LedgerState,
-    LogState,
-    TopicState,
-    catalog_record,
-    topic_record,
-)
+from magnetar.storage.state import LedgerState, LogState, TopicState
+from magnetar.storage.state_record import catalog_record, topic_record
+from magnetar.storage.transaction.transaction_log import TransactionLog
 
 __all__ = ["Store", "open_store"]
 
@@ -141,6 +138,8 @@ class Store:
         self.cache: Final = EntryCache(log.options.cache_bytes)
         self._writer: Final = LedgerWriter(log, ids)
         self._cursors: Final = CursorLog(log, ids)
+        self.transactions: Final = TransactionLog(log, ids)
+        self.views: Final = ViewLog(log, ids)
         self.reclaimer: Final = Reclaimer(log, self._writer.open_ledgers)
         # The generation of the catalog that was last queued, or is known.
         self._catalog_noted: int = _generation(log.state)
@@ -322,10 +321,12 @@ class Store:
         self.log.pin(plan.pinned)
         return plan
 
-    def finish_read(self, plan: ReadPlan) -> None:
-        """Lets go of the segments that the plan held, and keeps what it read."""
+    def finish_read(self, plan: ReadPlan, *, keep: bool = True) -> None:
+        """Lets go of the segments that the plan held, and keeps what it read, unless told."""
         self.log.unpin(plan.pinned)
         plan.pinned = set()
+        if not keep:
+            return
         for entry in plan.entries:
             if entry.data is not None:
                 self.cache.put(entry.ledger_id, entry.entry_id, entry.data)
@@ -379,12 +380,36 @@ class Store:
         """The durable state of a cursor, read from disk."""
         return self._cursors.image(cursor_id)
 
+    def cursor_reader(self, cursor_id: int) -> CursorReader:
+        """The durable state of a cursor, to be read bit by bit."""
+        return self._cursors.reader(cursor_id)
+
+    def cursor_name(self, cursor_id: int) -> str:
+        return self.log.state.cursors[cursor_id].name
+
+    def topic_mark(self, topic_id: int) -> tuple[int, ...]:
+        """Returns a mark that stays the same until a topic, its entries or its cursors change.
+
+        It looks at the end of each only; empty if there is no such topic.
+        """
+        state = self.log.state
+        topic = state.topics.get(topic_id)
+        if topic is None:
+            return ()
+        ledger_ids = topic.ledger_ids
+        mark = [len(ledger_ids), topic.address, topic.view_id]
+        if ledger_ids:
+            mark += [ledger_ids[0], ledger_ids[-1], state.ledgers[ledger_ids[-1]].index.count()]
+        for cursor_id in topic.cursor_ids:
+            mark += self._cursors.mark(cursor_id)
+        return tuple(mark)
+
     def cursors_due(self) -> list[int]:
         """The cursors that should have a snapshot taken soon."""
         return self._cursors.due()
 
     def cursors_wanted(self) -> list[int]:
-        """Those of them whose old snapshot holds up a segment that is to go."""
+        """Returns those of them whose old snapshot holds up a segment that is to go."""
         return self._cursors.wanted()
 
     # ---- The catalog ---------------------------------------------------------
@@ -436,7 +461,7 @@ class Store:
         return self.log.next_write()
 
     def finish_write(self, job: Job, error: Exception | None) -> Outcome | None:
-        """To be called with every job that `next_write` gave, when it ran."""
+        """Takes every job that `next_write` gave, when it ran; returns what it settled."""
         outcome = self.log.finish_write(job, error)
         if outcome is None:
             return None
@@ -450,6 +475,7 @@ class Store:
                 cache.put(record.id, record.sub_id, record.body)
         self._writer.committed()
         self._cursors.committed()
+        self.transactions.committed()
         # Not before a group passes again: on a full disk the next one would fail as well.
         self._writer.seal_orphans()
         return outcome
@@ -459,7 +485,7 @@ class Store:
         return self.log.next_chore()
 
     def finish_chore(self, job: Job, error: Exception | None) -> Outcome | None:
-        """To be called with every job that `next_chore` gave, when it ran."""
+        """Takes every job that `next_chore` gave, when it ran; returns what it settled."""
         outcome = self.log.finish_chore(job, error)
         if outcome is not None:
             self._abandon()
@@ -468,12 +494,13 @@ class Store:
         return outcome
 
     def fail(self, error: Exception) -> Outcome:
-        """Nothing can be trusted after this error: takes nothing any more, until a restart."""
+        """Takes nothing any more until a restart, for nothing can be trusted after this error."""
         return self.log.fail(error)
 
     def _abandon(self) -> None:
         self._writer.abandon()
         self._cursors.abandon()
+        self.transactions.abandon()
         self.reclaimer.abandon()
         self._catalog_noted = _generation(self.log.state)
 

@@ -46,13 +46,13 @@ class AckSetReader:
             self.take(inner)
 
     def bits(self) -> int | None:
-        """The bitset, or None if there was not even one word: that is no ack_set."""
+        """Returns the bitset, or None if there was not even one word: that is no ack_set."""
         words = self._words.getvalue()
         return int.from_bytes(words, "little") if words else None
 
 
 def words_to_bits(words: list[int]) -> int:
-    """The bitset that signed 64-bit words spell."""
+    """Returns the bitset that signed 64-bit words spell."""
     out = BytesWriter()
     for word in words:
         put_i64_le(out, word)
@@ -60,14 +60,14 @@ def words_to_bits(words: list[int]) -> int:
 
 
 def bits_to_words(bits: int) -> list[int]:
-    """The signed 64-bit words that spell a bitset, without trailing zero words."""
+    """Returns the signed 64-bit words that spell a bitset, without trailing zero words."""
     count = (bits.bit_length() + WORD_BITS - 1) // WORD_BITS
     data = bits.to_bytes(count * 8, "little")
     return [int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)]
 
 
 def put_ack_set_field(out: BytesWriter, tag: i64, bits: int) -> None:
-    """The words as an unpacked repeated field, which is how Pulsar's clients expect them."""
+    """Writes the words as an unpacked repeated field, which is how Pulsar's clients expect them."""
     if 0 < bits <= INT64_MAX:
         put_int_field(out, tag, bits)
         return
@@ -76,5 +76,5 @@ def put_ack_set_field(out: BytesWriter, tag: i64, bits: int) -> None:
 
 
 def all_unacked(batch_size: int) -> int:
-    """The set of a batch of which nothing is acked yet."""
+    """Returns the set of a batch of which nothing is acked yet."""
     return (1 << batch_size) - 1

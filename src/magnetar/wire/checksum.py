@@ -11,7 +11,7 @@ _PIECE: Final = 1 << 17
 
 
 def crc32c(data: bytes, start: i64 = 0) -> i64:
-    """The checksum of `data`, continued from that of what came before it.
+    """Returns the checksum of `data`, continued from that of what came before it.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -21,7 +21,7 @@ def crc32c(data: bytes, start: i64 = 0) -> i64:
 
 
 def crc32c_part(data: bytes, first: i64, end: i64, start: i64 = 0) -> i64:
-    """As `crc32c`, of `data[first:end]`, without another copy of it.
+    """Returns what `crc32c` does, of `data[first:end]`, without another copy of it.
 
     >>> hex(crc32c_part(b"..123456789", 2, 11))
     '0xe3069283'

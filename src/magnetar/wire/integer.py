@@ -12,7 +12,7 @@ INT64_MIN: Final = -0x7FFFFFFFFFFFFFFF - 1
 
 
 def signed(value: int) -> int:
-    """The signed number of the same 64 bits.
+    """Returns the signed number of the same 64 bits.
 
     >>> signed(2**64 - 1), signed(5)
     (-1, 5)

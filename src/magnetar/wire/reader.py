@@ -87,7 +87,7 @@ class Reader:
         self._budget.left = FIELDS_MAX
 
     def tag(self) -> i64:
-        """The next field's tag, or 0 at the end of the message."""
+        """Returns the next field's tag, or 0 at the end of the message."""
         start = self.pos
         if start >= self.end:
             return 0
@@ -105,7 +105,7 @@ class Reader:
         return tag
 
     def varint(self) -> i64:
-        """A varint, folded to a signed 64-bit number."""
+        """Returns a varint, folded to a signed 64-bit number."""
         pos = self.pos
         if pos < self.end:
             byte: i64 = self.data[pos]
@@ -135,7 +135,7 @@ class Reader:
         raise self.error("truncated varint", self.pos)
 
     def int32(self) -> i64:
-        """An int32: the low 32 bits of a varint, signed."""
+        """Returns an int32: the low 32 bits of a varint, signed."""
         value = self.varint() & 0xFFFFFFFF
         return value - 0x100000000 if value > 0x7FFFFFFF else value
 
@@ -146,7 +146,7 @@ class Reader:
         return self.varint() != 0
 
     def length(self) -> i64:
-        """The length of what follows, which is known to be there."""
+        """Returns the length of what follows, which is known to be there."""
         start = self.pos
         size = self.varint()
         if size < 0 or size > self.end - self.pos:
@@ -168,20 +168,20 @@ class Reader:
             raise self.error("text that is not UTF-8", start) from None
 
     def message(self, shape: Shape) -> "Reader":
-        """A reader of the sub-message here; this one moves on behind it."""
+        """Returns a reader of the sub-message here; this one moves on behind it."""
         size = self.length()
         first = self.pos
         self.pos = first + size
         return Reader(self.data, first, self.pos, shape, self._budget)
 
     def packed(self) -> "Reader":
-        """A reader of the varints of a packed list; this one moves on behind it."""
+        """Returns a reader of the varints of a packed list; this one moves on behind it."""
         inner = self.message(self.shape)
         inner._tag = self._tag
         return inner
 
     def more(self) -> bool:
-        """Whether a packed list goes on; each of its values counts as a field."""
+        """Returns whether a packed list goes on; each of its values counts as a field."""
         if self.pos >= self.end:
             return False
         self._spend()

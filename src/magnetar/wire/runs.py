@@ -10,7 +10,7 @@ __all__ = ["run_numbers", "runs_of"]
 
 
 def runs_of(numbers: list[int]) -> list[tuple[int, int]]:
-    """The first of each run and how many there are, of numbers that ascend."""
+    """Returns the first of each run and how many there are, of numbers that ascend."""
     runs: list[tuple[int, int]] = []
     first = 0
     count = 0
@@ -28,7 +28,7 @@ def runs_of(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def run_numbers(runs: list[tuple[int, int]], count_max: int) -> list[int]:
-    """The numbers of runs, and no more than so many, whatever a peer says."""
+    """Returns the numbers of runs, and no more than so many, whatever a peer says."""
     numbers: list[int] = []
     for first, count in runs:
         count = min(count, count_max - len(numbers))

@@ -51,7 +51,7 @@ def put_varint(out: BytesWriter, value: i64) -> None:
 
 
 def varint_size(value: i64) -> i64:
-    """How many bytes `put_varint` writes."""
+    """Returns how many bytes `put_varint` writes."""
     if value < 0:
         return 10
     size: i64 = 1

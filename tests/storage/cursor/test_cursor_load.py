@@ -23,7 +23,15 @@ from magnetar.errors import NoSuchEntryError
 from magnetar.model import Position
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.storage import Retention, Store, check, open_store
-from magnetar.storage.cursor.cursor_load import StoredBatchSizes, load_cursor, load_ledgers
+from magnetar.storage.cursor.cursor_load import (
+    BLOCK_ENTRIES,
+    StoredBatchSizes,
+    load_cursor,
+    load_cursor_steps,
+    load_ledgers,
+)
+from magnetar.storage.ledger.ledger_index import HeapIndex
+from magnetar.storage.options import StoreOptions
 
 BATCH_SIZES = (1, 1, 3, 10, 70)
 
@@ -206,6 +214,40 @@ def test_messages_that_were_counted_are_counted_on_while_a_ledger_grows() -> Non
     assert sizes.message_count(ledger_id, 0, 6) == 6
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_of_any_range_are_counted_and_those_of_whole_blocks_once(seed: int) -> None:
+    random, clock = Random(seed), Clock()
+    store = open_store(FaultyDisk(), clock, StoreOptions())
+    topic_id = store.create_topic("t")
+    sizes = StoredBatchSizes(store.log.state)
+    counts: list[int] = []
+
+    def publish(batch_sizes: list[int]) -> int:
+        for size in batch_sizes:
+            at = store.append(topic_id, b"x", batch_size=size, publish_time_ms=clock.now_ms)
+        store.flush()
+        counts.extend([max(size, 1) for size in batch_sizes])
+        return int(at.ledger_id)
+
+    for _ in range(3):
+        count = random.randrange(1, 2 * BLOCK_ENTRIES)
+        ledger_id = publish([random.choice((0, 1, 1, 2, 5)) for _ in range(count)])
+        for _ in range(20):
+            first, end = sorted(random.randrange(len(counts) + 50) for _ in range(2))
+            wanted = sum(counts[first:end]) + max(end - max(first, len(counts)), 0)
+            assert sizes.message_count(ledger_id, first, end) == wanted
+    # From anywhere: the index says something else now, and only the ends are read again.
+    publish([1] * (3 * BLOCK_ENTRIES))
+    end = len(counts)
+    before = sizes.message_count(ledger_id, 1, end)
+    index = store.log.state.ledgers[ledger_id].index
+    assert isinstance(index, HeapIndex)
+    for entry_id in range(end):
+        index.put(entry_id, index.address(entry_id), length=1, batch_size=9, publish_time_ms=0)
+    told = sizes.message_count(ledger_id, 1, end)
+    assert before < told <= before + 9 * (BLOCK_ENTRIES - 1 + end % BLOCK_ENTRIES)
+
+
 def test_a_late_ack_of_what_was_trimmed_is_no_mistake_after_a_restart_either() -> None:
     disk, clock = FaultyDisk(), Clock()
     subscription = Subscription(disk, clock)
@@ -222,3 +264,28 @@ def test_a_late_ack_of_what_was_trimmed_is_no_mistake_after_a_restart_either() -
     assert empty.cursor.plan_acks([late]).empty
     with pytest.raises(NoSuchEntryError):
         empty.cursor.plan_acks([MessageIdData(empty.store.last_id + 1, 0)])
+
+
+def test_a_cursor_whose_image_is_written_anew_is_loaded_from_the_new_one() -> None:
+    """A segment may be freed while a cursor is loaded step by step: what it read may be gone."""
+    sub = Subscription(FaultyDisk(), Clock())
+    positions = [sub.publish(1) for _ in range(6)]
+    sub.flush()
+    for position in positions[1::2]:
+        sub.write(sub.cursor.plan_acks([MessageIdData(position.ledger_id, position.entry_id)]))
+        sub.flush()
+    steps = load_cursor_steps(sub.store, sub.cursor_id, sub.ledgers)
+    before = [next(steps) for _ in range(3)]
+    sub.snapshot()
+    sub.flush()
+    after: list[int] = []
+    while True:
+        try:
+            after.append(next(steps))
+        except StopIteration as end:
+            loaded = end.value
+            break
+    assert len(before) == 3
+    assert all(cost > 0 for cost in before + after)
+    assert list(loaded.acked_runs()) == list(sub.cursor.acked_runs())
+    assert loaded.mark_delete == sub.cursor.mark_delete

@@ -50,7 +50,7 @@ def put_gap(out: BytesWriter, previous: i64, value: i64) -> None:
 
 
 def put_record(out: BytesWriter, record: int) -> None:
-    """The batch size, then the remaining indexes in as many bytes as that takes."""
+    """Writes the batch size, then the remaining indexes in as many bytes as that takes."""
     size = record_size(record)
     put_varint(out, size)
     out.write(remaining_indexes(record).to_bytes((size + 7) // 8, "little"))
@@ -67,7 +67,7 @@ class AckDecoder:
         return self.number(0xFF)
 
     def number(self, largest: i64) -> i64:
-        """A number from 0 to `largest`."""
+        """Returns a number from 0 to `largest`."""
         value = self._varint()
         if not 0 <= value <= largest:
             self.fail(f"{value} where at most {largest} can be")
@@ -77,7 +77,7 @@ class AckDecoder:
         return self._varint()
 
     def gap(self, previous: i64, largest: i64) -> i64:
-        """A number greater than `previous` and at most `largest`."""
+        """Returns a number greater than `previous` and at most `largest`."""
         return previous + 1 + self.number(largest - (previous + 1))
 
     def position(self) -> Position:
@@ -87,7 +87,7 @@ class AckDecoder:
         return Position(ledger_id, self.number(ENTRY_COUNT_MAX) - 1)
 
     def record(self) -> int:
-        """A record that acks something, and not everything."""
+        """Returns a record that acks something, and not everything."""
         size: int = self.number(BATCH_SIZE_MAX)
         remaining = int.from_bytes(self.raw((size + 7) // 8), "little")
         record = make_record(size, remaining)

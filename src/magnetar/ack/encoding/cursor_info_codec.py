@@ -65,7 +65,7 @@ _STRING_PROPERTY: Final = Shape("StringProperty", {1: "name", 2: "value"})
 
 
 def encode_position_info(info: CursorInfo, *, as_long_array: bool = False) -> bytes:
-    """A PositionInfo; with `as_long_array` the ranges are bitsets, one for each ledger.
+    """Returns a PositionInfo; with `as_long_array` the ranges are bitsets, one for each ledger.
 
     That is what Pulsar 4.1 and later write, and older ones cannot read it. It takes
     ranges that keep to one ledger, as those of `cursor_to_info` do.
@@ -86,7 +86,7 @@ def encode_position_info(info: CursorInfo, *, as_long_array: bool = False) -> by
 
 
 def encode_managed_cursor_info(info: CursorInfo) -> bytes:
-    """A ManagedCursorInfo that holds the state itself."""
+    """Returns a ManagedCursorInfo that holds the state itself."""
     out = BytesWriter()
     put_int_field(out, 0x08, NO_LEDGER)
     put_int_field(out, 0x10, info.mark_delete.ledger_id)
@@ -154,7 +154,7 @@ def _put_long_lists(out: BytesWriter, tag: i64, info: CursorInfo) -> None:
 
 
 def is_managed_cursor_info(data: bytes) -> bool:
-    """Whether this is a ManagedCursorInfo, and not a PositionInfo.
+    """Returns whether this is a ManagedCursorInfo, and not a PositionInfo.
 
     The first has numbers (the entry of mark-delete, the time it was last active) in fields
     where the second has messages. Raises CorruptAckError for what is neither.
@@ -171,7 +171,7 @@ def is_managed_cursor_info(data: bytes) -> bool:
 
 
 def decode_position_info(data: bytes) -> CursorInfo:
-    """What a PositionInfo says, in either form of ranges. Raises CorruptAckError."""
+    """Returns what a PositionInfo says, in either form of ranges. Raises CorruptAckError."""
     try:
         return _read_position_info(Reader(data, 0, len(data), _POSITION_INFO))
     except RemoteProtocolError as error:
@@ -179,7 +179,7 @@ def decode_position_info(data: bytes) -> CursorInfo:
 
 
 def decode_managed_cursor_info(data: bytes) -> CursorInfo:
-    """What a ManagedCursorInfo says. Raises CorruptAckError.
+    """Returns what a ManagedCursorInfo says. Raises CorruptAckError.
 
     Also if it says that the state is elsewhere, in a ledger of the cursor.
     """
@@ -194,8 +194,11 @@ def _corrupt(error: RemoteProtocolError) -> CorruptAckError:
 
 
 def _next_tag(reader: Reader) -> i64:
-    """The next tag. A reader counts fields because peers are not trusted with memory; a
-    cursor may have a million ranges, and whoever hands us a file knows its size."""
+    """Returns the next tag.
+
+    A reader counts fields because peers are not trusted with memory; a cursor may have a million
+    ranges, and whoever hands us a file knows its size.
+    """
     reader.rewind(reader.pos, reader.end)
     return reader.tag()
 
@@ -317,7 +320,7 @@ def _read_range(reader: Reader, ranges: list[tuple[Position, Position]]) -> None
 
 
 def _read_long_list(reader: Reader, ranges: list[tuple[Position, Position]]) -> None:
-    """The acked entries of one ledger as words of a bitset."""
+    """Reads the acked entries of one ledger, which are words of a bitset."""
     ledger_id: i64 = -1
     words = BytesWriter()
     while (tag := _next_tag(reader)) != 0:
@@ -337,7 +340,7 @@ def _read_long_list(reader: Reader, ranges: list[tuple[Position, Position]]) -> 
 
 
 def _add_runs(ranges: list[tuple[Position, Position]], ledger_id: i64, bits: bytes) -> None:
-    """The bits that are set, lowest first, consecutive ones as one range."""
+    """Adds the bits that are set, lowest first, consecutive ones as one range."""
     first: i64 = -1
     i: i64 = 0
     while i < len(bits):

@@ -31,7 +31,7 @@ EPOCH_MAX: Final = 1 << 62
 
 
 def encode_delta(delta: Delta) -> bytes:
-    """The bytes of a delta, for the journal."""
+    """Returns the bytes of a delta, for the journal."""
     out = BytesWriter()
     if isinstance(delta, ResetDelta):
         _put_reset(out, delta)
@@ -41,7 +41,7 @@ def encode_delta(delta: Delta) -> bytes:
 
 
 def decode_delta(data: bytes) -> Delta:
-    """The delta that `encode_delta` wrote. Raises CorruptAckError."""
+    """Returns the delta that `encode_delta` wrote. Raises CorruptAckError."""
     decoder = AckDecoder(data)
     kind = decoder.kind()
     delta: Delta

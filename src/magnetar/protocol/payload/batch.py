@@ -128,7 +128,7 @@ class BatchWriter:
 
 
 def encode_batch(messages: list[SingleMessage]) -> bytes:
-    """The payload of a batch of these messages, in their order."""
+    """Returns the payload of a batch of these messages, in their order."""
     writer = BatchWriter()
     for message in messages:
         writer.add(
@@ -147,7 +147,7 @@ def encode_batch(messages: list[SingleMessage]) -> bytes:
 
 
 def decode_batch(payload: bytes, count: i64) -> list[SingleMessage]:
-    """The `count` messages of an uncompressed batch. Raises RemoteProtocolError."""
+    """Returns the `count` messages of an uncompressed batch. Raises RemoteProtocolError."""
     check_batch_count(count)
     messages: list[SingleMessage] = []
     reader = Reader(payload, 0, 0, SHAPE)
@@ -209,7 +209,7 @@ def check_batch_count(count: i64) -> None:
 
 
 def metadata_end_at(payload: bytes, pos: i64) -> i64:
-    """Where the metadata of the message that begins at `pos` ends."""
+    """Returns where the metadata of the message that begins at `pos` ends."""
     left: i64 = len(payload) - pos
     if left < 4:
         raise RemoteProtocolError(

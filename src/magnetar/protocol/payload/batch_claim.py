@@ -35,7 +35,7 @@ DECOMPRESS_BYTES_MAX: Final = 4096
 
 
 def batch_fault(entry: Entry, facts: EntryFacts) -> str:
-    """Why the entry cannot be the batch that it says it is; nothing, if it can.
+    """Returns why the entry cannot be the batch that it says it is; nothing, if it can.
 
     It is for entries with `facts.batched`. What is found by bounds only may lie all the same,
     but never by more than the bounds.
@@ -59,7 +59,7 @@ def batch_fault(entry: Entry, facts: EntryFacts) -> str:
 
 
 def messages_charged(entry: Entry, claimed: i64, unacked: int | None, unpacked: i64) -> i64:
-    """How many permits a batch costs, of which the `unacked` messages are delivered.
+    """Returns how many permits a batch costs, of which the `unacked` messages are delivered.
 
     Broker and client must agree on it. A count that the entry has no room for costs one: no
     client takes such an entry apart, and each gives one permit back for it. `unpacked` is how
@@ -74,7 +74,7 @@ def messages_charged(entry: Entry, claimed: i64, unacked: int | None, unpacked: 
 
 
 def unpacked_size(size: i64, compression: i64, uncompressed_size: i64) -> i64:
-    """How large a payload was before it became `size` bytes, at most: 0 if not compressed.
+    """Returns how large a payload was before it became `size` bytes, at most: 0 if not compressed.
 
     >>> from magnetar.model.enums import CompressionType
     >>> unpacked_size(60, CompressionType.LZ4, 1000), unpacked_size(60, CompressionType.LZ4, 10**9)

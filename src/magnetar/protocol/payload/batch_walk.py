@@ -21,7 +21,7 @@ UNUSUAL: Final = -1
 
 
 def walk_batch(data: bytes, first: i64, count: i64) -> i64:
-    """Where the `count` messages that begin at `first` end. Raises RemoteProtocolError."""
+    """Returns where the `count` messages that begin at `first` end. Raises RemoteProtocolError."""
     end: i64 = len(data)
     pos = first
     left = count
@@ -38,7 +38,7 @@ def walk_batch(data: bytes, first: i64, count: i64) -> i64:
 
 
 def _usual_payload_size(data: bytes, pos: i64, end: i64) -> i64:
-    """The payload's size as metadata of one-byte tags and lengths gives it, or UNUSUAL."""
+    """Returns the payload's size as metadata of one-byte tags and lengths gives it, or UNUSUAL."""
     size: i64 = UNUSUAL
     while pos < end:
         tag: i64 = data[pos]
@@ -68,7 +68,7 @@ def _usual_payload_size(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def _payload_size(data: bytes, pos: i64, end: i64) -> i64:
-    """The same for metadata of any form. Raises RemoteProtocolError."""
+    """Returns the payload's size as metadata of any form gives it. Raises RemoteProtocolError."""
     reader = Reader(data, pos, end, SHAPE)
     size: i64 = -1
     while (tag := reader.tag()) != 0:

@@ -29,7 +29,7 @@ class ChunkPlan:
         self.count: i64 = max(1, -(-total_size // chunk_size))
 
     def first(self, chunk_id: i64) -> i64:
-        """Where the payload of a chunk begins; it ends where the next begins."""
+        """Returns where the payload of a chunk begins; it ends where the next begins."""
         return min(chunk_id * self.chunk_size, self.total_size)
 
     def label(self, metadata: MessageMetadata, chunk_id: i64) -> None:
@@ -74,6 +74,6 @@ def _uuid(metadata: MessageMetadata) -> str:
 
 
 def _label_size_max(metadata: MessageMetadata) -> i64:
-    """What the four fields of a chunk can take: the uuid, and numbers of five bytes."""
+    """Returns what the four fields of a chunk can take: the uuid, and numbers of five bytes."""
     uuid_size: i64 = len(_uuid(metadata).encode())
     return _TAG_SIZE + varint_size(uuid_size) + uuid_size + 3 * (_TAG_SIZE + 5)

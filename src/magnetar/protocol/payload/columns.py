@@ -118,7 +118,7 @@ class NumberColumn:
         put_i64_le(self._data, value)
 
     def at(self, row: i64) -> i64:
-        """A number that was appended and is not negative."""
+        """Returns a number that was appended and is not negative."""
         value: i64 = 0
         for i in range(8):
             value |= i64(self._data[row * 8 + i]) << (i * 8)
@@ -211,7 +211,7 @@ def decode_batch_columns(
 
 
 def _bits_of(keep: int | None, count: i64) -> bytes:
-    """The set as bytes, for to shift a long int once for every index would be quadratic."""
+    """Returns the set as bytes, for to shift a long int once for every index would be quadratic."""
     if keep is None:
         return b""
     return (keep & all_unacked(count)).to_bytes(count // 8 + 1, "little")

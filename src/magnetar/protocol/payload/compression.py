@@ -83,7 +83,7 @@ _RATIO_MAX: Final = max([row.ratio for row in _COMPRESSIONS.values()])
 
 
 def compress(kind: int, data: bytes) -> bytes:
-    """The payload as `kind` packs it. Raises LocalProtocolError for an unknown kind."""
+    """Returns the payload as `kind` packs it. Raises LocalProtocolError for an unknown kind."""
     if kind == CompressionType.NONE:
         return data
     row = _COMPRESSIONS.get(kind)
@@ -93,7 +93,7 @@ def compress(kind: int, data: bytes) -> bytes:
 
 
 def decompress(kind: int, data: bytes, uncompressed_size: int, size_max: int) -> bytes:
-    """The payload as it was, of exactly `uncompressed_size` bytes.
+    """Returns the payload as it was, of exactly `uncompressed_size` bytes.
 
     Raises RemoteProtocolError if the data is damaged, has another size than it says, or
     says more than `size_max`. Uncompressed data is handed back as it is.
@@ -121,6 +121,6 @@ def decompress(kind: int, data: bytes, uncompressed_size: int, size_max: int) ->
 
 
 def expansion_max(kind: i64) -> i64:
-    """How many bytes one packed byte can stand for; of an unknown kind, what any can."""
+    """Returns how many bytes one packed byte can stand for; of an unknown kind, what any can."""
     row = _COMPRESSIONS.get(kind)
     return _RATIO_MAX if row is None else row.ratio

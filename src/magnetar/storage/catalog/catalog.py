@@ -118,7 +118,7 @@ class Catalog:
             raise CatalogLossError(f"entries in {self._path} are not what was written")
 
     def _sum(self) -> int:
-        """The digest of all entries, from all entries."""
+        """Returns the digest of all entries, from all entries."""
         rows = self._database.execute("SELECT space, key, value FROM item")
         return sum(item_digest(str(s), str(k), str(v)) for s, k, v in rows) & DIGEST_MASK
 
@@ -129,7 +129,7 @@ class Catalog:
     # ---- Entries -------------------------------------------------------------
 
     def get(self, space: str, key: str) -> str | None:
-        """The value, or None if there is none."""
+        """Returns the value, or None if there is none."""
         query = "SELECT value FROM item WHERE space = ? AND key = ?"
         rows = self._rows("read", query, (space, key))
         return str(rows[0][0]) if rows else None
@@ -162,7 +162,7 @@ class Catalog:
         self._write(self.mark.changed(removed=removed, added=added), query, values)
 
     def _write(self, mark: CatalogMark, query: str = "", values: Iterable[str] = ()) -> None:
-        """One change and the mark that it makes, both or neither."""
+        """Writes one change and the mark that it makes, both or neither."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             if query:
@@ -185,7 +185,7 @@ class Catalog:
         return [(str(key), str(value)) for key, value in rows]
 
     def problems(self) -> list[str]:
-        """What SQLite finds wrong with the file; `DiskError` if it cannot even look."""
+        """Returns what SQLite finds wrong with the file; `DiskError` if it cannot even look."""
         rows = self._rows("check", "PRAGMA integrity_check")
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
@@ -195,7 +195,7 @@ class Catalog:
     def _rows(
         self, operation: str, query: str, values: Iterable[str | int] = ()
     ) -> list[tuple[object, ...]]:
-        """All rows at once: SQLite may find the damage at any of them."""
+        """Returns all rows at once: SQLite may find the damage at any of them."""
         try:
             return self._database.execute(query, tuple(values)).fetchall()
         except ERRORS as error:

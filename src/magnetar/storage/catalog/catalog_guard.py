@@ -39,7 +39,7 @@ SUFFIXES: Final = ("", "-wal", "-shm")
 def open_catalog(
     directory: Path, known: CatalogMark | None, *, accept_loss: bool = False
 ) -> Catalog:
-    """The catalog; `known` is what the journal says. Raises CatalogLossError, DiskError."""
+    """Returns the catalog; `known` is what the journal says. Raises CatalogLossError, DiskError."""
     try:
         return _require(directory, known)
     except CatalogLossError as lost:
@@ -61,7 +61,7 @@ def _require(directory: Path, known: CatalogMark | None) -> Catalog:
 
 
 def _readable(directory: Path, file: str) -> Catalog:
-    """A catalog whose entries are those that were written, of whatever generation."""
+    """Returns a catalog whose entries are those that were written, of whatever generation."""
     try:
         return Catalog(directory, file=file)
     except DiskError as error:

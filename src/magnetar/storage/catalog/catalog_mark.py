@@ -42,12 +42,13 @@ class CatalogMark:
         self.digest: Final = digest
 
     def changed(self, *, removed: int, added: int) -> "CatalogMark":
-        """The next one: an entry went, or came, or was replaced."""
+        """Returns the next mark, after an entry went, came or was replaced."""
         digest = (self.digest - removed + added) & DIGEST_MASK
         return CatalogMark(self.generation + 1, digest)
 
     def follows(self, known: "CatalogMark") -> str:
-        """Why a catalog with this mark cannot be what the journal knows; empty if it can."""
+        """Returns why a catalog with this mark cannot be what the journal knows; empty if it
+        can."""
         if self.generation < known.generation:
             return (
                 f"it is at generation {self.generation}, and the journal knows generation "
@@ -62,12 +63,12 @@ class CatalogMark:
 
 
 def decode_mark(generation: int, body: bytes) -> CatalogMark:
-    """The mark that a record holds."""
+    """Returns the mark that a record holds."""
     return CatalogMark(generation, int.from_bytes(body, "little"))
 
 
 def item_digest(space: str, key: str, value: str) -> int:
-    """What one entry adds to the digest."""
+    """Returns what one entry adds to the digest."""
     hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for text in (space, key, value):
         data = text.encode(errors="surrogatepass")

@@ -16,9 +16,10 @@ from magnetar.storage.ids import Ids
 from magnetar.storage.log.log import Log
 from magnetar.storage.log.record import Record, address_of
 from magnetar.storage.log.record_kind import DELETE, DELTA, SLICE, SLICE_LAST
-from magnetar.storage.state import CursorState, Places, cursor_record
+from magnetar.storage.state import CursorState, Places
+from magnetar.storage.state_record import cursor_record
 
-__all__ = ["CursorImage", "CursorLog", "SnapshotWriter"]
+__all__ = ["CursorImage", "CursorLog", "CursorReader", "SnapshotWriter"]
 
 # A snapshot is due when so much has come behind the last one: replaying it on a restart
 # takes about 10 ms a cursor then.
@@ -74,6 +75,31 @@ class SnapshotWriter:
 
 
 @final
+class CursorReader:
+    """Reads what a cursor is made of bit by bit, as long as nothing else replaces it in the log."""
+
+    def __init__(self, log: Log, cursor: CursorState) -> None:
+        self._log: Final = log
+        self._cursor: Final = cursor
+        self._slices: Final = cursor.slices
+        self.deltas: Final[int] = cursor.deltas.count()
+
+    @property
+    def current(self) -> bool:
+        """Whether it is what the log has of the cursor. Else it may be gone: begin anew."""
+        cursor = self._cursor
+        return cursor.slices is self._slices and cursor.deltas.count() == self.deltas
+
+    def snapshot(self) -> bytes:
+        return b"".join(read_places(self._log, self._slices))
+
+    def delta(self, number: int) -> bytes:
+        """The delta of this number, from 0 on."""
+        deltas = self._cursor.deltas
+        return self._log.read_body(deltas.addresses[number], deltas.sizes[number])
+
+
+@final
 class CursorLog:
     """Writes cursors, and gives them back."""
 
@@ -117,22 +143,38 @@ class CursorLog:
         return ticket
 
     def begin_snapshot(self, cursor_id: int) -> SnapshotWriter:
-        """To be called in the same breath in which the cursor's snapshot is taken."""
+        """Returns a writer of a snapshot; for the same event in which that is taken."""
         return SnapshotWriter(self._log, cursor_id, self._log.journal.end)
 
     def image(self, cursor_id: int) -> CursorImage:
         """The durable state of a cursor, read from disk."""
-        cursor = self._log.state.cursors.get(cursor_id)
-        if cursor is None:
-            raise UnknownObjectError("cursor", str(cursor_id))
+        cursor = self._state(cursor_id)
         return CursorImage(
             cursor_id,
             cursor.topic_id,
             cursor.name,
             properties=cursor.properties,
-            snapshot=b"".join(self._bodies(cursor.slices)),
-            deltas=self._bodies(cursor.deltas),
+            snapshot=b"".join(read_places(self._log, cursor.slices)),
+            deltas=read_places(self._log, cursor.deltas),
         )
+
+    def reader(self, cursor_id: int) -> CursorReader:
+        """The same to be read bit by bit."""
+        return CursorReader(self._log, self._state(cursor_id))
+
+    def _state(self, cursor_id: int) -> CursorState:
+        cursor = self._log.state.cursors.get(cursor_id)
+        if cursor is None:
+            raise UnknownObjectError("cursor", str(cursor_id))
+        return cursor
+
+    def mark(self, cursor_id: int) -> list[int]:
+        """Returns where its image ends: the same until the cursor changes; empty if it is gone."""
+        cursor = self._log.state.cursors.get(cursor_id)
+        if cursor is None:
+            return []
+        slices, deltas = cursor.slices, cursor.deltas
+        return [cursor.id, cursor.address, slices.last(), deltas.count(), deltas.last()]
 
     def due(self) -> list[int]:
         """The cursors that should have a snapshot taken: for their own sake, or for a segment's."""
@@ -166,9 +208,11 @@ class CursorLog:
         if not known or doomed:
             raise UnknownObjectError("cursor", str(cursor_id))
 
-    def _bodies(self, places: Places) -> list[bytes]:
-        addresses, sizes = places.addresses, places.sizes
-        return [self._log.read_body(addresses[i], sizes[i]) for i in range(places.count())]
+
+def read_places(log: Log, places: Places) -> list[bytes]:
+    """The bodies of records."""
+    addresses, sizes = places.addresses, places.sizes
+    return [log.read_body(addresses[i], sizes[i]) for i in range(places.count())]
 
 
 def _due(cursor: CursorState) -> bool:

@@ -66,11 +66,11 @@ class Disk(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted; none if there is no such folder."""
+        """Returns the names of the files in a folder, sorted; none if there is no such folder."""
 
     @abstractmethod
     def size(self, path: str) -> int:
-        """The length of a file, or -1 if there is none."""
+        """Returns the length of a file, or -1 if there is none."""
 
     @abstractmethod
     def create(self, path: str, size: int) -> None:
@@ -106,16 +106,17 @@ class Disk(ABC):
 
     @abstractmethod
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """The bytes there, fewer where the file ends."""
+        """Returns the bytes there, fewer where the file ends."""
 
     def read_many(self, places: list[tuple[str, int, int]]) -> list[bytes]:
-        """The bytes at each (path, offset, size), read as much at once as the disk allows."""
+        """Returns the bytes at each (path, offset, size), read as much at once as the disk
+        allows."""
         return list(self.stream(places))
 
     def stream(
         self, places: list[tuple[str, int, int]], ahead: Sequence[tuple[str, int, int]] = ()
     ) -> Iterator[bytes]:
-        """As `read_many`, but one by one: what follows is fetched while the first is used.
+        """Yields what `read_many` returns, one by one, and fetches the next while one is used.
 
         The places `ahead` will be asked for next; that is a hint.
         """
@@ -124,19 +125,22 @@ class Disk(ABC):
 
     @abstractmethod
     def map(self, path: str) -> memoryview:
-        """The file's content, mapped and not copied. The file is not written to any more."""
+        """Returns the file's content, mapped and not copied.
+
+        The file is not written to any more.
+        """
 
     def maps_max(self) -> int:
-        """How many files may be mapped at a time."""
+        """Returns how many files may be mapped at a time."""
         return MAPS_MAX
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """How much a process may still write."""
+        """Returns how much a process may still write."""
 
     @abstractmethod
     def random_u32(self) -> int:
-        """A number that differs from one data directory to the next."""
+        """Returns a number that differs from one data directory to the next."""
 
     @abstractmethod
     def close(self) -> None:
@@ -319,7 +323,7 @@ class FileDisk(Disk):
     def stream(
         self, places: list[tuple[str, int, int]], ahead: Sequence[tuple[str, int, int]] = ()
     ) -> Iterator[bytes]:
-        """What is not in the kernel's memory is fetched in parallel."""
+        """Yields the bytes at each place; what the kernel does not have in memory is read ahead."""
         # A single one is mostly the next of many in sequence, which the kernel foresees.
         if len(places) < 2 or not CAN_TELL_AHEAD:
             yield from super().stream(places)
@@ -352,7 +356,8 @@ class FileDisk(Disk):
             _refuse("map", path, error)
 
     def maps_max(self) -> int:
-        """A share of the descriptors, which maps keep, and of the maps that there may be."""
+        """Returns a share of the descriptors, which maps keep, and of the maps that there may
+        be."""
         return min(DescriptorShares(descriptor_limit()).maps, _map_count_max() // 4)
 
     def free_bytes(self) -> int:
@@ -377,7 +382,7 @@ class FileDisk(Disk):
 
 
 def descriptor_limit() -> int:
-    """How many files and connections this process may have open at once."""
+    """Returns how many files and connections this process may have open at once."""
     try:
         import resource
     except ImportError:
@@ -387,7 +392,7 @@ def descriptor_limit() -> int:
 
 
 def _map_count_max() -> int:
-    """How many maps the system lets a process have."""
+    """Returns how many maps the system lets a process have."""
     try:
         return int(Path("/proc/sys/vm/max_map_count").read_text())
     except (OSError, ValueError):
@@ -406,7 +411,7 @@ def _refuse(operation: str, path: str, error: OSError) -> NoReturn:
 
 
 def _refuse_changed(operation: str, path: str, error: OSError) -> NoReturn:
-    """The same of something that may have done a part of it."""
+    """Raises the error as one of ours, of something that may have done a part of it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise DiskFullError(operation, path, reason) from error
@@ -439,7 +444,8 @@ def _allocate(descriptor: int, size: int) -> None:
 
 
 def _write_some(descriptor: int, data: bytes, offset: int, *, sync: bool) -> int:
-    """One call where the system has one that also syncs: it gives the GIL up once."""
+    """Writes, and returns how much; with one call that also syncs where there is one, for that
+    gives the GIL up once."""
     if not sync:
         return os.pwrite(descriptor, data, offset)
     if hasattr(os, "RWF_DSYNC"):
@@ -488,7 +494,7 @@ def _tell_ahead(descriptor: int, offset: int, size: int) -> None:
 
 
 def _known_in_memory(descriptor: int, offset: int, size: int) -> bool:
-    """Whether the kernel says that it has the first byte there at hand."""
+    """Returns whether the kernel says that it has the first byte there at hand."""
     if size > LOOK_BYTES_MAX:
         return False
     try:

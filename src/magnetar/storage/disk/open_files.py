@@ -46,7 +46,7 @@ class OpenFiles:
                     self._close(descriptor)
 
     def forget(self, path: str) -> None:
-        """The name will mean another file, or none."""
+        """Forgets a name that will mean another file, or none."""
         with self._guard:
             descriptor = self._descriptors.pop(path, -1)
             if descriptor >= 0:

@@ -65,7 +65,7 @@ class EntryCache:
         return len(self._entries)
 
     def _number(self, ledger_id: i64) -> int:
-        """The number of a ledger; 0 if it has none."""
+        """Returns the number of a ledger; 0 if it has none."""
         if ledger_id != self._last_id:
             self._last_number = self._numbers.get(ledger_id, 0)
             self._last_id = ledger_id
@@ -82,6 +82,7 @@ class EntryCache:
         return number
 
     def _forget_numbers(self) -> None:
-        """Of ledgers without entries; so rarely that each costs next to nothing."""
+        """Forgets the numbers of ledgers without entries; so rarely that each costs next to
+        nothing."""
         live = {key >> NARROW_ENTRY_BITS for key in self._entries}
         self._numbers = {id: number for id, number in self._numbers.items() if number in live}

@@ -51,7 +51,7 @@ class MappedIndex(LedgerIndex):
         self.used: bool = False
 
     def columns(self) -> IndexColumns:
-        """The file itself. Raises `DiskError` if it cannot be had."""
+        """Returns the file itself. Raises `DiskError` if it cannot be had."""
         held = self.held
         if held is None:
             return self._files.load(self)
@@ -62,7 +62,7 @@ class MappedIndex(LedgerIndex):
         return self.columns()
 
     def release(self) -> IndexColumns | None:
-        """Nobody will ask again; what was at hand is the caller's to let go of."""
+        """Forgets the columns, and returns those at hand: the caller frees them."""
         return self._files.release(self)
 
     def count(self) -> int:
@@ -90,11 +90,11 @@ class MappedIndex(LedgerIndex):
         return self._usage
 
     def end(self) -> int:
-        """The address behind the last record in the log, wherever its entry id is."""
+        """Returns the address behind the last record in the log, wherever its entry id is."""
         return self.columns().end()
 
     def intact(self, salt: int) -> bool:
-        """Whether the columns have the checksum that the header claims."""
+        """Returns whether the columns have the checksum that the header claims."""
         columns = self.held or self._files.decode(self)
         return columns is not None and columns.intact(salt)
 
@@ -110,7 +110,7 @@ class IndexFiles:
         self._small: Final = _Shelf(SMALL_BYTES_MAX)
 
     def find(self, ledger_id: int) -> MappedIndex | None:
-        """The index file of a ledger, or None unless its header is whole.
+        """Returns the index file of a ledger, or None unless its header is whole.
 
         A small file is read anyway, so its columns must be whole as well; those of others are
         looked at when they are loaded.
@@ -127,7 +127,7 @@ class IndexFiles:
         return index
 
     def written(self, ledger_id: int, data: bytes) -> MappedIndex:
-        """The index in a file that was just written."""
+        """Returns the index in a file that was just written."""
         columns = decode_index(memoryview(data), ledger_id, self._salt)
         assert columns is not None
         return self._known(ledger_id, columns)
@@ -147,7 +147,7 @@ class IndexFiles:
         return columns
 
     def decode(self, index: MappedIndex) -> IndexColumns | None:
-        """What the file has, unless another ledger's head is in front of it."""
+        """Returns what the file has, unless another ledger's head is in front of it."""
         data = self._disk.map(index_path(index.ledger_id))
         columns = decode_index(data, index.ledger_id, self._salt)
         return columns if columns is not None and columns.count() == index.count() else None

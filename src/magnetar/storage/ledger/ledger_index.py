@@ -73,7 +73,7 @@ class LedgerIndex(ABC):
 
     @abstractmethod
     def size_bytes(self) -> int:
-        """The sum of the entries' lengths."""
+        """Returns the sum of the entries' lengths."""
 
     @abstractmethod
     def address(self, entry_id: int) -> int: ...
@@ -86,17 +86,17 @@ class LedgerIndex(ABC):
 
     @abstractmethod
     def message_count(self, first: int, end: int) -> int:
-        """The messages of entries `first` to `end` - 1; an unknown size counts as 1."""
+        """Returns the messages of entries `first` to `end` - 1; an unknown size counts as 1."""
 
     @abstractmethod
     def publish_time_ms(self, entry_id: int) -> int: ...
 
     @abstractmethod
     def usage(self) -> dict[int, int]:
-        """How many bytes of the log the ledger has in each segment."""
+        """Returns how many bytes of the log the ledger has in each segment."""
 
     def at_hand(self) -> "LedgerIndex":
-        """The same index, for whoever asks much of it at once and then forgets it."""
+        """Returns the same index, for whoever asks much of it at once and then forgets it."""
         return self
 
 
@@ -194,12 +194,12 @@ class HeapIndex(LedgerIndex):
         return FAR
 
     def log_bytes(self, first: int) -> int:
-        """How much of the log the entries from `first` on take up."""
+        """Returns how much of the log the entries from `first` on take up."""
         lengths = self._lengths[first:]
         return sum(lengths) + HEAD_BYTES * len(lengths)
 
     def missing(self) -> int:
-        """The first entry id without an address, or -1."""
+        """Returns the first entry id without an address, or -1."""
         try:
             return self._addresses.index(MISSING)
         except ValueError:
@@ -233,7 +233,7 @@ class HeapIndex(LedgerIndex):
         return dict(self._usage)
 
     def encode(self, ledger_id: int, salt: int) -> bytes:
-        """The whole index file."""
+        """Returns the whole index file."""
         return _encode(
             ledger_id,
             salt,
@@ -254,7 +254,7 @@ class HeapIndex(LedgerIndex):
 
 
 def _column(kind: str, room: int) -> "array[int]":
-    """An empty column, with room for so many entries.
+    """Returns an empty column, with room for so many entries.
 
     An array that is full gets room for 8 more, or a sixteenth, and moves. Ledgers that are
     written by turns are equally long, and would all move in one group if they began alike.
@@ -316,13 +316,13 @@ class IndexColumns(LedgerIndex):
         return self._halves.tobytes()
 
     def end(self) -> int:
-        """The address behind the last record in the log, wherever its entry id is."""
+        """Returns the address behind the last record in the log, wherever its entry id is."""
         addresses = self._words[: self._count].tolist()
         last = max(addresses)
         return last + HEAD_BYTES + self.length(addresses.index(last))
 
     def intact(self, salt: int) -> bool:
-        """Whether the columns have the checksum that the header claims."""
+        """Returns whether the columns have the checksum that the header claims."""
         claimed: int = HEADER.unpack_from(self._data, 0)[7]
         return claimed == crc32c(bytes(self._data[HEADER_BYTES:]), salt)
 
@@ -374,11 +374,11 @@ class IndexRewrite:
         return self._next - first
 
     def segments(self) -> list[int]:
-        """The segments that the file names."""
+        """Returns the segments that the file names."""
         return [segment_id for segment_id, size in self._usage.items() if size]
 
     def encode(self, salt: int) -> bytes:
-        """The whole index file."""
+        """Returns the whole index file."""
         index = self.index
         return _encode(
             self.ledger_id,
@@ -393,7 +393,7 @@ class IndexRewrite:
 
 
 def _shift(usage: dict[int, int], source: i64, target: i64, size: i64) -> None:
-    """So many bytes went from one segment to another."""
+    """Counts bytes that went from one segment to another."""
     if size:
         usage[source] -= size
         usage[target] = usage.get(target, 0) + size
@@ -420,7 +420,7 @@ def _encode(
 
 
 def decode_index(data: memoryview, ledger_id: int, salt: int) -> IndexColumns | None:
-    """The index in a file, or None unless its header is whole and of that ledger."""
+    """Returns the index in a file, or None unless its header is whole and of that ledger."""
     if len(data) < HEADER_BYTES:
         return None
     header = bytes(data[:HEADER_BYTES])
@@ -439,7 +439,7 @@ def index_path(ledger_id: int) -> str:
 
 
 def ledger_id_of(name: str) -> int:
-    """The id in the name of an index file, or -1 if it is no such name."""
+    """Returns the id in the name of an index file, or -1 if it is no such name."""
     stem, dot, suffix = name.partition(".")
     if dot + suffix != SUFFIX or len(stem) != 16:
         return -1

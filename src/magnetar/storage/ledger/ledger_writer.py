@@ -16,7 +16,8 @@ from magnetar.storage.ids import Ids
 from magnetar.storage.log.log import Log
 from magnetar.storage.log.record import Record
 from magnetar.storage.log.record_kind import DELETE, ENTRY
-from magnetar.storage.state import LedgerState, ledger_record
+from magnetar.storage.state import LedgerState
+from magnetar.storage.state_record import ledger_record
 
 __all__ = ["LedgerWriter"]
 
@@ -149,7 +150,9 @@ class LedgerWriter:
         """Nothing is on its way, so whatever is open in the log now will not grow any more."""
         assert not self._open
         state = self._log.state
-        self._orphans = [id for id, ledger in state.ledgers.items() if not ledger.sealed]
+        self._orphans = [
+            id for id, ledger in state.ledgers.items() if not (ledger.sealed or ledger.is_view)
+        ]
 
     def seal_orphans(self) -> None:
         for ledger_id in self._orphans:

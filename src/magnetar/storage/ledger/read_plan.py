@@ -87,6 +87,8 @@ class ReadPlan(Job):
         self.pinned: set[int] = set()
         # What the next plan will want: addresses and lengths, as far as that is known.
         self.ahead: list[tuple[int, int]] = []
+        # What is to be done with the entries on the same thread, for whoever asked for them.
+        self.behind: Job | None = None
         self._salt: Final = salt
 
     @property
@@ -103,14 +105,15 @@ class ReadPlan(Job):
         return sum([int(entry.length) for entry in self.entries if entry.data is None])
 
     def whole(self) -> list[StoredEntry]:
-        """The entries in front of the first that is not at hand: after damage, those before it."""
+        """Returns the entries in front of the first that is not at hand: after damage, those
+        before it."""
         for i, entry in enumerate(self.entries):
             if entry.data is None:
                 return self.entries[:i]
         return self.entries
 
     def segments(self) -> set[int]:
-        """The segments that must stay until this has run."""
+        """Returns the segments that must stay until this has run."""
         here = {int(segment_of(e.address)) for e in self.entries if e.data is None}
         return here | {int(segment_of(address)) for address, _ in self.ahead}
 
@@ -136,6 +139,8 @@ class ReadPlan(Job):
         for i, data in enumerate(disk.stream(places, ahead)):
             self._split(data, wanted, first, ends[i])
             first = ends[i]
+        if self.behind is not None:
+            self.behind.run(disk)
 
     def _run_end(self, wanted: list[StoredEntry], first: int) -> int:
         start = wanted[first].address
@@ -163,7 +168,8 @@ class ReadPlan(Job):
             entry.data = body
 
     def _body(self, data: bytes, at: i64, entry: StoredEntry) -> bytes | None:
-        """The entry's bytes, or None unless its record and no other stands there, undamaged."""
+        """Returns the entry's bytes, or None unless its record and no other stands there,
+        undamaged."""
         size = HEAD_BYTES + entry.length
         if len(data) < at + size:
             return None

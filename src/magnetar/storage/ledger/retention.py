@@ -50,7 +50,7 @@ class LedgerInfo:
 def ledgers_to_trim(
     ledgers: list[LedgerInfo], mark_delete: Position | None, retention: Retention, now_ms: int
 ) -> list[int]:
-    """The ids of the ledgers that may go, oldest first.
+    """Returns the ids of the ledgers that may go, oldest first.
 
     `mark_delete` is the mark-delete position of the slowest durable cursor, None if the
     topic has no cursor: then nothing holds a ledger but retention.

@@ -143,7 +143,7 @@ class Scattered:
         return None
 
     def _consumed_of(self, ledger: LedgerState) -> int:
-        """The first entry of an open ledger that someone has not consumed."""
+        """Returns the first entry of an open ledger that someone has not consumed."""
         position = self.consumed(ledger.topic_id)
         if position is None or position.ledger_id > ledger.id:
             return ledger.index.count()
@@ -158,7 +158,7 @@ def _nothing(topic_id: int) -> Position | None:
 
 
 def scattered(index: LedgerIndex, first: int, run_bytes_min: int) -> bool:
-    """Whether entries that follow each other from `first` on mostly lie far apart."""
+    """Returns whether entries that follow each other from `first` on mostly lie far apart."""
     runs: i64 = 0
     size: i64 = 0
     reach: i64 = -1

@@ -33,7 +33,7 @@ def encode_heads(heads: bytes, segment_length: int, salt: int) -> bytes:
 
 
 def heads_length(data: bytes, salt: int) -> int:
-    """The length of the segment that these heads are of, or -1 unless they are whole."""
+    """Returns the length of the segment that these heads are of, or -1 unless they are whole."""
     if len(data) < HEADER.size or data[:8] != MAGIC:
         return -1
     crc, version, length = HEADER.unpack_from(data, 0)[1:]
@@ -44,5 +44,5 @@ def heads_length(data: bytes, salt: int) -> int:
 
 
 def decode_heads(data: bytes, segment_id: int, salt: int) -> Scan:
-    """A scan of heads that `heads_length` found whole."""
+    """Returns a scan of heads that `heads_length` found whole."""
     return Scan(data[HEADER.size :], segment_id, salt, heads=True)

@@ -57,6 +57,9 @@ ZEROS_BYTES: Final = 4 << 20
 class Job(ABC):
     """Something to do to the disk."""
 
+    # How long that took, as whoever ran it says.
+    took_us: int = 0
+
     @property
     def kind(self) -> str:
         """What it is, for whoever runs the store."""

@@ -106,13 +106,13 @@ class Journal:
         return StoreClosedError() if self.state == CLOSED else StorageReadOnlyError(self.reason)
 
     def queue_bytes(self) -> int:
-        """How much waits for the next group."""
+        """Returns how much waits for the next group."""
         return self._queue_bytes
 
     # ---- Groups go -----------------------------------------------------------
 
     def next_write(self, now_ms: int, ticks_ms: int) -> GroupWrite | None:
-        """The next group to write, or None if there is nothing to do or one is under way.
+        """Returns the next group to write, or None if there is nothing to do or one is under way.
 
         `now_ms` is the time of day, for people; intervals go by `ticks_ms`, which nobody sets.
         """
@@ -147,7 +147,7 @@ class Journal:
         return job
 
     def _take_records(self) -> list[Record]:
-        """As many as one group holds, and at least one."""
+        """Takes as many records as one group holds, and at least one."""
         queued, count_max = len(self._queue), self.options.group_records_max
         bytes_max: i64 = self.options.group_bytes_max
         if queued == 1 or (queued <= count_max and self._queue_bytes <= bytes_max):
@@ -200,7 +200,7 @@ class Journal:
         )
 
     def next_sync(self, ticks_ms: int) -> SyncTail | None:
-        """In `interval` mode: a sync of what was written since the last one, when due."""
+        """Returns a sync of what was written since the last, when due (`interval` mode)."""
         if self.state != OPEN or self._in_flight is not None or self._syncing:
             return None
         if self.synced == self.end or not self._limit or not self._sync_due(ticks_ms):
@@ -212,7 +212,8 @@ class Journal:
     # ---- Outcomes ------------------------------------------------------------
 
     def succeeded(self, job: GroupWrite) -> Outcome:
-        """The group is written; its records get their addresses."""
+        """Takes note that the group is written; its records get their addresses. Returns what is
+        settled."""
         assert job is self._in_flight
         self._in_flight = None
         address = address_of(job.segment_id, job.offset + GROUP_HEADER_BYTES)
@@ -261,13 +262,15 @@ class Journal:
             self.synced = end
 
     def failed_once(self, job: GroupWrite, error: Exception) -> Outcome:
-        """The group found no place: it and all behind it failed, others may pass."""
+        """Takes note that the group found no place: it and all behind it failed, others may
+        pass."""
         assert job is self._in_flight
         self._limit = 0
         return self._drop(error)
 
     def failed(self, error: Exception) -> Outcome:
-        """A write or a sync failed, or there is a bug: nothing is durable from here on."""
+        """Takes note of a write or sync that failed, or of a bug: nothing is durable from here
+        on."""
         self._syncing = False
         self.state = READ_ONLY
         if isinstance(error, StorageError):

@@ -50,6 +50,7 @@ from magnetar.storage.log.record import Record, offset_of
 from magnetar.storage.log.record_kind import COPY, DELETE, is_news
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.log.setback import Setbacks
+from magnetar.storage.log.write_figures import WriteFigures
 from magnetar.storage.options import StoreOptions
 from magnetar.storage.recovery import Recovered
 from magnetar.storage.state import LedgerState, LogState
@@ -82,6 +83,7 @@ class Log:
         self.clock_ms: Final = clock_ms
         self.ticks_ms: Final = ticks_ms
         self.setbacks: Final = Setbacks()
+        self.figures: Final = WriteFigures()
         self.state: Final[LogState] = recovered.state
         self.indexes: Final[IndexFiles] = recovered.indexes
         self.journal: Final = Journal(
@@ -230,6 +232,7 @@ class Log:
             self.full = True
         if error is None:
             self.setbacks.passed(job.kind)
+            self.figures.wrote(job)
             return self._commit(job)
         if isinstance(error, DiskShortageError) and self._try_again(job, error):
             return None
@@ -242,6 +245,7 @@ class Log:
     def _finish_sync(self, job: SyncTail, error: Exception | None) -> Outcome | None:
         if error is None:
             self.setbacks.passed(job.kind)
+            self.figures.synced(job)
             self.journal.sync_succeeded(job)
         elif _passes(job, error):
             self.setbacks.failed(job.kind, error)
@@ -322,7 +326,7 @@ class Log:
 
     def _drop_indexes(self, id: int) -> None:
         topic = self.state.topics.get(id)
-        ledger_ids = topic.ledger_ids if topic is not None else [id]
+        ledger_ids = topic.ledger_ids + topic.view_ids if topic is not None else [id]
         paths: list[str] = []
         for ledger_id in ledger_ids:
             ledger = self.state.ledgers.get(ledger_id)

@@ -94,7 +94,7 @@ class Record:
 
 
 def decode_head(data: bytes, pos: i64) -> Record:
-    """The record whose head stands at `pos`, without its body and unchecked."""
+    """Returns the record whose head stands at `pos`, without its body and unchecked."""
     _, length, kind, batch_size, id, sub_id, time_ms = HEAD.unpack_from(data, pos)
     record = Record(kind, id, sub_id, time_ms=time_ms, batch_size=batch_size)
     record.length = length
@@ -102,26 +102,27 @@ def decode_head(data: bytes, pos: i64) -> Record:
 
 
 def is_lost(data: bytes) -> bool:
-    """Whether `data`, the whole of one record, says that its entry is lost."""
+    """Returns whether `data`, the whole of one record, says that its entry is lost."""
     kind: int = KIND.unpack_from(data, HEAD_FRONT_BYTES)[0]
     return kind == LOST_ENTRY
 
 
 def record_intact(data: bytes, salt: int) -> bool:
-    """Whether `data`, the whole of one record, has the checksum that it claims."""
+    """Returns whether `data`, the whole of one record, has the checksum that it claims."""
     crc, length = HEAD_FRONT.unpack_from(data, 0)
     intact: bool = crc == crc32c(data[HEAD_FRONT_BYTES:], (salt + length) & CRC_MASK)
     return intact
 
 
 def record_crc(checked: bytes, salt: int) -> i64:
-    """The checksum that belongs in front of `checked`, a record from its kind to its end."""
+    """Returns the checksum that belongs in front of `checked`, a record from its kind to its
+    end."""
     length = len(checked) - HEAD_BYTES + HEAD_FRONT_BYTES
     return crc32c(checked, (salt + length) & CRC_MASK)
 
 
 def crc_bytes(data: bytes, salt: int) -> bytes:
-    """The checksum of `data` as it is written to files."""
+    """Returns the checksum of `data` as it is written to files."""
     return CRC.pack(crc32c(data, salt))
 
 

@@ -9,6 +9,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 __all__ = [
+    "ABORTED_ENTRIES",
     "CATALOG",
     "COPY",
     "CURSOR",
@@ -24,6 +25,11 @@ __all__ = [
     "SLICE",
     "SLICE_LAST",
     "TOPIC",
+    "TXN_ACK",
+    "TXN_END",
+    "TXN_OPEN",
+    "TXN_SENT",
+    "VIEW",
     "RecordKind",
     "has_body_in_recovery",
     "is_entry",
@@ -45,6 +51,12 @@ SEAL: Final = 11
 CATALOG: Final = 12
 LOST_ENTRY: Final = 13
 LOST_DELTA: Final = 14
+TXN_OPEN: Final = 15
+TXN_SENT: Final = 16
+TXN_ACK: Final = 17
+TXN_END: Final = 18
+ABORTED_ENTRIES: Final = 19
+VIEW: Final = 20
 
 
 @final
@@ -109,6 +121,21 @@ KINDS: Final[dict[int, RecordKind]] = {
         "lost entry", "an entry was here, and a backup found it damaged", entry=True
     ),
     LOST_DELTA: RecordKind("lost delta", "the same of a delta; what it acked comes again"),
+    TXN_OPEN: RecordKind("transaction", "a transaction is open; the body is whose it is"),
+    TXN_SENT: RecordKind("sent", "the entry before it is part of a transaction"),
+    TXN_ACK: RecordKind("txn ack", "a delta that a transaction's commit will write"),
+    TXN_END: RecordKind("end", "a transaction has ended: committed (1) or aborted (2)"),
+    ABORTED_ENTRIES: RecordKind(
+        "aborted",
+        "which entries of a ledger are nobody's, for their transactions aborted",
+        news=True,
+    ),
+    VIEW: RecordKind(
+        "view",
+        "a ledger of compaction exists; once it is sealed it is its topic's view",
+        news=True,
+        recovered=True,
+    ),
 }
 
 

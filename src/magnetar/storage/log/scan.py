@@ -49,7 +49,7 @@ class Scan:
         self._parts: Final[list[bytes]] = [data[:SEGMENT_HEADER_BYTES]]
 
     def next_group(self, *, bodies: bool = False) -> list[Record] | None:
-        """The records of the next whole group, or None where the log stops.
+        """Returns the records of the next whole group, or None where the log stops.
 
         Bodies of entries are left out unless asked for, those of other records are given;
         heads have none.
@@ -108,11 +108,11 @@ class Scan:
             self._parts.append(self.data[at : at + HEAD_BYTES])
 
     def heads_bytes(self) -> bytes:
-        """The heads of all groups scanned so far."""
+        """Returns the heads of all groups scanned so far."""
         return b"".join(self._parts)
 
     def tail(self) -> "Tail":
-        """What stands behind the end of the log."""
+        """Returns what stands behind the end of the log."""
         return Tail(self.data, self.end, self.segment_id, self.salt)
 
 

@@ -100,7 +100,7 @@ class SegmentHeader:
 
 
 def decode_segment_header(data: bytes, salt: int) -> SegmentHeader | None:
-    """The header, or None if these bytes are not a whole one."""
+    """Returns the header, or None if these bytes are not a whole one."""
     if len(data) < SEGMENT_HEADER_BYTES or data[:8] != SEGMENT_MAGIC:
         return None
     crc, version, id, previous_end, synced, created_ms, made_bytes = SEGMENT_HEADER.unpack_from(
@@ -134,7 +134,7 @@ class GroupHeader:
 
 
 def decode_group_header(data: bytes, pos: i64, salt: int) -> GroupHeader | None:
-    """The header at `pos`, or None if there is no whole one."""
+    """Returns the header at `pos`, or None if there is no whole one."""
     end = pos + GROUP_HEADER_BYTES
     if end > len(data) or data[pos : pos + 4] != GROUP_MAGIC:
         return None
@@ -156,7 +156,7 @@ def heads_path(segment_id: int) -> str:
 
 
 def segment_id_of(name: str) -> int:
-    """The id in the name of a segment's file, or -1 if it is no such name."""
+    """Returns the id in the name of a segment's file, or -1 if it is no such name."""
     stem, dot, suffix = name.partition(".")
     if dot + suffix != SEGMENT_SUFFIX or len(stem) != 8:
         return -1

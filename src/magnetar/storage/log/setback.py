@@ -45,12 +45,12 @@ class Setbacks:
             self._news.append(f"{kind} is done after {count} failures")
 
     def given_up(self, kind: str) -> None:
-        """Nobody waits for it any more; whoever did was told."""
+        """Forgets a setback that nobody waits for any more; whoever did was told."""
         self.present.pop(kind, None)
         self._failures.pop(kind, None)
 
     def take_news(self) -> list[str]:
-        """What began and ended since the last call."""
+        """Returns what began and ended since the last call."""
         news = self._news
         self._news = []
         return news

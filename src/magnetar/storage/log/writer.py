@@ -11,6 +11,7 @@ thread, where it is logged.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -123,12 +124,14 @@ class _ThreadLane:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             error: Exception | None = None
+            began = time.perf_counter_ns()
             try:
                 job.run(self._disk)
             except MemoryError as failed:
                 error = failed if job.lasting else DiskShortageError(job.kind, "", "out of memory")
             except Exception as failed:
                 error = failed
+            job.took_us = (time.perf_counter_ns() - began) // 1000
             self._results.put((job, error))
             self._post(self._take)
 

@@ -1,0 +1,1 @@
+"""Compacted views in the log: ledgers of kept entries, and where each of these was published."""
