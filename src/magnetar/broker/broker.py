@@ -13,16 +13,20 @@ from magnetar.broker.auth.access import CONSUME, PRODUCE, Access
 from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.commits import Commits
 from magnetar.broker.host import Host
+from magnetar.broker.latency import Latency
 from magnetar.broker.namespace.directory import Directory, TopicNote
 from magnetar.broker.namespace.namespace_topics import NamespaceTopics
 from magnetar.broker.namespace.topic_watch import TopicWatchers
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.rare_warning import RareWarning
+from magnetar.broker.rate.broker_rates import BrokerRates
 from magnetar.broker.schema.schema import SchemaInfo, SchemaPolicy, SchemaRegistry, schema_topic
 from magnetar.broker.schema.schema_work import SchemaWork
+from magnetar.broker.setting.listeners import read_listeners
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.ack.ack_budget import AckBudget
+from magnetar.broker.topic.compaction.compactions import Compactions
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.non_persistent import NonPersistentTopic
 from magnetar.broker.topic.persistent_topic import PersistentTopic
@@ -32,6 +36,8 @@ from magnetar.broker.topic.publish.publish_limit import PublishLimit
 from magnetar.broker.topic.skip.recall import Strays
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.topic_loading import TopicLoading
+from magnetar.broker.transaction.transactions import Transactions
 from magnetar.broker.turn.inbound import Inbound
 from magnetar.broker.turn.looks import Looks
 from magnetar.broker.turn.outbound import Outbound
@@ -43,7 +49,7 @@ from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import ServerError, TopicName
 from magnetar.storage.catalog.catalog import Catalog
-from magnetar.storage.cursor.cursor_load import StoredBatchSizes, load_ledgers
+from magnetar.storage.cursor.cursor_load import StoredBatchSizes, is_long_to_load
 from magnetar.storage.log.journal import Outcome
 from magnetar.storage.store import Store
 
@@ -54,6 +60,7 @@ SCHEMAS: Final = "schemas"
 PARTITIONS_MAX: Final = 10_000
 # A topic and its subscriptions, which refer to each other.
 TOPIC_OBJECTS: Final = 100
+EVERY: Final = 1 << 30
 
 
 @final
@@ -73,6 +80,7 @@ class Broker:
         self.settings: Final = settings
         # What opening the store wrote is settled; nobody will say so again.
         self.commits: Final = Commits(store.ticket_last + 1)
+        self.latency: Final = Latency()
         self.publish_limit: Final = PublishLimit(settings)
         self.ack_budget: Final = AckBudget(settings, host)
         self.outbound: Final = Outbound(host, settings.max_outbound_bytes)
@@ -81,9 +89,14 @@ class Broker:
         self.pieces: Final = Pieces()
         self.rounds: Final = Rounds(host)
         self.looks: Final = Looks(host, self.pieces)
+        self.compactions: Final = Compactions()
         self._catalog: Final = catalog
         catalog.on_change = self.note_catalog
         self.directory: Final = Directory(catalog, settings)
+        self.rates: Final = BrokerRates(host, settings, self.directory.groups)
+        self.listeners: Final = read_listeners(
+            settings.advertised_listeners, settings.internal_listener_name
+        )
         # None lets everybody in.
         self.authentication: Final = authentication
         self.access: Final = Access(
@@ -98,12 +111,15 @@ class Broker:
             host.now_ms,
             strategy=settings.schema_compatibility,
             size_max=settings.schema_size_max,
+            versions_max=settings.max_schema_bytes_per_topic,
         )
         self.schema_work: Final = SchemaWork(host)
         self.started_ms: Final = host.now_ms()
         # Topics that are loaded, and the ids of all that are stored.
         self.topics: Final[dict[str, Topic]] = {}
         self.topic_ids: Final[dict[str, int]] = {}
+        # Those that are on their way into memory.
+        self.loadings: Final[dict[str, TopicLoading]] = {}
         self.namespace_topics: Final = NamespaceTopics()
         self.watchers: Final = TopicWatchers(host, lambda topic: topic in self.topic_ids)
         self.sessions: int = 0
@@ -120,6 +136,7 @@ class Broker:
         self._names_given: int = 0
         self._keys_given: int = 0
         self.upkeep: Final = Upkeep(self)
+        self.transactions: Final = Transactions(self)
         for id, name in store.topics().items():
             self._remember(name, id)
 
@@ -127,10 +144,13 @@ class Broker:
         """Begins the regular work."""
         self.note_catalog()
         self.upkeep.start()
+        self.transactions.start()
 
     def stop(self) -> None:
         """Ends the regular work, and closes every topic."""
         self.upkeep.stop()
+        self.pieces.subscriptions = EVERY  # nobody is to have a turn in between
+        self.transactions.stop()
         for topic in list(self.topics.values()):
             topic.close()
 
@@ -274,7 +294,7 @@ class Broker:
         """Raises BrokerError if there may not be so many more topics beside this one."""
         if not self.settings.persistent:
             raise BrokerError(ServerError.NotAllowedError, "persistent topics are switched off")
-        limit = policies.max_topics_per_namespace
+        limit = policies.limits.max_topics_per_namespace
         there = self.namespace_topics.count(name.namespace)
         if 0 < limit < there + count:
             raise BrokerError(
@@ -303,24 +323,28 @@ class Broker:
         self.namespace_topics.add(name.namespace, str(name), persistent=False)
         return topic
 
+    def prepare(self, name: TopicName) -> TopicLoading | None:
+        """The loading of a topic that is long to load; None if that is done, or soon done."""
+        text = str(name)
+        id = self.topic_ids.get(text)
+        if id is None or text in self.topics:
+            return None
+        loading = self.loadings.get(text)
+        if loading is None and is_long_to_load(self.store.log.state, id, self.pieces.loads):
+            loading = self.loadings[text] = TopicLoading(self, name, id)
+        return loading
+
     def _load(self, name: TopicName, id: int) -> Topic:
-        note = self.directory.note(str(name))
-        try:
-            topic = PersistentTopic(
-                self,
-                name,
-                id,
-                load_ledgers(self.store, id),
-                self.directory.effective(name),
-                terminated=note.terminated,
-                epoch=note.epoch,
-            )
-            topic.load_subscriptions()
-            self._follow_policies(topic)
-        except StorageError as error:
-            raise BrokerError(ServerError.PersistenceError, f"{name}: {error}") from error
-        self.topics[str(name)] = topic
-        return topic
+        loading = self.loadings.get(str(name)) or TopicLoading(self, name, id)
+        loading.finish()
+        return self.topics[str(name)]
+
+    def have_loaded(self, topic: Topic) -> None:
+        """All that the store has of a topic is in memory. Raises StorageError."""
+        topic.policies = self.directory.effective(topic.name)
+        self._follow_policies(topic)
+        self.loadings.pop(str(topic.name), None)
+        self.topics[str(topic.name)] = topic
 
     def create_partitioned(
         self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
@@ -379,6 +403,11 @@ class Broker:
         Topics follow them a few at a time; kept when all do.
         """
         return self._each_topic({namespace}, self._take_policies)
+
+    def group_changed(self, group: str) -> Promise[None]:
+        """A resource group is new, or has other rates; kept when all topics follow them."""
+        self.rates.group_changed(group)
+        return self._each_topic(self.directory.namespaces_in(group), self._take_policies)
 
     def _take_policies(self, topic: Topic) -> Promise[None]:
         # One that is closed is loaded with them, if it is.
@@ -441,6 +470,7 @@ class Broker:
 
     def _follow_policies(self, topic: Topic) -> None:
         """Does what policies say at once, not in its time."""
+        topic.rates.follow()
         if topic.name.persistent:
             wanted = topic.policies.deduplication
             if wanted and topic.deduplication is None:
@@ -455,6 +485,7 @@ class Broker:
         policies = self.directory.effective(name)
         return SchemaPolicy(
             strategy=policies.schema_compatibility,
+            allow_auto_update=policies.auto_update_schema,
             validation_enforced=policies.schema_validation_enforced,
         )
 
@@ -565,7 +596,10 @@ class Broker:
         """The journal says what became of records."""
         if outcome.error is not None:
             self.host.warn(f"the journal failed: {outcome.error}")
-        for topic, fault in self.commits.take(outcome):
+        self.latency.begin(self.host.ticks_us())
+        faults = self.commits.take(outcome)
+        self.latency.end()
+        for topic, fault in faults:
             if topic is not None:
                 topic.give_up(fault)
             else:

@@ -25,6 +25,10 @@ class Timer:
 class Host:
     """See the module. Everything runs on one thread, and no callback inside another."""
 
+    # When the first `kick` came of those that one call of the writer serves, by `ticks_us`; 0
+    # where nobody says so.
+    kicked_us: int = 0
+
     def now_ms(self) -> int:
         """The time of day, in ms since 1970. Somebody may set it, forward or back."""
         raise NotImplementedError
@@ -32,6 +36,10 @@ class Host:
     def ticks_ms(self) -> int:
         """Milliseconds that only go on, whatever is done to the time of day; for intervals."""
         raise NotImplementedError
+
+    def ticks_us(self) -> int:
+        """The same clock in microseconds, as fine as it is."""
+        return self.ticks_ms() * 1000
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Calls back once the present event is dealt with."""
@@ -42,6 +50,13 @@ class Host:
 
     def read(self, plan: ReadPlan) -> Promise[None]:
         """Runs the plan on some thread; the promise is kept or broken on this one, later."""
+        raise NotImplementedError
+
+    def run_aside(self, job: Callable[[], None]) -> Promise[None]:
+        """Runs what takes long, and touches nothing of the broker's, on some thread.
+
+        The promise is kept on this one, later, or broken with what the job raised.
+        """
         raise NotImplementedError
 
     def kick(self) -> None:

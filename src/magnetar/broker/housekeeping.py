@@ -1,18 +1,20 @@
 """What policies ask of topics from time to time: expiry, quotas, deletion."""
 
-from magnetar.broker.setting.settings import DELETE_WHEN_CAUGHT_UP, EVICT_BACKLOG, HOLD_PRODUCERS
+from magnetar.broker.setting.section.retention import EVICT_BACKLOG, HOLD_PRODUCERS
+from magnetar.broker.setting.section.topic import DELETE_WHEN_CAUGHT_UP
+from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError
 
-__all__ = ["check_quota", "expire_old", "is_inactive"]
+__all__ = ["check_quota", "expire_old", "expired_subscriptions", "is_inactive"]
 
 
 def expire_old(topic: Topic, now_ms: int) -> None:
     """Acks what is older than the time to live, on every durable subscription."""
-    if topic.policies.ttl_ms <= 0 or not topic.name.persistent:
+    if topic.policies.limits.ttl_ms <= 0 or not topic.name.persistent:
         return
-    boundary = topic.storage.position_at(now_ms - topic.policies.ttl_ms)
+    boundary = topic.storage.position_at(now_ms - topic.policies.limits.ttl_ms)
     _expire_before(topic, boundary)
 
 
@@ -78,7 +80,7 @@ def _evict(topic: Topic, now_ms: int) -> None:
 
 
 def _fitting(topic: Topic, limit: int) -> Position:
-    """The first position behind which no more than `limit` bytes lie."""
+    """Returns the first position behind which no more than `limit` bytes lie."""
     left = 0
     ledgers = list(reversed(topic.store.ledgers(topic.id)))
     for ledger in ledgers:
@@ -90,8 +92,23 @@ def _fitting(topic: Topic, limit: int) -> Position:
     return Position(-1, -1)
 
 
+def expired_subscriptions(topic: Topic, ticks_ms: int) -> list[Subscription]:
+    """Subscriptions that nobody has joined for longer than the topic's policy allows."""
+    limit_ms = topic.policies.limits.subscription_expiry_ms
+    if limit_ms <= 0 or not topic.name.persistent:
+        return []
+    return [
+        subscription
+        for subscription in topic.subscriptions.values()
+        if subscription.durable
+        and not subscription.busy
+        and not subscription.fenced
+        and ticks_ms - subscription.active_ticks >= limit_ms
+    ]
+
+
 def is_inactive(topic: Topic, ticks_ms: int) -> bool:
-    """Whether a topic that nobody uses may go. A clock that is set forward is no disuse."""
+    """Returns whether a topic that nobody uses may go. A clock that is set forward is no disuse."""
     policies = topic.policies
     if not policies.delete_inactive or not topic.idle:
         return False

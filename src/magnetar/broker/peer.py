@@ -19,6 +19,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from magnetar.broker.auth.roles import Principal
 from magnetar.broker.promise import Promise, kept
+from magnetar.broker.rate.throttle import Throttle, Waiter
 from magnetar.broker.turn.long_answer import LongAnswer
 from magnetar.broker.turn.outbound import Outbound
 from magnetar.broker.wire_error import wire_error
@@ -41,7 +42,7 @@ class Port:
     """The shell's side of a connection."""
 
     def wake(self) -> None:
-        """The outbox has something."""
+        """Tells the shell that the outbox has something."""
         raise NotImplementedError
 
     def pause(self) -> None:
@@ -56,12 +57,12 @@ class Port:
         raise NotImplementedError
 
     def unwritten(self) -> int:
-        """How many bytes it took from the outbox and could not write yet."""
+        """Returns how many bytes it took from the outbox and could not write yet."""
         return 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Peer:
+class Peer(Waiter):
     """Who is at the other end, and what is on its way there."""
 
     def __init__(self, port: Port, address: str, outbound: Outbound) -> None:
@@ -90,6 +91,8 @@ class Peer:
         # more than was handled.
         self.paused: bool = False
         self.has_unhandled: bool = False
+        # The rate that it waits for, for something was published beyond it.
+        self.held_up: Throttle | None = None
         # What is held of what it has said, and whether it is not read for that (`inbound.py`).
         self.inbound_bytes: i64 = 0
         self.is_held: bool = False
@@ -103,6 +106,15 @@ class Peer:
     def resume(self) -> None:
         self.paused = False
         self._set_reading()
+
+    def hold_up(self, throttle: Throttle) -> None:
+        """Takes nothing more from the peer until there is something left of a rate."""
+        if self.held_up is None:
+            self.held_up = throttle
+            throttle.wait(self)
+
+    def tokens_came(self) -> None:
+        self.held_up = None
 
     def hold_input(self, *, held: bool) -> None:
         """Reads no more of it, for others have said too much; or goes on."""
@@ -119,17 +131,16 @@ class Peer:
                 self.port.pause()
 
     def take_turn(self, cost: int, ms: int) -> int:
-        """Its turn has come to handle what it has said; it may cost and take so much.
-
-        Returns what it has cost.
+        """Handles what the peer has said, as far as that costs and takes no more; returns what it
+        has cost.
         """
         return 0
 
     def charge(self, cost: i64) -> None:
-        """What it has said costs so much more of its turn."""
+        """Counts what the peer has said as so much more of its turn."""
 
     def have_room(self) -> None:
-        """It may be fed again, as far as others are concerned."""
+        """Tells the peer that it may be fed again, as far as others are concerned."""
 
     def acks_began(self, size: i64) -> None:
         """Acks of parts of batches, of so many bytes, are on their way to the disk."""
@@ -153,6 +164,13 @@ class Peer:
     def probe(self) -> Promise[bool]:
         """Finds out whether it is still there."""
         return kept(not self.closed)
+
+    def has_read(self) -> Promise[None]:
+        """Kept once the peer has read all that was sent to it so far, as its PONG tells.
+
+        Of very many that wait for it those that came last are told nothing.
+        """
+        return kept(None)
 
     def fail(self, reason: str) -> None:
         """Ends the connection, and says why in the log."""
@@ -196,7 +214,7 @@ class Peer:
         self.outbound.bytes += len(frame)
 
     def take_outbox(self) -> list[bytes]:
-        """What the shell is to write now; it tells by `have_written` what it could not."""
+        """Returns what the shell is to write now; it tells by `have_written` what it could not."""
         frames = self.outbox
         self.outbox = []
         self.outbound.bytes -= self.outbox_bytes
@@ -204,16 +222,19 @@ class Peer:
         return frames
 
     def have_written(self, unwritten: i64) -> None:
-        """The socket has taken all but so many bytes of what it was given."""
+        """Notes that the socket has taken all but so many bytes of what it was given."""
         if unwritten != self.unwritten:
             self.outbound.have_unwritten(self, unwritten)
 
     def read_began(self, size: i64) -> None:
-        """So much is being read from the disk for its consumers."""
+        """Notes that so much is being read from the disk for the peer's consumers."""
         self.reading_bytes += size
 
     def read_ended(self, size: i64) -> bool:
-        """It was read. True if others found no room meanwhile: then call `have_room`."""
+        """Gives back what was held for a read; returns whether others found no room meanwhile.
+
+        Then `have_room` is to be called.
+        """
         full = self.reading_bytes >= self.outbox_max
         self.reading_bytes -= size
         return full
@@ -241,5 +262,5 @@ class Peer:
 
 
 def unsigned(id: int) -> int:
-    """An id as protobuf's classes want it."""
+    """Returns an id as protobuf's classes want it."""
     return id & 0xFFFFFFFFFFFFFFFF

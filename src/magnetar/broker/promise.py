@@ -25,7 +25,7 @@ class Promise(Generic[T]):
         self._otherwise: Final[list[Callable[[Exception], None]]] = []
 
     def keep(self, value: T) -> None:
-        """The answer; a promise that is done stays as it is."""
+        """Gives the answer; a promise that is done stays as it is."""
         if self.done:
             return
         self.done = True
@@ -35,7 +35,7 @@ class Promise(Generic[T]):
         self._forget()
 
     def fail(self, error: Exception) -> None:
-        """There will be no answer, and this is why."""
+        """Says that there will be no answer, and why."""
         if self.done:
             return
         self.done = True
@@ -71,14 +71,14 @@ class Promise(Generic[T]):
 
 
 def kept(value: T) -> Promise[T]:
-    """A promise that is kept already."""
+    """Returns a promise that is kept already."""
     promise: Promise[T] = Promise()
     promise.keep(value)
     return promise
 
 
 def broken(error: Exception) -> Promise[T]:
-    """A promise that will not be kept."""
+    """Returns a promise that will not be kept."""
     promise: Promise[T] = Promise()
     promise.fail(error)
     return promise

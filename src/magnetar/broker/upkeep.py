@@ -7,7 +7,8 @@
 | `RATE_INTERVAL_MS`       | reckons rates                                                   |
 | `ttl_check_ms`           | lets messages expire                                            |
 | `backlog_quota_check_ms` | checks quotas                                                   |
-| `INACTIVE_CHECK_MS`      | deletes topics that nobody uses                                 |
+| `compaction_check_ms`    | begins compactions                                              |
+| `INACTIVE_CHECK_MS`      | deletes topics and subscriptions that nobody uses               |
 | `RETENTION_CHECK_MS`     | looks for what was acked long ago, though nobody acks any more  |
 """
 
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from magnetar.ack import Cursor, snapshot_slices
 from magnetar.broker.host import Host
-from magnetar.broker.housekeeping import check_quota, expire_old, is_inactive
+from magnetar.broker.housekeeping import (
+    check_quota,
+    expire_old,
+    expired_subscriptions,
+    is_inactive,
+)
+from magnetar.broker.rate_history import RateHistory
 from magnetar.broker.topic.counters import RATE_INTERVAL_MS, Traffic
 from magnetar.broker.topic.publish.deduplication import NAME as DEDUPLICATION
 from magnetar.broker.topic.topic import Topic
@@ -60,6 +67,7 @@ class Upkeep:
         # What the partly acked batches of these take.
         self._snapshot_bytes: int = 0
         self._stopped: bool = False
+        self.rates: Final = RateHistory()
 
     def start(self) -> None:
         """Begins the regular work."""
@@ -68,6 +76,7 @@ class Upkeep:
         self._every(RATE_INTERVAL_MS, self.tick_rates)
         self._every(self._broker.settings.ttl_check_ms, self.expire)
         self._every(self._broker.settings.backlog_quota_check_ms, self.check_quotas)
+        self._every(self._broker.settings.compaction_check_ms, self.check_compaction)
         self._every(INACTIVE_CHECK_MS, self.delete_inactive)
         self._every(RETENTION_CHECK_MS, self.check_retention)
 
@@ -150,7 +159,7 @@ class Upkeep:
             name = self._store.log.state.topics[state.topic_id].name
             topic = self._topics.get(name)
             if topic is None and cursor_id in self._store.cursors_wanted():
-                topic = self._find(TopicName.parse(name))
+                topic = self._find(TopicName.parse(name))  # or in a second
             if topic is None:
                 continue
             for subscription in topic.subscriptions.values():
@@ -212,6 +221,7 @@ class Upkeep:
         step()
 
     def tick_rates(self) -> None:
+        self.rates.begin(self._host.now_ms())
         self._in_turns(list(self._topics), self._tick)
 
     def _tick(self, name: str) -> None:
@@ -219,12 +229,17 @@ class Upkeep:
         if topic is None:
             return
         rates = [topic.incoming]
+        outs: list[Traffic] = []
         rates += [producer.traffic for producer in topic.producers.values()]
         for subscription in topic.subscriptions.values():
             rates.append(subscription.expired)
             for consumer in subscription.consumers:
                 rates += [consumer.out, consumer.redelivered, consumer.acked]
+                outs.append(consumer.out)
         self._tick_from(rates, 0)
+        # Where there are thousands, some of these are of the interval before.
+        self.rates.add(topic.incoming.message_rate, sum([out.message_rate for out in outs]))
+        topic.rates.tick()
 
     def _tick_from(self, rates: list[Traffic], first: int) -> None:
         """Reckons some of a topic's rates; it may have thousands of producers and consumers."""
@@ -249,12 +264,18 @@ class Upkeep:
             return None if topic.closed else topic
         parsed = TopicName.parse(name)
         policies = self._broker.directory.effective(parsed)
-        if policies.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
+        if policies.limits.ttl_ms <= 0 and policies.backlog_quota_ms < 0:
             return None
-        return self._find(parsed)
+        return self._find(parsed, self._expire)
 
-    def _find(self, name: TopicName) -> Topic | None:
-        """Loads a topic."""
+    def _find(self, name: TopicName, work: Callable[[str], None] | None = None) -> Topic | None:
+        """Loads a topic. One that is long to load is None for now; its work is done later."""
+        loading = self._broker.prepare(name)
+        if loading is not None:
+            if work is not None:
+                loading.promise.then(lambda topic: work(str(name)), lambda error: None)
+            loading.go_on_alone()
+            return None
         try:
             return self._broker.find(name)
         except BrokerError as error:
@@ -278,10 +299,23 @@ class Upkeep:
         if topic is not None and topic.name.persistent and not topic.closed:
             topic.storage.acks_moved()
 
+    def check_compaction(self) -> None:
+        """Compacts topics of which more than their threshold is not compacted."""
+        self._in_turns(list(self._topics), self._check_compaction)
+
+    def _check_compaction(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None and topic.name.persistent and not topic.closed:
+            topic.compaction.check()
+
     def delete_inactive(self) -> None:
         self._in_turns(list(self._topics), self._delete_inactive)
 
     def _delete_inactive(self, name: str) -> None:
         topic = self._topics.get(name)
-        if topic is not None and not topic.closed and is_inactive(topic, self._host.ticks_ms()):
+        if topic is None or topic.closed:
+            return
+        for subscription in expired_subscriptions(topic, self._host.ticks_ms()):
+            topic.unsubscribe(subscription)
+        if is_inactive(topic, self._host.ticks_ms()):
             self._broker.delete_topic(topic.name, force=True, delete_schema=False)

@@ -7,7 +7,7 @@ __all__ = ["wire_error"]
 
 
 def wire_error(error: Exception) -> tuple[int, str]:
-    """An error's number and text."""
+    """Returns an error's number and text."""
     if isinstance(error, BrokerError):
         return error.code, error.reason
     if isinstance(error, MagnetarError):

@@ -6,17 +6,21 @@ from pathlib import Path
 import httpx
 import pulsar
 import pytest
+from support.promised import promised
 from support.served import Served
 from support.tokens import SECRET_SETTING, by_secret, token
 from support.waiting import wait_until
-from support.world import World
+from support.world import START_MS, ManualHost, World
 
 from magnetar.broker.auth.revoked import read_revoked
+from magnetar.broker.auth.roles import Authentication, Principal, Proof
+from magnetar.broker.promise import Promise
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.key_source import RevokedFile
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage import MemoryDisk
 
 # ---- The file --------------------------------------------------------------------------
 
@@ -62,6 +66,15 @@ def test_a_file_that_cannot_be_used_takes_nothing_back_and_gives_nothing_back(
     assert (found.has("a", ""), found.has("b", "")) == (False, True)
 
 
+HOST = ManualHost(MemoryDisk(), START_MS)
+
+
+def by_command(
+    door: Authentication, method: str, data: bytes, certificate_role: str = ""
+) -> Promise[Principal]:
+    return door.by_command(Proof(method, data, certificate_role, "127.0.0.1"), HOST)
+
+
 # ---- The door --------------------------------------------------------------------------
 
 
@@ -70,15 +83,15 @@ def test_who_is_taken_back_is_refused_by_token_alone() -> None:
     door.revoked = read_revoked("f", "jti spent\nrole worker\n")
     for text in (token("a", jti="spent"), token("worker"), token("worker", jti="fresh")):
         with pytest.raises(BrokerError, match="taken back") as caught:
-            door.by_command("token", text.encode(), "", 0)
+            promised(by_command(door, "token", text.encode()))
         assert caught.value.code == ServerError.AuthenticationError
         assert text not in str(caught.value)
         with pytest.raises(BrokerError, match="taken back"):
-            door.by_header(f"Bearer {text}", "", 0)
+            promised(door.by_header(f"Bearer {text}", "", "127.0.0.1", HOST))
     for text in (token("a"), token("a", jti="fresh"), token("a", jti=17), token("spent")):
-        assert door.by_command("token", text.encode(), "", 0).role in ("a", "spent")
+        assert promised(by_command(door, "token", text.encode())).role in ("a", "spent")
     # A certificate is no token, and has a list of its own: that of its issuer.
-    assert door.by_command("tls", b"", "worker", 0).role == "worker"
+    assert promised(by_command(door, "tls", b"", "worker")).role == "worker"
 
 
 def test_a_refresh_does_not_bring_a_token_back() -> None:

@@ -244,7 +244,7 @@ def test_the_role_may_be_in_another_claim() -> None:
     [("here", True), (["there", "here"], True), ("there", False), ([], False), (None, False)],
 )
 def test_a_token_for_somebody_else_is_refused(audience: object, valid: bool) -> None:
-    rules = TokenRules(audience="here")
+    rules = TokenRules(audiences=("here",))
     text = token("me", aud=audience)
     if valid:
         assert verify(text, KEY, rules).role == "me"

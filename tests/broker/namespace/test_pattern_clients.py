@@ -60,3 +60,18 @@ def test_a_pattern_that_is_none_is_not_printed(capfd: pytest.CaptureFixture[str]
     with pytest.raises(BrokerError, match="no topics pattern"):
         TopicFilter("(never-printed", 50)
     assert "never-printed" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", [r"[\pL]{400}", r"(\pL{30}){30}", r"(\w?){900}"])
+def test_a_pattern_that_becomes_a_large_program_is_refused(pattern: str) -> None:
+    with pytest.raises(BrokerError, match="topics pattern"):
+        TopicFilter(pattern, 50)
+
+
+def test_what_matching_costs_grows_with_pattern_and_name() -> None:
+    short, long = "public/default/orders", "public/default/" + "ab" * 400
+    plain, slow = TopicFilter("public/default/.*", 50), TopicFilter(r".*(\w?){400}", 50)
+    assert (plain.cost(short), plain.cost(long)) == (1, 3)
+    assert slow.cost(short) > 5
+    assert slow.cost(long) > 200
+    assert slow.cost("public/default/" + "é" * 400) == pytest.approx(2 * slow.cost(long), rel=0.1)

@@ -6,13 +6,15 @@ from collections.abc import Callable
 import pytest
 from support.world import ManualHost, World
 
-from magnetar.broker.namespace.topic_list import TopicFilter
+from magnetar.broker.namespace.topic_list import TopicFilter, match_text
 from magnetar.broker.namespace.topic_watch import (
-    LOOKS_AT_ONCE,
+    COST_AT_ONCE,
     NAMES_AT_ONCE,
+    PATTERNS_MAX,
     TopicWatchers,
     Watcher,
 )
+from magnetar.errors import BrokerError
 from magnetar.model import TopicName
 from magnetar.protocol import pulsar_pb2 as pb
 from magnetar.protocol import topics_hash
@@ -27,10 +29,10 @@ Told = list[tuple[list[str], list[str], str]]
 class Topics:
     """Topics that come and go, and those who watch them."""
 
-    def __init__(self, *topics: str) -> None:
+    def __init__(self, *topics: str, memory_max: int = 1 << 30) -> None:
         self.there = {P + topic for topic in topics}
         self.host = ManualHost(MemoryDisk(), 0)
-        self.watchers = TopicWatchers(self.host, self._exists)
+        self.watchers = TopicWatchers(self.host, self._exists, memory_max)
         self.looks = 0
 
     def _exists(self, topic: str) -> bool:
@@ -44,7 +46,7 @@ class Topics:
             NAMESPACE,
             pattern,
             filter,
-            filter.keep(sorted(self.there)),
+            [topic for topic in sorted(self.there) if filter.matches_text(match_text(topic))],
             lambda came, went, hash: told.append((list(came), list(went), hash)),
         )
         return watcher, told
@@ -98,16 +100,16 @@ def test_of_what_went_and_came_between_two_looks_nobody_hears() -> None:
 def test_a_watcher_that_comes_late_hears_of_what_is_new_to_it() -> None:
     topics = Topics()
     _, told = topics.watch()
-    topics.come(*[f"t-{n}" for n in range(LOOKS_AT_ONCE)])
+    topics.come(*[f"t-{n}" for n in range(COST_AT_ONCE)])
     topics.host.soon.popleft()()  # some were looked at, and nobody was told yet
     late, late_told = topics.watch()
     there = len(late.pattern.topics)
-    assert 0 < there < LOOKS_AT_ONCE
+    assert 0 < there < COST_AT_ONCE
     topics.turns()
     ((came, _, _),) = told
     ((late_came, _, _),) = late_told
-    assert len(came) == LOOKS_AT_ONCE
-    assert len(late_came) == LOOKS_AT_ONCE - there
+    assert len(came) == COST_AT_ONCE
+    assert len(late_came) == COST_AT_ONCE - there
 
 
 def test_one_that_left_is_told_nothing_though_its_turn_had_come() -> None:
@@ -153,10 +155,52 @@ def test_many_watchers_of_one_pattern_cost_one_look_at_each_topic(patterns: int)
     for watcher, told in watched:
         ((came, went, hash),) = told
         assert (len(came), went, hash) == (200, [], topics_hash(watcher.pattern.topics))
-    looking = 200 * (1 + patterns) // LOOKS_AT_ONCE
+    looking = 200 * (1 + patterns) // COST_AT_ONCE
     telling = 100 * 200 // NAMES_AT_ONCE
     # Neither all at once, nor in more turns than are needed.
     assert looking + telling // 2 <= turns <= looking + telling + 5
+
+
+def test_one_topic_is_held_against_many_patterns_in_several_turns() -> None:
+    topics = Topics()
+    watched = [topics.watch(f"(.*|{n})") for n in range(2 * COST_AT_ONCE)]
+    topics.come("t")
+    topics.host.soon.popleft()()
+    known = [watcher for watcher, _ in watched if watcher.pattern.topics]
+    assert 0 < len(known) <= COST_AT_ONCE
+    topics.turns()
+    assert all(told == [([P + "t"], [], topics_hash([P + "t"]))] for _, told in watched)
+
+
+def test_slow_patterns_cost_more_of_a_turn() -> None:
+    topics = Topics()
+    watched = [topics.watch(rf"public/default/.*(\w?){{400}}|{n}") for n in range(20)]
+    topics.come("ab" * 400)
+    turns = topics.turns()
+    assert turns > 5, "fast ones are looked at in one turn, and told in another"
+    assert all(len(told) == 1 for _, told in watched)
+
+
+def test_there_are_not_more_patterns_than_may_be() -> None:
+    topics = Topics()
+    first, _ = topics.watch("0.*")
+    for number in range(1, PATTERNS_MAX):
+        topics.watch(f"{number}.*")
+    topics.watch("1.*")  # which is watched already
+    with pytest.raises(BrokerError, match="the most that may be: ask for lists"):
+        topics.watch("one-more")
+    topics.watchers.remove(first)
+    topics.watch("one-more")
+
+
+def test_patterns_and_names_take_no_more_memory_than_they_may() -> None:
+    topics = Topics(*[f"t{number}" for number in range(1000)], memory_max=110_000)
+    kept = [topics.watch(f".*|{number}")[0] for number in range(10)]
+    assert 100_000 < sum([watcher.pattern.memory_bytes for watcher in kept]) <= 110_000
+    with pytest.raises(BrokerError, match="would take over"):
+        topics.watch(".*|more")
+    topics.watchers.remove(kept.pop())
+    topics.watch(".*|again")
 
 
 def test_a_topic_that_comes_while_others_are_told_is_told_of_afterwards() -> None:

@@ -25,6 +25,12 @@ AGE_QUOTA = {
     "policy": "consumer_backlog_eviction",
 }
 
+NO_RATE = {
+    "dispatchThrottlingRateInMsg": -1,
+    "dispatchThrottlingRateInByte": -1,
+    "ratePeriodInSecond": 1,
+    "relativeToPublishRate": False,
+}
 # One body for each policy, just as Pulsar answers it.
 BODIES: dict[str, object] = {
     "retention": {"retentionTimeInMinutes": 10, "retentionSizeInMB": -1},
@@ -38,6 +44,7 @@ BODIES: dict[str, object] = {
     "maxConsumersPerSubscription": 6,
     "maxTopicsPerNamespace": 7,
     "maxMessageSize": 1000,
+    "compactionThreshold": 1 << 40,
     "delayedDelivery": {"active": False, "tickTime": 5, "maxDeliveryDelayInMillis": 6},
     "deduplicationEnabled": True,
     "subscriptionTypesEnabled": ["Exclusive", "Key_Shared"],
@@ -55,6 +62,38 @@ BODIES: dict[str, object] = {
     "schemaCompatibilityStrategy": "BACKWARD",
     "schemaValidationEnforced": True,
     "autoSkipNonRecoverableData": True,
+    "subscriptionExpirationTime": 90,
+    "encryptionRequired": True,
+    "isAllowAutoUpdateSchema": False,
+    "schemaAutoUpdateCompatibilityStrategy": "Full",
+    "subscriptionAuthMode": "Prefix",
+    # What is kept and changes nothing.
+    "persistence": {
+        "bookkeeperEnsemble": 3,
+        "bookkeeperWriteQuorum": 3,
+        "bookkeeperAckQuorum": 2,
+        "managedLedgerMaxMarkDeleteRate": 1.5,
+    },
+    "bookieAffinity": {"bookkeeperAffinityGroupPrimary": "a"},
+    "replication": ["here"],
+    "allowedClusters": ["here", "there"],
+    "replicatorDispatchRate": {
+        "dispatchThrottlingRateInMsg": 1,
+        "dispatchThrottlingRateInByte": -1,
+        "ratePeriodInSecond": 1,
+        "relativeToPublishRate": True,
+    },
+    "antiAffinity": "group",
+    "dispatchRate": NO_RATE,
+    "subscriptionDispatchRate": NO_RATE,
+    "publishRate": {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 0},
+    "subscribeRate": {"subscribeThrottlingRatePerConsumer": -1, "ratePeriodInSecond": 5},
+    "deduplicationSnapshotInterval": 5,
+    "dispatcherPauseOnAckStatePersistent": True,
+    "allowedTopicPropertyKeysForMetrics": ["team"],
+    "offloadDeletionLagMs": 100,
+    "offloadThreshold": -1,
+    "offloadThresholdInSeconds": -1,
 }
 
 
@@ -103,6 +142,16 @@ def test_each_name_of_a_policy_is_the_same_policy(name: str, policy: str) -> Non
     if name != "backlogQuota":
         policies.set_json(name, BODIES[policy])
         assert policies.get_json(policy) == BODIES[policy]
+
+
+def test_properties_and_bundles_of_a_namespace_are_kept_with_its_policies() -> None:
+    policies = told(messageTTL=30)
+    policies.properties = {"team": "shop"}
+    policies.bundles = [0, 1 << 31, (1 << 32) - 1]
+    again = Policies.from_json(json.loads(json.dumps(policies.to_json())))
+    assert again.properties == policies.properties
+    assert again.bundles == policies.bundles
+    assert again.numbers == {"messageTTL": 30}
 
 
 @given(st.sets(st.sampled_from(sorted(BODIES))))
@@ -172,7 +221,7 @@ def test_creation_comes_back_as_it_was_told(body: object) -> None:
         ("backlogQuota", {"limitTime": 1.5, "policy": "producer_exception"}, "limitTime is 1.5"),
         ("backlogQuotaMap", {"weight": SIZE_QUOTA}, "'weight' is not a kind of quota"),
         ("delayedDelivery", {}, "active is missing: give true or false"),
-        ("subscriptionTypesEnabled", [], "[] is not a list of types"),
+        ("subscriptionTypesEnabled", {}, "{} is not a list of types"),
         ("subscriptionTypesEnabled", "Shared", "'Shared' is not a list of types"),
         ("subscriptionTypesEnabled", ["Solo"], "a type is 'Solo': give one of Exclusive"),
         ("inactiveTopicPolicies", {"inactiveTopicDeleteMode": "never"}, "is 'never': give one of"),
@@ -203,7 +252,7 @@ def test_creation_comes_back_as_it_was_told(body: object) -> None:
         ),
         ("autoSubscriptionCreation", {}, "allowAutoSubscriptionCreation is missing"),
         ("schemaCompatibilityStrategy", "SOME", "is 'SOME': give one of UNDEFINED"),
-        ("publishRate", {}, "this policy has no effect here: rates are not limited"),
+        ("offloadPolicies", {}, "this policy has no effect here: ledgers are not offloaded"),
         ("colour", 1, "there is no such policy; there are messageTTL"),
     ],
 )
@@ -263,16 +312,19 @@ def test_untold_the_broker_s_settings_hold() -> None:
         EffectivePolicies(settings, Policies(), Policies()),
     ):
         assert (effective.retention_time_ms, effective.retention_size_bytes) == (120_000, 3 << 20)
-        assert effective.ttl_ms == 4000
+        assert effective.limits.ttl_ms == 4000
         assert (effective.backlog_quota_bytes, effective.backlog_quota_ms) == (5, 6000)
         assert effective.backlog_size_policy == "producer_request_hold"
         assert effective.backlog_time_policy == "producer_request_hold"
-        assert effective.max_unacked_per_consumer == 50_000
-        assert effective.max_unacked_per_subscription == 200_000
-        assert (effective.max_producers, effective.max_consumers) == (7, 8)
-        assert (effective.max_subscriptions, effective.max_consumers_per_subscription) == (9, 10)
-        assert effective.max_topics_per_namespace == 11
-        assert effective.message_size_max == 5 << 20
+        assert effective.limits.max_unacked_per_consumer == 50_000
+        assert effective.limits.max_unacked_per_subscription == 200_000
+        assert (effective.limits.max_producers, effective.limits.max_consumers) == (7, 8)
+        assert (
+            effective.limits.max_subscriptions,
+            effective.limits.max_consumers_per_subscription,
+        ) == (9, 10)
+        assert effective.limits.max_topics_per_namespace == 11
+        assert effective.limits.message_size_max == 5 << 20
         assert effective.delayed_delivery
         assert effective.delayed_delivery_tick_ms == 1000
         assert effective.delayed_delivery_max_ms == 12
@@ -293,16 +345,19 @@ def test_what_a_level_was_told_holds() -> None:
     for levels in ((whole, None), (None, whole), (Policies(), whole), (whole, Policies())):
         effective = EffectivePolicies(BrokerSettings(), *levels)
         assert (effective.retention_time_ms, effective.retention_size_bytes) == (600_000, -1)
-        assert effective.ttl_ms == 30_000
+        assert effective.limits.ttl_ms == 30_000
         assert (effective.backlog_quota_bytes, effective.backlog_quota_ms) == (10, 20_000)
         assert effective.backlog_size_policy == "producer_exception"
         assert effective.backlog_time_policy == "consumer_backlog_eviction"
-        assert effective.max_unacked_per_consumer == 1
-        assert effective.max_unacked_per_subscription == 2
-        assert (effective.max_producers, effective.max_consumers) == (3, 4)
-        assert (effective.max_subscriptions, effective.max_consumers_per_subscription) == (5, 6)
-        assert effective.max_topics_per_namespace == 7
-        assert effective.message_size_max == 1000
+        assert effective.limits.max_unacked_per_consumer == 1
+        assert effective.limits.max_unacked_per_subscription == 2
+        assert (effective.limits.max_producers, effective.limits.max_consumers) == (3, 4)
+        assert (
+            effective.limits.max_subscriptions,
+            effective.limits.max_consumers_per_subscription,
+        ) == (5, 6)
+        assert effective.limits.max_topics_per_namespace == 7
+        assert effective.limits.message_size_max == 1000
         assert not effective.delayed_delivery
         assert (effective.delayed_delivery_tick_ms, effective.delayed_delivery_max_ms) == (5, 6)
         assert effective.deduplication
@@ -329,7 +384,7 @@ def test_the_topic_s_word_counts_before_the_namespace_s(
         told(maxProducers=topic, retention={"retentionTimeInMinutes": -1, "retentionSizeInMB": 2}),
     )
     named = [value for value in (topic, namespace, broker) if value is not None]
-    assert effective.max_producers == named[0]
+    assert effective.limits.max_producers == named[0]
     assert (effective.retention_time_ms, effective.retention_size_bytes) == (-1, 2 << 20)
 
 
@@ -359,7 +414,7 @@ def test_a_topic_cannot_raise_the_size_of_a_message() -> None:
     settings = BrokerSettings(message_size_max=2000)
     for body, size in ((5000, 2000), (1500, 1500), (0, 2000)):
         effective = EffectivePolicies(settings, None, told(maxMessageSize=body))
-        assert effective.message_size_max == size
+        assert effective.limits.message_size_max == size
 
 
 def test_a_tick_of_zero_is_the_broker_s() -> None:

@@ -27,7 +27,7 @@ from magnetar.broker.schema.schema_compatibility import (
     FULL_TRANSITIVE,
     UNDEFINED,
 )
-from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
+from magnetar.broker.setting.section.producer import SCHEMA_COMPATIBILITIES
 from magnetar.broker.turn.work import finish
 from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, ServerError, TopicName
@@ -38,13 +38,14 @@ NOW = 1_700_000_000_000
 SPACE = "schemas"
 
 
-def opened(catalog: Catalog, strategy: str = FULL) -> SchemaRegistry:
+def opened(catalog: Catalog, strategy: str = FULL, **limits: int) -> SchemaRegistry:
     return SchemaRegistry(
         lambda prefix: catalog.items(SPACE, prefix),
         lambda key, text: catalog.put(SPACE, key, text),
         lambda key: catalog.delete(SPACE, key),
         lambda: NOW,
         strategy=strategy,
+        **limits,
     )
 
 
@@ -488,3 +489,43 @@ class Versions(RuleBasedStateMachine):
 
 
 TestVersions = Versions.TestCase
+
+
+# ---- How much there may be ---------------------------------------------------------
+
+
+def text(number: int, size: int = 1000) -> SchemaInfo:
+    """A definition of that many bytes."""
+    head = b'{"type": "record", "name": "r", "fields": [{"name": "f", "type": "string", '
+    head += b'"default": "%d' % number
+    return SchemaInfo(SchemaType.Avro, head.ljust(size - 4, b"x") + b'"}]}')
+
+
+def test_all_versions_of_a_schema_have_a_limit_together(catalog: Catalog) -> None:
+    registry = opened(catalog, strategy=ALWAYS_COMPATIBLE, versions_max=10_000)
+    for number in range(6):  # 512 bytes for each besides
+        registry.put(TOPIC, text(number))
+    with pytest.raises(BrokerError, match="10000 are allowed: delete the schema") as refused:
+        registry.put(TOPIC, text(6))
+    assert refused.value.code == ServerError.NotAllowedError
+    assert len(registry.versions(TOPIC)) == 6
+    # Known ones are found, other topics have room of their own, and a deletion makes some.
+    assert registry.put(TOPIC, text(3)).version == 3
+    registry.put("public/default/other", text(6))
+    registry.delete(TOPIC)
+    assert registry.put(TOPIC, text(6)).version == 7
+
+
+def test_only_schemas_that_were_used_last_stay_in_memory(catalog: Catalog) -> None:
+    registry = opened(catalog, strategy=ALWAYS_COMPATIBLE, kept_max=10_000)
+    topics = [f"public/default/t{number}" for number in range(50)]
+    for topic in topics:
+        for number in range(2):
+            registry.put(topic, text(number))
+    assert 0 < len(registry._topics) < 5
+    assert registry._kept_bytes <= 10_000
+    for topic in topics:  # they are read again
+        assert [one.version for one in registry.versions(topic)] == [0, 1]
+    for topic in topics:
+        registry.purge(topic)
+    assert (len(registry._topics), registry._kept_bytes) == (0, 0)

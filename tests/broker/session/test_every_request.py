@@ -10,7 +10,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from support.wire_client import Shared, WireClient
 from support.world import FULL, World
 
-from magnetar.broker.session.session_transactions import TRANSACTION_COMMANDS
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandAck, CommandAckResponse
 from magnetar.protocol import pulsar_pb2 as pb
@@ -39,7 +38,7 @@ def requests() -> list[str]:
 def handled() -> list[str]:
     """Those that this broker knows; ACK has a way of its own."""
     world = World()
-    known = {*world.connect().session._handlers, *TRANSACTION_COMMANDS, "CommandAck"}
+    known = {*world.connect().session._handlers, "CommandAck"}
     world.close()
     return [name for name in requests() if name in known]
 

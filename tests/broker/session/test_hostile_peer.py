@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.wire_client import Shared, WireClient, WireConsumer
 from support.world import World
 
-from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.setting.setting import MIB
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
 from magnetar.model import SchemaType, TopicName
 from magnetar.model.message_id_data import MessageIdData

@@ -179,8 +179,8 @@ def test_lookup_names_this_broker(world: World) -> None:
     ("fields", "code", "text"),
     [
         ({"topic": "a/b"}, ServerError.InvalidTopicName, "invalid topic name"),
-        ({"topic": "nobody/ns/t"}, ServerError.TopicNotFound, "no tenant 'nobody'"),
-        ({"topic": "public/ns/t"}, ServerError.TopicNotFound, "no namespace 'public/ns'"),
+        ({"topic": "nobody/ns/t"}, ServerError.TopicNotFound, "create 'nobody' first"),
+        ({"topic": "public/ns/t"}, ServerError.TopicNotFound, "create 'public/ns' first"),
         (
             {"topic": "t", "advertised_listener_name": "internal"},
             ServerError.ServiceNotReady,

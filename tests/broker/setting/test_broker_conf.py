@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from magnetar.broker.setting.broker_conf import BrokerConf, read_broker_conf
 from magnetar.broker.setting.broker_conf_keys import (
     FAMILIES,
+    FORMER,
     HONOURED,
     OPTIONS,
     REFUSED,
@@ -23,9 +24,42 @@ from magnetar.errors import SettingsError
 # Every key of broker.conf, standalone.conf and ServiceConfiguration in Apache Pulsar 4.0.8,
 # 4.2.4, 5.0.0-M1 and its main branch of August 2026.
 PULSAR_KEYS = (Path(__file__).parent / "pulsar_keys.txt").read_text().split()
+# Those that its provider of OpenID Connect asks for, and that stand in no file of Pulsar's.
+OPENID_KEYS = {
+    "openIDAllowedTokenIssuers",
+    "openIDAllowedAudiences",
+    "openIDTokenIssuerTrustCertsFilePath",
+    "openIDRoleClaim",
+    "openIDAcceptedTimeLeewaySeconds",
+    "openIDCacheSize",
+    "openIDCacheRefreshAfterWriteSeconds",
+    "openIDCacheExpirationSeconds",
+    "openIDHttpConnectionTimeoutMillis",
+    "openIDHttpReadTimeoutMillis",
+    "openIDKeyIdCacheMissRefreshSeconds",
+    "openIDRequireIssuersUseHttps",
+    "openIDFallbackDiscoveryMode",
+}
 
-# What the broker.conf of 4.2.4 says of the keys that we honour.
+# What the broker.conf of 4.2.4 says of the keys that we honour, and the defaults of those that it
+# does not have.
 PULSAR_4_2 = """
+basicAuthConf=
+webSocketServiceEnabled=false
+advertisedListeners=
+internalListenerName=
+proxyRoles=
+authenticateOriginalAuthData=false
+openIDAllowedTokenIssuers=
+openIDAllowedAudiences=
+openIDTokenIssuerTrustCertsFilePath=
+openIDRoleClaim=sub
+openIDAcceptedTimeLeewaySeconds=0
+openIDCacheRefreshAfterWriteSeconds=64800
+openIDCacheExpirationSeconds=86400
+openIDHttpConnectionTimeoutMillis=10000
+openIDKeyIdCacheMissRefreshSeconds=300
+openIDRequireIssuersUseHttps=true
 clusterName=
 maxMessageSize=5242880
 keepAliveIntervalSeconds=30
@@ -39,6 +73,9 @@ allowAutoTopicCreation=true
 defaultNumPartitions=1
 allowAutoTopicCreationType=non-partitioned
 allowAutoSubscriptionCreation=true
+subscriptionExpirationTimeMinutes=0
+isAllowAutoUpdateSchemaEnabled=true
+encryptionRequireOnProducer=false
 brokerDeleteInactiveTopicsEnabled=true
 brokerDeleteInactiveTopicsMode=delete_when_no_subscriptions
 brokerDeleteInactiveTopicsFrequencySeconds=60
@@ -62,6 +99,9 @@ backlogQuotaDefaultLimitGB=-1
 backlogQuotaDefaultLimitSecond=-1
 backlogQuotaDefaultRetentionPolicy=producer_request_hold
 backlogQuotaCheckIntervalInSeconds=60
+brokerServiceCompactionThresholdInBytes=0
+brokerServiceCompactionMonitorIntervalInSeconds=60
+topicCompactionRetainNullKey=false
 brokerDeduplicationEnabled=false
 brokerDeduplicationEntriesInterval=1000
 brokerDeduplicationMaxNumberOfProducers=10000
@@ -70,6 +110,21 @@ isSchemaValidationEnforced=false
 subscriptionTypesEnabled=Exclusive,Shared,Failover,Key_Shared
 acknowledgmentAtBatchIndexLevelEnabled=true
 maxUnackedMessagesPerConsumer=50000
+brokerPublisherThrottlingMaxMessageRate=0
+brokerPublisherThrottlingMaxByteRate=0
+maxPublishRatePerTopicInMessages=0
+maxPublishRatePerTopicInBytes=0
+dispatchThrottlingRateInMsg=0
+dispatchThrottlingRateInByte=0
+dispatchThrottlingRatePerTopicInMsg=0
+dispatchThrottlingRatePerTopicInByte=0
+dispatchThrottlingRatePerSubscriptionInMsg=0
+dispatchThrottlingRatePerSubscriptionInByte=0
+dispatchThrottlingRateRelativeToPublishRate=false
+dispatchThrottlingOnBatchMessageEnabled=false
+dispatchThrottlingOnNonBacklogConsumerEnabled=true
+subscribeThrottlingRatePerConsumer=0
+subscribeRatePeriodPerConsumerInSecond=30
 maxUnackedMessagesPerSubscription=200000
 delayedDeliveryEnabled=true
 delayedDeliveryTickTimeMillis=1000
@@ -102,10 +157,17 @@ tlsKeyFilePath=
 tlsTrustCertsFilePath=
 tlsRequireTrustedClientCertOnConnect=false
 tlsCertRefreshCheckDurationSec=300
+transactionCoordinatorEnabled=false
+maxActiveTransactionsPerCoordinator=0
 """
 
 # Where an unchanged file says something else than our defaults do.
-DIFFERENT = {"max_connections": 0, "ledger_bytes_max": 2048 << 20, "authorization": False}
+DIFFERENT = {
+    "max_connections": 0,
+    "max_open_transactions": 0,
+    "ledger_bytes_max": 2048 << 20,
+    "authorization": False,
+}
 
 
 def refusal(text: str) -> SettingsError:
@@ -146,13 +208,21 @@ def test_every_key_of_pulsar_is_honoured_or_explained_once() -> None:
 
 
 def test_the_tables_name_only_what_pulsar_has() -> None:
-    known = {*PULSAR_KEYS, "managedLedgerPassword"}
+    known = {*PULSAR_KEYS, *OPENID_KEYS, "managedLedgerPassword"}
     assert {*HONOURED, *OPTIONS, *REFUSED, *WITHOUT_EFFECT} <= known
     for beginning, _ in FAMILIES:
         assert any(key.startswith(beginning) for key in known), beginning
     assert not {*HONOURED, *OPTIONS} & {*WITHOUT_EFFECT}
     assert set(OPTIONS.values()) <= set(RESERVED)
     assert {attribute for attribute, _ in HONOURED.values()} <= set(SETTINGS)
+
+
+def test_a_key_of_an_older_release_is_passed_over() -> None:
+    conf = read_broker_conf("clientLibraryVersionCheckAllowUnversioned=true")
+    assert conf.values == {}
+    (notice,) = conf.notices
+    assert notice.endswith("are welcome: clientLibraryVersionCheckAllowUnversioned")
+    assert not {*FORMER} & {*PULSAR_KEYS}
 
 
 def test_ports_are_options_of_the_command_and_no_settings() -> None:

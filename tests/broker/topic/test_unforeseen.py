@@ -13,7 +13,8 @@ from support.world import World
 
 from magnetar import aio
 from magnetar.admin.http.bridge import durable
-from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.setting.setting import MIB
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
 from magnetar.errors import RemoteProtocolError, StorageReadOnlyError
 from magnetar.model import TopicName

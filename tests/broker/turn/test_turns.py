@@ -376,7 +376,8 @@ def test_a_bare_peer_makes_long_answers_at_once(world: World) -> None:
     names = [f"persistent://{NAMESPACE}/t{number}" for number in range(1000)]
     peer = Peer(world.connect().port, "somebody", world.broker.outbound)
     found: list[FoundTopics] = []
-    search = TopicSearch(names, None, 18, 1 << 20, found.append, found.append)  # type: ignore[arg-type]
+    search = TopicSearch(names, None, 18, 1 << 20)
+    search.found.then(found.append, lambda error: pytest.fail(str(error)))
     peer.begin(search)
     search.cancel()
     peer.take_turn(1, 1)

@@ -18,7 +18,16 @@ from typing import Final, final
 
 from magnetar.errors import SettingsError
 
-__all__ = ["ACTIONS", "CONSUME", "PRODUCE", "SKIP", "Permissions", "read_actions"]
+__all__ = [
+    "ACTIONS",
+    "CONSUME",
+    "PRODUCE",
+    "SKIP",
+    "Permissions",
+    "read_actions",
+    "read_permissions",
+    "read_roles",
+]
 
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
@@ -49,23 +58,23 @@ class Permissions:
         return not self.namespace and not self.topics and not self.subscriptions
 
     def in_namespace(self, role: str, actions: tuple[str, ...]) -> bool:
-        """Whether a role has one of the actions on the whole namespace."""
+        """Returns whether a role has one of the actions on the whole namespace."""
         return _has_one(self.namespace.get(role), actions)
 
     def on_topic(self, topic: str, role: str, actions: tuple[str, ...]) -> bool:
-        """Whether a role has one of the actions on a topic, named without its partition."""
+        """Returns whether a role has one of the actions on a topic, named without its partition."""
         if _has_one(self.namespace.get(role), actions):
             return True
         grants = self.topics.get(topic)
         return grants is not None and _has_one(grants.get(role), actions)
 
     def opens_subscription(self, subscription: str, role: str) -> bool:
-        """Whether a role that may consume may use this subscription."""
+        """Returns whether a role that may consume may use this subscription."""
         roles = self.subscriptions.get(subscription)
         return not roles or role in roles
 
     def grants_on(self, topic: str) -> Grants:
-        """All that holds for a topic, role by role."""
+        """Returns all that holds for a topic, role by role."""
         grants = dict(self.namespace)
         for role, actions in self.topics.get(topic, {}).items():
             grants[role] = ordered([*grants.get(role, ()), *actions])
@@ -97,7 +106,7 @@ class Permissions:
     # ---- JSON ----------------------------------------------------------------
 
     def to_json(self) -> dict[str, object]:
-        """As Pulsar's `auth_policies` have it."""
+        """Returns the permissions as Pulsar's `auth_policies` have them."""
         return {
             "namespace_auth": _lists(self.namespace),
             "destination_auth": {topic: _lists(found) for topic, found in self.topics.items()},
@@ -106,7 +115,7 @@ class Permissions:
 
     @staticmethod
     def from_json(value: Mapping[str, Mapping[str, object]]) -> "Permissions":
-        """What `to_json` gave."""
+        """Returns what `to_json` gave."""
         topics: dict[str, Grants] = {}
         for topic, grants in value["destination_auth"].items():
             topics[topic] = _grants(grants)
@@ -141,12 +150,12 @@ def _grants(value: object) -> Grants:
 
 
 def ordered(actions: list[str]) -> tuple[str, ...]:
-    """Each once, in the order of the list of all."""
+    """Returns each action once, in the order of the list of all."""
     return tuple([action for action in ACTIONS if action in actions])
 
 
 def read_actions(body: object) -> tuple[str, ...]:
-    """The actions that a request names. Raises SettingsError."""
+    """Returns the actions that a request names. Raises SettingsError."""
     if not isinstance(body, list):
         raise SettingsError("actions", f"give a list of some of {', '.join(ACTIONS)}")
     given: list[str] = []
@@ -155,3 +164,38 @@ def read_actions(body: object) -> tuple[str, ...]:
             raise SettingsError("actions", f"{str(action)[:60]!r} is none of {', '.join(ACTIONS)}")
         given.append(action)
     return ordered(given)
+
+
+def read_roles(body: object) -> tuple[str, ...]:
+    """Returns the roles that a request names. Raises SettingsError."""
+    if not isinstance(body, list) or not all(isinstance(role, str) and role for role in body):
+        raise SettingsError("roles", "give a list of roles")
+    return tuple(sorted(set(body)))
+
+
+def read_permissions(body: object) -> Permissions:
+    """Returns what `auth_policies` say that somebody wants. Raises SettingsError."""
+    parts = _object("auth_policies", {} if body is None else body)
+    topics = _object("destination_auth", parts.get("destination_auth") or {})
+    return Permissions(
+        _read_grants("namespace_auth", parts.get("namespace_auth")),
+        {name: _read_grants("destination_auth", grants) for name, grants in topics.items()},
+        {
+            name: read_roles(roles)
+            for name, roles in _object(
+                "subscription_auth_roles", parts.get("subscription_auth_roles") or {}
+            ).items()
+            if roles
+        },
+    )
+
+
+def _read_grants(name: str, body: object) -> Grants:
+    found = {role: read_actions(actions) for role, actions in _object(name, body or {}).items()}
+    return {role: actions for role, actions in found.items() if actions}
+
+
+def _object(name: str, body: object) -> dict[str, object]:
+    if not isinstance(body, dict):
+        raise SettingsError(name, "give an object")
+    return body

@@ -23,7 +23,8 @@ class Revoked:
         self._roles: Final = roles
 
     def has(self, role: str, token_id: str) -> bool:
-        """Whether a token of this role was taken back; `token_id` is empty if it has none."""
+        """Returns whether a token of this role was taken back; `token_id` is empty if it has
+        none."""
         return role in self._roles or token_id in self._ids
 
 
@@ -31,7 +32,7 @@ NOTHING_REVOKED: Final = Revoked(set(), set())
 
 
 def read_revoked(name: str, text: str) -> Revoked:
-    """What a file says. Raises SettingsError under the setting's name."""
+    """Returns what a file says. Raises SettingsError under the setting's name."""
     ids: set[str] = set()
     roles: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):

@@ -31,8 +31,10 @@ __all__ = [
     "Token",
     "TokenKey",
     "TokenRules",
+    "key_of",
     "make_token",
     "public_key",
+    "refusal",
     "secret_key",
     "signing_key",
     "unverified_parts",
@@ -77,20 +79,24 @@ class SigningKey:
 
 @final
 class TokenRules:
-    """What a token must say: in which claim its role is, for whom it is, by which clock."""
+    """What a token must say: in which claim its role is, for whom it is (one of `audiences`, if
+    there are any), and by which clock. One `of_issuer` must have an end, and its role may be the
+    first of a list."""
 
     def __init__(
         self,
         *,
         role_claim: str = "sub",
         audience_claim: str = "aud",
-        audience: str = "",
+        audiences: tuple[str, ...] = (),
         clock_skew_ms: int = 0,
+        of_issuer: bool = False,
     ) -> None:
         self.role_claim: Final = role_claim
         self.audience_claim: Final = audience_claim
-        self.audience: Final = audience
+        self.audiences: Final = audiences
         self.clock_skew_ms: Final = clock_skew_ms
+        self.of_issuer: Final = of_issuer
 
 
 @final
@@ -110,7 +116,7 @@ class Token:
 
 
 def secret_key(name: str, data: bytes) -> TokenKey:
-    """A secret that both sides have. Raises SettingsError under the setting's name."""
+    """Returns a secret that both sides have. Raises SettingsError under the setting's name."""
     if data.lstrip().startswith(b"-----BEGIN"):
         raise SettingsError(
             name,
@@ -131,9 +137,8 @@ def secret_key(name: str, data: bytes) -> TokenKey:
 
 
 def public_key(name: str, data: bytes) -> TokenKey:
-    """A public key in PEM or DER form. Raises SettingsError under the setting's name."""
+    """Returns a public key in PEM or DER form. Raises SettingsError under the setting's name."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.hazmat.primitives.serialization import (
         load_der_public_key,
         load_pem_public_key,
@@ -148,6 +153,13 @@ def public_key(name: str, data: bytes) -> TokenKey:
             key = load_der_public_key(data)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise SettingsError(name, "this is not a public key in PEM or DER form") from None
+    return key_of(name, key)
+
+
+def key_of(name: str, key: object) -> TokenKey:
+    """Returns a public key of the library with its algorithms. Raises SettingsError."""
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
     if isinstance(key, rsa.RSAPublicKey):
         return TokenKey(key, _rsa_algorithms(name, key.key_size))
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -156,7 +168,7 @@ def public_key(name: str, data: bytes) -> TokenKey:
 
 
 def signing_key(name: str, data: bytes) -> SigningKey:
-    """A secret, or a private key in PEM or DER form. Raises SettingsError."""
+    """Returns a secret, or a private key in PEM or DER form. Raises SettingsError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.hazmat.primitives.serialization import (
@@ -185,7 +197,7 @@ def signing_key(name: str, data: bytes) -> SigningKey:
 
 
 def verifying_key(name: str, data: bytes) -> TokenKey:
-    """What checks tokens of any key file: a secret, a public or a private key."""
+    """Returns what checks tokens of any key file: a secret, a public or a private key."""
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     if b"PUBLIC KEY-----" in data:
@@ -219,30 +231,37 @@ def _curve_algorithms(name: str, curve: str) -> tuple[str, ...]:
 
 
 def verify_token(text: bytes, key: TokenKey, rules: TokenRules, now_ms: int) -> Token:
-    """What a token says. Raises BrokerError with AuthenticationError, which never quotes it."""
+    """Returns what a token says.
+
+    Raises BrokerError with AuthenticationError, which never quotes it.
+    """
     from jwt.exceptions import InvalidAlgorithmError, InvalidSignatureError, PyJWTError
 
     if len(text) > TOKEN.bytes_max:
-        raise _refusal(f"it has {len(text)} bytes, {TOKEN.bytes_max} are allowed")
+        raise refusal(f"it has {len(text)} bytes, {TOKEN.bytes_max} are allowed")
     try:
         payload = _decode(text, key)
     except InvalidAlgorithmError:
-        raise _refusal(f"its algorithm is none of {', '.join(key.algorithms)}") from None
+        raise refusal(f"its algorithm is none of {', '.join(key.algorithms)}") from None
     except InvalidSignatureError:
-        raise _refusal("it was not signed by the key of this broker") from None
+        raise refusal("it was not signed by the key of this broker") from None
     except (PyJWTError, ValueError, TypeError, RecursionError):
-        raise _refusal("it is no JSON Web Token") from None
+        raise refusal("it is no JSON Web Token") from None
     claims = _claims(payload)
     expires_ms = _time_ms(claims, "exp")
     if 0 <= expires_ms <= now_ms - rules.clock_skew_ms:
-        raise _refusal("it has expired: get a new one")
+        raise refusal("it has expired: get a new one")
+    if expires_ms < 0 and rules.of_issuer:
+        raise refusal("it does not say when it ends, in its claim 'exp'")
     begins_ms = _time_ms(claims, "nbf")
     if begins_ms > now_ms + rules.clock_skew_ms:
-        raise _refusal("it is not valid yet: compare the clocks")
+        raise refusal("it is not valid yet: compare the clocks")
     _check_audience(claims, rules)
     role = claims.get(rules.role_claim)
+    if rules.of_issuer and isinstance(role, list) and role:
+        role = role[0]  # as Apache Pulsar
     if not isinstance(role, str) or not role:
-        raise _refusal(f"it names no role in its claim {rules.role_claim!r}")
+        raise refusal(f"it names no role in its claim {rules.role_claim!r}")
     if expires_ms >= 0:
         expires_ms += rules.clock_skew_ms
     id = claims.get("jti")
@@ -250,7 +269,7 @@ def verify_token(text: bytes, key: TokenKey, rules: TokenRules, now_ms: int) -> 
 
 
 def _decode(text: bytes, key: TokenKey) -> bytes:
-    """The claims, if the signature is right; its errors are the library's."""
+    """Returns the claims, if the signature is right; its errors are the library's."""
     from jwt.api_jws import PyJWS
 
     payload: bytes = PyJWS().decode(
@@ -267,12 +286,12 @@ def _claims(payload: bytes) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         claims = None
     if not isinstance(claims, dict):
-        raise _refusal("its claims are not a JSON object")
+        raise refusal("its claims are not a JSON object")
     return claims
 
 
 def _time_ms(claims: Mapping[str, object], claim: str) -> int:
-    """A time of the token in ms, -1 if it says none."""
+    """Returns a time of the token in ms, -1 if it says none."""
     value = claims.get(claim)
     if value is None:
         return -1
@@ -280,24 +299,27 @@ def _time_ms(claims: Mapping[str, object], claim: str) -> int:
         return max(0, value * 1000)
     if isinstance(value, float) and math.isfinite(value) and math.isfinite(value * 1000):
         return max(0, int(value * 1000))
-    raise _refusal(f"its claim {claim!r} is not a time")
+    raise refusal(f"its claim {claim!r} is not a time")
 
 
 def _check_audience(claims: Mapping[str, object], rules: TokenRules) -> None:
-    if not rules.audience:
+    if not rules.audiences:
         return
     found = claims.get(rules.audience_claim)
     meant = found if isinstance(found, list) else [found]
-    if rules.audience not in meant:
-        raise _refusal(f"it is not for {rules.audience!r}")
+    for audience in rules.audiences:
+        if audience in meant:
+            return
+    raise refusal(f"it is not for {' or '.join([repr(one) for one in rules.audiences])}")
 
 
-def _refusal(reason: str) -> BrokerError:
+def refusal(reason: str) -> BrokerError:
+    """Returns what a token is refused with; the reason must not quote it."""
     return BrokerError(ServerError.AuthenticationError, f"the token is not accepted: {reason}")
 
 
 def make_token(key: SigningKey, claims: Mapping[str, object], algorithm: str = "") -> str:
-    """A token that says this. Raises SettingsError if the key has no such algorithm."""
+    """Returns a token that says this. Raises SettingsError if the key has no such algorithm."""
     from jwt.api_jws import PyJWS
 
     chosen = algorithm or key.algorithms[0]
@@ -315,14 +337,16 @@ def make_token(key: SigningKey, claims: Mapping[str, object], algorithm: str = "
 
 
 def unverified_parts(text: bytes) -> tuple[dict[str, object], dict[str, object]]:
-    """The header and the claims of a token, whoever made it. Raises BrokerError."""
+    """Returns the header and the claims of a token, whoever made it. Raises BrokerError."""
     from jwt.api_jws import PyJWS
     from jwt.exceptions import PyJWTError
 
+    if len(text) > TOKEN.bytes_max:
+        raise refusal(f"it has {len(text)} bytes, {TOKEN.bytes_max} are allowed")
     try:
         found = PyJWS().decode_complete(text, options={"verify_signature": False})
         header: dict[str, object] = dict(found["header"])
         claims = dict(_claims(found["payload"]))
     except (PyJWTError, ValueError, TypeError, RecursionError):
-        raise _refusal("it is no JSON Web Token") from None
+        raise refusal("it is no JSON Web Token") from None
     return header, claims

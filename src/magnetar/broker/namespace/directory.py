@@ -11,6 +11,7 @@ from typing import Final, final
 from magnetar.broker.auth.permissions import Permissions
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.policy.policy import Policies
+from magnetar.broker.rate.resource_group import ResourceGroup
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError, TopicName
@@ -24,6 +25,7 @@ PARTITIONED: Final = "partitioned"
 TOPICS: Final = "topics"
 TOPIC_POLICIES: Final = "topic-policies"
 PERMISSIONS: Final = "permissions"
+GROUPS: Final = "resource-groups"
 
 # What a new broker begins with, as Apache Pulsar's standalone does.
 FIRST_TENANT: Final = "public"
@@ -57,6 +59,7 @@ class Directory:
         self._settings: Final = settings
         self.tenants: Final[dict[str, dict[str, object]]] = {}
         self.namespaces: Final[dict[str, Policies]] = {}
+        self.groups: Final[dict[str, ResourceGroup]] = {}
         self.partitioned: Final[dict[str, int]] = {}
         self.partitioned_properties: Final[dict[str, dict[str, str]]] = {}
         self._topic_policies: Final[dict[str, Policies]] = {}
@@ -73,6 +76,8 @@ class Directory:
             self._topic_policies[name] = Policies.from_json(json.loads(value))
         for name, value in catalog.items(PERMISSIONS):
             self._permissions[name] = Permissions.from_json(json.loads(value))
+        for name, value in catalog.items(GROUPS):
+            self.groups[name] = ResourceGroup(json.loads(value))
         if not self.tenants:
             self.put_tenant(FIRST_TENANT, {"adminRoles": [], "allowedClusters": []})
             self.put_namespace(FIRST_NAMESPACE, Policies())
@@ -99,21 +104,35 @@ class Directory:
         self._catalog.delete(NAMESPACES, name)
         self.namespaces.pop(name, None)
 
+    # ---- Resource groups -----------------------------------------------------
+
+    def put_group(self, name: str, group: ResourceGroup) -> None:
+        self._catalog.put(GROUPS, name, json.dumps(group.to_json()))
+        self.groups[name] = group
+
+    def delete_group(self, name: str) -> None:
+        self._catalog.delete(GROUPS, name)
+        self.groups.pop(name, None)
+
+    def namespaces_in(self, group: str) -> set[str]:
+        """Returns the namespaces that are in a resource group."""
+        return {name for name, told in self.namespaces.items() if told.resource_group == group}
+
     def require_namespace(self, namespace: str) -> None:
         """Raises BrokerError if a topic cannot be in it."""
         if namespace in self.namespaces:
             return
         tenant = namespace.partition("/")[0]
         if tenant not in self.tenants:
-            reason = f"there is no tenant {tenant!r}: create it first"
+            reason = f"Tenant does not exist: create {tenant!r} first"
         else:
-            reason = f"there is no namespace {namespace!r}: create it first"
+            reason = f"Namespace does not exist: create {namespace!r} first"
         raise BrokerError(ServerError.TopicNotFound, reason)
 
     # ---- Who may do what -----------------------------------------------------
 
     def admins_of(self, tenant: str) -> list[str]:
-        """The roles that may manage a tenant's namespaces and topics."""
+        """Returns the roles that may manage a tenant's namespaces and topics."""
         found = self.tenants.get(tenant, {}).get("adminRoles")
         return found if isinstance(found, list) else []
 
@@ -180,7 +199,7 @@ class Directory:
     # ---- Policies ------------------------------------------------------------
 
     def topic_policies(self, name: TopicName) -> Policies:
-        """Those of the topic itself; partitions have those of the whole."""
+        """Returns those of the topic itself; partitions have those of the whole."""
         return self._topic_policies.get(str(name.partitioned), Policies())
 
     def put_topic_policies(self, name: TopicName, policies: Policies) -> None:
@@ -193,7 +212,7 @@ class Directory:
             self._catalog.delete(TOPIC_POLICIES, topic)
 
     def effective(self, name: TopicName) -> EffectivePolicies:
-        """What holds for a topic, all levels considered."""
+        """Returns what holds for a topic, all levels considered."""
         return EffectivePolicies(
             self._settings,
             self.namespaces.get(name.namespace),

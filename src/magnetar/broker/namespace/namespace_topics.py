@@ -57,11 +57,11 @@ class NamespaceTopics:
             self._both.pop(namespace, None)
 
     def count(self, namespace: str) -> int:
-        """How many persistent topics there are."""
+        """Returns how many persistent topics there are."""
         return len(self._persistent[namespace]) if namespace in self._persistent else 0
 
     def in_order(self, namespace: str, *, persistent: bool, others: bool) -> list[str]:
-        """The names in order. Nobody may change the list."""
+        """Returns the names in order. Nobody may change the list."""
         if persistent and others and namespace in self._others:
             found = self._both.get(namespace)
             if found is None:
@@ -76,7 +76,7 @@ class NamespaceTopics:
     # ---- What clients found --------------------------------------------------
 
     def find(self, wanted: Wanted) -> FoundTopics | None:
-        """What was found before, unless topics came or went since."""
+        """Returns what was found before, unless topics came or went since."""
         found = self._found.get(wanted)
         if found is None:
             return None
@@ -143,5 +143,5 @@ def _in_order(kinds: dict[str, _Names], namespace: str) -> list[str]:
 
 
 def _size(found: FoundTopics) -> int:
-    """What it takes in memory, about: names are shared with the list."""
+    """Returns what it takes in memory, about: names are shared with the list."""
     return len(found.fields) + 8 * len(found.topics) + 500

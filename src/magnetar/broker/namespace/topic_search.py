@@ -10,7 +10,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.broker.namespace.namespace_topics import FoundTopics
-from magnetar.broker.namespace.topic_list import TopicFilter, topics_hash
+from magnetar.broker.namespace.topic_list import TopicFilter, match_text, topics_hash
+from magnetar.broker.promise import Promise
 from magnetar.broker.turn.long_answer import LongAnswer
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
@@ -18,15 +19,15 @@ from magnetar.wire.writer import BytesWriter, put_varint
 
 __all__ = ["TopicSearch", "listed"]
 
-# Names in one step: fewer if a pattern is matched.
-NAMES_MATCHED: Final = 40
+# Names in one step: fewer if a pattern is matched, and fewer still of one that is slow.
+COST_MATCHED: Final = 40
 NAMES_LISTED: Final = 400
 STEP_COST: Final = 16
 
 
 @final
 class TopicSearch(LongAnswer):
-    """See the module. `found` or `failed` is called in the last step."""
+    """See the module. The last step keeps `found`, or breaks it."""
 
     def __init__(
         self,
@@ -34,39 +35,46 @@ class TopicSearch(LongAnswer):
         pattern: TopicFilter | None,
         field_tag: int,
         bytes_max: int,
-        found: Callable[[FoundTopics], None],
-        failed: Callable[[Exception], None],
         cancelled: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self._names: Final = names
         self._pattern: Final = pattern
-        self._step: Final[i64] = NAMES_LISTED if pattern is None else NAMES_MATCHED
         self._field_tag: Final = field_tag
         self._bytes_max: Final = bytes_max
-        self._found: Final = found
-        self._failed: Final = failed
+        self.found: Final[Promise[FoundTopics]] = Promise()
         self._cancelled: Final = cancelled
         self._next: i64 = 0
         self._topics: Final[list[str]] = []
         self._fields: Final = BytesWriter()
 
     def step(self) -> i64:
-        piece = self._names[self._next : self._next + self._step]
-        self._next += self._step
-        if self._pattern is not None:
-            piece = self._pattern.keep(piece)
-        for topic in piece:
-            self._put(topic)
+        if self._pattern is None:
+            for topic in self._names[self._next : self._next + NAMES_LISTED]:
+                self._put(topic)
+            self._next += NAMES_LISTED
+        else:
+            self._match(self._pattern)
         if len(self._fields) > self._bytes_max:
             self.done = True
-            self._failed(self._too_long())
+            self.found.fail(self._too_long())
         elif self._next >= len(self._names):
             self.done = True
             fields = self._fields.getvalue()
             hash = topics_hash(self._topics)
-            self._found(FoundTopics(self._names, self._topics, hash, fields))
+            self.found.keep(FoundTopics(self._names, self._topics, hash, fields))
         return STEP_COST
+
+    def _match(self, pattern: TopicFilter) -> None:
+        cost: i64 = 0
+        end: i64 = len(self._names)
+        while self._next < end and cost < COST_MATCHED:
+            topic = self._names[self._next]
+            self._next += 1
+            text = match_text(topic)
+            cost += pattern.cost(text)
+            if pattern.matches_text(text):
+                self._put(topic)
 
     def cancel(self) -> None:
         if self._cancelled is not None:

@@ -2,13 +2,14 @@
 
 It is computed once and never changes; whoever changes a policy makes a new one.
 
-A quota and a retention are without limit at -1, other limits at 0. `maxMessageSize` can only
-lower what the broker allows.
+A quota and a retention are without limit at -1; `limits.py` has the limits that are so at 0.
 """
 
 from typing import Final, final
 
-from magnetar.broker.policy.policy import Policies
+from magnetar.broker.policy.effective_rates import EffectiveRates
+from magnetar.broker.policy.limits import Limits
+from magnetar.broker.policy.policy import AUTO_UPDATES, Policies
 from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -17,7 +18,8 @@ from magnetar.broker.policy.policy_value import (
     DelayedDelivery,
     InactiveTopics,
 )
-from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.setting.setting import MIB
+from magnetar.broker.setting.settings import BrokerSettings
 
 __all__ = ["EffectivePolicies"]
 
@@ -31,10 +33,13 @@ class EffectivePolicies:
     ) -> None:
         levels = [level for level in (topic, namespace) if level is not None]
 
+        self.limits: Final = Limits(settings, [level.numbers for level in levels])
+        group = "" if namespace is None else namespace.resource_group
+        self.rates: Final = EffectiveRates(settings, levels, topic, group)
+
         minutes, mb = _retention_of(levels, settings)
         self.retention_time_ms: Final[int] = _scaled(minutes, 60_000)
         self.retention_size_bytes: Final[int] = _scaled(mb, MIB)
-        self.ttl_ms: Final[int] = _number_of(levels, "messageTTL", settings.ttl_seconds) * 1000
 
         size = _quota_of(levels, DESTINATION_STORAGE, settings)
         age = _quota_of(levels, MESSAGE_AGE, settings)
@@ -43,30 +48,6 @@ class EffectivePolicies:
         # What happens beyond `backlog_quota_bytes`, and beyond `backlog_quota_ms`.
         self.backlog_size_policy: Final[str] = size.policy
         self.backlog_time_policy: Final[str] = age.policy
-
-        self.max_unacked_per_consumer: Final[int] = _number_of(
-            levels, "maxUnackedMessagesOnConsumer", settings.max_unacked_per_consumer
-        )
-        self.max_unacked_per_subscription: Final[int] = _number_of(
-            levels, "maxUnackedMessagesOnSubscription", settings.max_unacked_per_subscription
-        )
-        self.max_producers: Final[int] = _number_of(
-            levels, "maxProducers", settings.max_producers_per_topic
-        )
-        self.max_consumers: Final[int] = _number_of(
-            levels, "maxConsumers", settings.max_consumers_per_topic
-        )
-        self.max_subscriptions: Final[int] = _number_of(
-            levels, "maxSubscriptionsPerTopic", settings.max_subscriptions_per_topic
-        )
-        self.max_consumers_per_subscription: Final[int] = _number_of(
-            levels, "maxConsumersPerSubscription", settings.max_consumers_per_subscription
-        )
-        self.max_topics_per_namespace: Final[int] = _number_of(
-            levels, "maxTopicsPerNamespace", settings.max_topics_per_namespace
-        )
-        size_max = _number_of(levels, "maxMessageSize", 0) or settings.message_size_max
-        self.message_size_max: Final[int] = min(size_max, settings.message_size_max)
 
         delayed = _delayed_delivery_of(levels, settings)
         self.delayed_delivery: Final[bool] = delayed.active
@@ -84,6 +65,17 @@ class EffectivePolicies:
         self.skip_damaged: Final[bool] = _flag_at(
             levels, "autoSkipNonRecoverableData", settings.skip_damaged
         )
+        self.encryption_required: Final[bool] = _flag_at(
+            levels, "encryptionRequired", settings.encryption_required
+        )
+        self.auto_update_schema: Final[bool] = _flag_at(
+            levels, "isAllowAutoUpdateSchema", settings.allow_auto_update_schema
+        )
+        self.subscription_auth_mode: Final[str] = _auth_mode_of(levels)
+        # What changes nothing, as it was told nearest.
+        self.kept: Final[dict[str, object]] = {}
+        for level in reversed(levels):
+            self.kept.update(level.kept)
         self.schema_compatibility: Final[str] = _schema_compatibility_of(levels, settings)
         self.subscription_types: Final[tuple[str, ...]] = _subscription_types_of(levels, settings)
 
@@ -99,14 +91,6 @@ class EffectivePolicies:
 
 
 # ---- What each level says, the nearest first ------------------------------------------
-
-
-def _number_of(levels: list[Policies], policy: str, default: int) -> int:
-    for level in levels:
-        value = level.numbers.get(policy)
-        if value is not None:
-            return value
-    return default
 
 
 def _flag_at(levels: list[Policies], policy: str, default: bool) -> bool:
@@ -157,9 +141,18 @@ def _schema_compatibility_of(levels: list[Policies], settings: BrokerSettings) -
         if level.schema_compatibility not in (None, "UNDEFINED"):
             assert level.schema_compatibility is not None
             return level.schema_compatibility
+        if level.schema_auto_update is not None:
+            return AUTO_UPDATES[level.schema_auto_update]
     if settings.schema_compatibility == "UNDEFINED":
         return "FULL"
     return settings.schema_compatibility
+
+
+def _auth_mode_of(levels: list[Policies]) -> str:
+    for level in levels:
+        if level.subscription_auth_mode is not None:
+            return level.subscription_auth_mode
+    return "None"
 
 
 def _subscription_types_of(levels: list[Policies], settings: BrokerSettings) -> tuple[str, ...]:

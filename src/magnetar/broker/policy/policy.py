@@ -7,6 +7,8 @@ and nothing gets in that was not checked. `effective_policies` says what holds f
 
 from typing import Final, final
 
+from magnetar.broker.policy.kept import KEPT_POLICIES, KeptPolicy
+from magnetar.broker.policy.limits import LIMIT_POLICIES
 from magnetar.broker.policy.policy_value import (
     DESTINATION_STORAGE,
     AutoTopicCreation,
@@ -28,92 +30,51 @@ from magnetar.broker.policy.policy_value import (
     read_retention,
     read_subscription_types,
 )
-from magnetar.broker.setting.setting import INT_MAX
-from magnetar.broker.setting.settings import SCHEMA_COMPATIBILITIES
+from magnetar.broker.policy.rate_policy import (
+    RATE_POLICIES,
+    RatePolicy,
+    read_dispatch_rate,
+    show_dispatch_rate,
+)
+from magnetar.broker.rate.rate import Rate
+from magnetar.broker.setting.section.producer import SCHEMA_COMPATIBILITIES
 from magnetar.errors import SettingsError
 
-__all__ = ["NO_EFFECT", "NUMBER_POLICIES", "POLICY_NAMES", "NumberPolicy", "Policies"]
+__all__ = ["AUTO_UPDATES", "NO_EFFECT", "POLICY_NAMES", "Policies"]
 
 
-@final
-class NumberPolicy:
-    """A policy that is a whole number from 0, under all of its names.
-
-    `name` is the path's at topics, `at_namespace` the path's at namespaces, and `in_whole` the
-    field's where Pulsar has all policies of a namespace in one object; empty where it has none.
-    `effective` is the attribute of `EffectivePolicies`, in units of which `unit` make one.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        effective: str,
-        *,
-        at_namespace: str = "",
-        in_whole: str = "",
-        unit: int = 1,
-    ) -> None:
-        self.name: Final = name
-        self.effective: Final = effective
-        self.at_namespace: Final = at_namespace or name
-        self.in_whole: Final = in_whole
-        self.unit: Final = unit
-
-
-# 0 is "no limit", and "never" for the TTL. A new one is a row here, an attribute of
-# `EffectivePolicies`, and a row of the command line's; REST and OpenAPI follow from it.
-NUMBER_POLICIES: Final = (
-    NumberPolicy("messageTTL", "ttl_ms", in_whole="message_ttl_in_seconds", unit=1000),
-    NumberPolicy(
-        "maxUnackedMessagesOnConsumer",
-        "max_unacked_per_consumer",
-        at_namespace="maxUnackedMessagesPerConsumer",
-        in_whole="max_unacked_messages_per_consumer",
-    ),
-    NumberPolicy(
-        "maxUnackedMessagesOnSubscription",
-        "max_unacked_per_subscription",
-        at_namespace="maxUnackedMessagesPerSubscription",
-        in_whole="max_unacked_messages_per_subscription",
-    ),
-    NumberPolicy(
-        "maxProducers",
-        "max_producers",
-        at_namespace="maxProducersPerTopic",
-        in_whole="max_producers_per_topic",
-    ),
-    NumberPolicy(
-        "maxConsumers",
-        "max_consumers",
-        at_namespace="maxConsumersPerTopic",
-        in_whole="max_consumers_per_topic",
-    ),
-    NumberPolicy(
-        "maxSubscriptionsPerTopic", "max_subscriptions", in_whole="max_subscriptions_per_topic"
-    ),
-    NumberPolicy(
-        "maxConsumersPerSubscription",
-        "max_consumers_per_subscription",
-        in_whole="max_consumers_per_subscription",
-    ),
-    NumberPolicy(
-        "maxTopicsPerNamespace", "max_topics_per_namespace", in_whole="max_topics_per_namespace"
-    ),
-    NumberPolicy("maxMessageSize", "message_size_max"),
-)
-_NUMBERS: Final = frozenset([row.name for row in NUMBER_POLICIES])
+_LIMITS: Final = {row.name: row for row in LIMIT_POLICIES}
 _FLAGS: Final = (
     "deduplicationEnabled",
     "schemaValidationEnforced",
     # Of our own: Apache Pulsar has it for the whole broker only.
     "autoSkipNonRecoverableData",
+    "encryptionRequired",
+    "isAllowAutoUpdateSchema",
 )
+_KEPT: Final[dict[str, KeptPolicy]] = {row.name: row for row in KEPT_POLICIES}
+_RATES: Final[dict[str, RatePolicy]] = {row.name: row for row in RATE_POLICIES}
+# Whether roles may use subscriptions of any name, or of such that begin with theirs.
+AUTH_MODES: Final = ("None", "Prefix")
+# What Pulsar said of schemas before it had compatibility strategies, and which that is today.
+AUTO_UPDATES: Final[dict[str, str]] = {
+    "AutoUpdateDisabled": "ALWAYS_INCOMPATIBLE",
+    "Backward": "BACKWARD",
+    "Forward": "FORWARD",
+    "Full": "FULL",
+    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
+    "BackwardTransitive": "BACKWARD_TRANSITIVE",
+    "ForwardTransitive": "FORWARD_TRANSITIVE",
+    "FullTransitive": "FULL_TRANSITIVE",
+}
 
 # Every policy by each of its names; the topic's name of it is the one to keep.
 POLICY_NAMES: Final[dict[str, str]] = {
-    **{row.name: row.name for row in NUMBER_POLICIES},
-    **{row.at_namespace: row.name for row in NUMBER_POLICIES},
+    **{row.name: row.name for row in LIMIT_POLICIES},
+    **{row.at_namespace: row.name for row in LIMIT_POLICIES},
     **{name: name for name in _FLAGS},
+    **{name: name for name in _KEPT},
+    **{name: name for name in _RATES},
     "deduplication": "deduplicationEnabled",
     "retention": "retention",
     "backlogQuota": "backlogQuotaMap",
@@ -124,25 +85,14 @@ POLICY_NAMES: Final[dict[str, str]] = {
     "autoTopicCreation": "autoTopicCreation",
     "autoSubscriptionCreation": "autoSubscriptionCreation",
     "schemaCompatibilityStrategy": "schemaCompatibilityStrategy",
+    "schemaAutoUpdateCompatibilityStrategy": "schemaAutoUpdateCompatibilityStrategy",
+    "subscriptionAuthMode": "subscriptionAuthMode",
 }
-
-_NO_RATES: Final = "rates are not limited here; a slow peer stops the reads of its own socket"
 
 # Policies that Pulsar has and this broker does not honour. It says so, and stores nothing.
 NO_EFFECT: Final[dict[str, str]] = {
-    "dispatchRate": _NO_RATES,
-    "publishRate": _NO_RATES,
-    "subscribeRate": _NO_RATES,
-    "subscriptionDispatchRate": _NO_RATES,
-    "replicatorDispatchRate": _NO_RATES,
-    "persistence": "there are no bookies to choose, and every ack is written before its receipt",
-    "dispatcherPauseOnAckStatePersistent": "the ack state is always written, so none waits for it",
-    "compactionThreshold": "topics are not compacted here",
     "offloadPolicies": "ledgers are not offloaded here",
-    "replication": "there is one cluster, this broker",
-    "deduplicationSnapshotInterval": "deduplication_snapshot_entries says it for all topics",
-    "subscriptionExpirationTime": "subscriptions stay until somebody deletes them",
-    "entryFilters": "there are no plugins",
+    "entryFilters": "no entry filter is found: there are no plugins",
 }
 
 
@@ -158,6 +108,19 @@ class Policies:
         self.auto_subscription_creation: bool | None = None
         self.subscription_types: tuple[str, ...] | None = None
         self.schema_compatibility: str | None = None
+        self.schema_auto_update: str | None = None
+        self.subscription_auth_mode: str | None = None
+        # Of a namespace: texts that mean nothing to the broker, and where its bundles end if they
+        # are not the default ones.
+        self.properties: dict[str, str] = {}
+        self.bundles: list[int] = []
+        # The group whose rates its topics share; empty if it is in none.
+        self.resource_group: str = ""
+        # Rates by the name of the policy; of a topic, those of one subscription by its name.
+        self.rates: dict[str, Rate] = {}
+        self.subscription_rates: dict[str, Rate] = {}
+        # What changes nothing, as JSON by its name.
+        self.kept: dict[str, object] = {}
         # By kind of quota, and by the topic's name of the policy.
         self.backlog_quotas: dict[str, BacklogQuota] = {}
         self.numbers: dict[str, int] = {}
@@ -165,19 +128,42 @@ class Policies:
 
     @classmethod
     def from_json(cls, whole: object) -> "Policies":
-        """What `to_json` gave."""
+        """Returns what `to_json` gave."""
         policies = cls()
         for name, body in read_object("policies", whole).items():
-            policies.set_json(name, body)
+            if name == "properties":
+                fields = read_object(name, body)
+                policies.properties = {key: str(fields[key]) for key in fields}
+            elif name == "bundles":
+                assert isinstance(body, list)
+                policies.bundles = [int(one) for one in body]
+            elif name == "resourceGroup":
+                policies.resource_group = str(body)
+            elif name == "subscriptionRates":
+                policies.subscription_rates = {
+                    key: read_dispatch_rate(name, rate)
+                    for key, rate in read_object(name, body).items()
+                }
+            else:
+                policies.set_json(name, body)
         return policies
 
     def to_json(self) -> dict[str, object]:
-        """All that was told, by the topic's name of each policy."""
+        """Returns all that was told, by the topic's name of each policy."""
         whole: dict[str, object] = {}
         for name in sorted(set(POLICY_NAMES.values())):
             body = self.get_json(name)
             if body is not None:
                 whole[name] = body
+        if self.properties:
+            whole["properties"] = dict(self.properties)
+        if self.bundles:
+            whole["bundles"] = list(self.bundles)
+        if self.resource_group:
+            whole["resourceGroup"] = self.resource_group
+        if self.subscription_rates:
+            rates = self.subscription_rates
+            whole["subscriptionRates"] = {key: show_dispatch_rate(rates[key]) for key in rates}
         return whole
 
     def set_json(self, name: str, body: object) -> None:
@@ -189,10 +175,14 @@ class Policies:
         policy = _policy_name(name)
         if body is None:
             self.remove(name)
-        elif policy in _NUMBERS:
-            self.numbers[policy] = read_number(name, name, body, 0, INT_MAX)
+        elif policy in _LIMITS:
+            self.numbers[policy] = read_number(name, name, body, 0, _LIMITS[policy].most)
         elif policy in _FLAGS:
             self.flags[policy] = read_flag(name, name, body)
+        elif policy in _KEPT:
+            self.kept[policy] = _KEPT[policy].read(name, body)
+        elif policy in _RATES:
+            self.rates[policy] = _RATES[policy].read(name, body)
         elif name == "backlogQuota":
             self.set_backlog_quota(DESTINATION_STORAGE, body)
         elif policy == "backlogQuotaMap":
@@ -211,18 +201,31 @@ class Policies:
                 name, fields, "allowAutoSubscriptionCreation"
             )
         elif policy == "subscriptionTypesEnabled":
-            self.subscription_types = read_subscription_types(name, body)
+            self.subscription_types = read_subscription_types(name, body) or None
+        elif policy == "schemaAutoUpdateCompatibilityStrategy":
+            self.schema_auto_update = read_choice(name, name, body, tuple(AUTO_UPDATES))
+        elif policy == "subscriptionAuthMode":
+            self.subscription_auth_mode = read_choice(name, name, body, AUTH_MODES)
         else:
             assert policy == "schemaCompatibilityStrategy"
             self.schema_compatibility = read_choice(name, name, body, SCHEMA_COMPATIBILITIES)
 
     def get_json(self, name: str) -> object | None:
-        """The body that Pulsar's REST answers for a policy; None if it was not told."""
+        """Returns the body that Pulsar's REST answers for a policy; None if it was not told."""
         policy = _policy_name(name)
-        if policy in _NUMBERS:
+        if policy in _LIMITS:
             return self.numbers.get(policy)
         if policy in _FLAGS:
             return self.flags.get(policy)
+        if policy in _KEPT:
+            return self.kept.get(policy)
+        if policy in _RATES:
+            rate = self.rates.get(policy)
+            return None if rate is None else _RATES[policy].show(rate)
+        if policy == "schemaAutoUpdateCompatibilityStrategy":
+            return self.schema_auto_update
+        if policy == "subscriptionAuthMode":
+            return self.subscription_auth_mode
         if policy == "subscriptionTypesEnabled":
             return None if self.subscription_types is None else list(self.subscription_types)
         if policy == "schemaCompatibilityStrategy":
@@ -234,6 +237,8 @@ class Policies:
         policy = _policy_name(name)
         self.numbers.pop(policy, None)
         self.flags.pop(policy, None)
+        self.kept.pop(policy, None)
+        self.rates.pop(policy, None)
         if policy == "backlogQuotaMap":
             self.backlog_quotas = {}
         elif policy == "retention":
@@ -250,6 +255,17 @@ class Policies:
             self.subscription_types = None
         elif policy == "schemaCompatibilityStrategy":
             self.schema_compatibility = None
+        elif policy == "schemaAutoUpdateCompatibilityStrategy":
+            self.schema_auto_update = None
+        elif policy == "subscriptionAuthMode":
+            self.subscription_auth_mode = None
+
+    def set_subscription_rate(self, subscription: str, body: object) -> None:
+        """Tell the dispatch rate of one subscription of a topic; None takes it back."""
+        if body is None:
+            self.subscription_rates.pop(subscription, None)
+        else:
+            self.subscription_rates[subscription] = read_dispatch_rate("dispatchRate", body)
 
     def set_backlog_quota(self, kind: str, body: object) -> None:
         """Tell the quota of one kind, which REST has as `?backlogQuotaType=`."""
@@ -259,7 +275,7 @@ class Policies:
         self.backlog_quotas.pop(read_quota_kind(kind), None)
 
     def _get_object(self, policy: str) -> object | None:
-        """Of a policy that has fields."""
+        """Returns the JSON of a policy that has fields; None if it was not told."""
         if policy == "backlogQuotaMap":
             quotas = self.backlog_quotas
             return {kind: quotas[kind].to_json() for kind in sorted(quotas)} or None

@@ -8,10 +8,11 @@ more.
 from collections.abc import Mapping
 from typing import Final, final
 
+from magnetar.broker.setting.section.retention import BACKLOG_POLICIES
+from magnetar.broker.setting.section.topic import INACTIVE_MODES
 from magnetar.broker.setting.setting import COUNT_MAX, INT_MAX, MEBIBYTES_MAX, MS_MAX
-from magnetar.broker.setting.settings import BACKLOG_POLICIES, INACTIVE_MODES
-from magnetar.broker.topic.dispatch.subscription_type import TYPE_NAMES
 from magnetar.errors import SettingsError
+from magnetar.model.subscription_type import TYPE_NAMES
 
 __all__ = [
     "DESTINATION_STORAGE",
@@ -34,6 +35,7 @@ __all__ = [
     "read_quota_kind",
     "read_retention",
     "read_subscription_types",
+    "shown",
 ]
 
 # The kinds of backlog quotas. The third that Pulsar's documents name is a policy, not a kind.
@@ -133,13 +135,13 @@ class AutoTopicCreation:
 
 def read_object(name: str, body: object) -> Mapping[str, object]:
     if not isinstance(body, dict):
-        raise SettingsError(name, f"{_shown(body)} is not a JSON object: give one")
+        raise SettingsError(name, f"{shown(body)} is not a JSON object: give one")
     return body
 
 
 def read_number(name: str, field: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingsError(name, f"{field} is {_shown(value)}: give a whole number")
+        raise SettingsError(name, f"{field} is {shown(value)}: give a whole number")
     if value < low or value > high:
         raise SettingsError(name, f"{field} is {value}: give a number from {low} to {high}")
     return value
@@ -154,7 +156,7 @@ def _number_at(
 
 def read_flag(name: str, field: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise SettingsError(name, f"{field} is {_shown(value)}: give true or false")
+        raise SettingsError(name, f"{field} is {shown(value)}: give true or false")
     return value
 
 
@@ -164,12 +166,12 @@ def read_flag_of(name: str, fields: Mapping[str, object], field: str) -> bool:
 
 def read_choice(name: str, field: str, value: object, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise SettingsError(name, f"{field} is {_shown(value)}: give one of {', '.join(choices)}")
+        raise SettingsError(name, f"{field} is {shown(value)}: give one of {', '.join(choices)}")
     return value
 
 
-def _shown(value: object) -> str:
-    """A value in an error, which is no place for a megabyte of it."""
+def shown(value: object) -> str:
+    """Returns a value in an error, which is no place for a megabyte of it."""
     text = "missing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -191,7 +193,7 @@ def read_quota_kind(kind: str) -> str:
     if kind not in (DESTINATION_STORAGE, MESSAGE_AGE):
         raise SettingsError(
             "backlogQuota",
-            f"{_shown(kind)} is not a kind of quota: give {DESTINATION_STORAGE} or {MESSAGE_AGE}",
+            f"{shown(kind)} is not a kind of quota: give {DESTINATION_STORAGE} or {MESSAGE_AGE}",
         )
     return kind
 
@@ -252,10 +254,10 @@ def read_auto_topic_creation(name: str, body: object) -> AutoTopicCreation:
 
 
 def read_subscription_types(name: str, body: object) -> tuple[str, ...]:
-    if not isinstance(body, list) or not body:
+    if not isinstance(body, list):
         raise SettingsError(
             name,
-            f"{_shown(body)} is not a list of types: give some of {', '.join(TYPE_NAMES)}",
+            f"{shown(body)} is not a list of types: give some of {', '.join(TYPE_NAMES)}",
         )
     given = [read_choice(name, "a type", one, TYPE_NAMES) for one in body]
     return tuple(one for one in TYPE_NAMES if one in given)

@@ -49,7 +49,7 @@ _PROMOTIONS: Final = {
 
 
 def read_problem(*, reader: AvroType, writer: AvroType) -> str | None:
-    """Why data of `writer` cannot be read with `reader`; None if all of it can be.
+    """Returns why data of `writer` cannot be read with `reader`; None if all of it can be.
 
     >>> from magnetar.broker.schema.avro_type import parse_avro
     >>> old = parse_avro({"type": "record", "name": "A", "fields": []})
@@ -64,7 +64,7 @@ def read_problem(*, reader: AvroType, writer: AvroType) -> str | None:
 
 
 def read_problem_steps(*, reader: AvroType, writer: AvroType) -> Generator[None, None, str | None]:
-    """The same, in steps."""
+    """Does what `read_problem` does, in steps."""
     return _Resolver().problem(reader, writer, 0)
 
 
@@ -85,7 +85,7 @@ class _Resolver:
         self._bad: Final[dict[tuple[str, str], str]] = {}
 
     def _count(self, steps: int) -> bool:
-        """So much more was done. Whether others may have their turn; raises BrokerError."""
+        """Counts what was done; returns whether others may have their turn. Raises BrokerError."""
         before = self._steps // COMPARISONS_A_STEP
         self._steps += steps
         if self._steps > RESOLVE_STEPS_MAX:
@@ -123,7 +123,7 @@ class _Resolver:
     def _branch(
         self, union: AvroType, writer: AvroType, depth: int
     ) -> Generator[None, None, str | None]:
-        """A branch that holds the data is enough; else the most telling of their problems."""
+        """Returns None if one branch can hold the data, else the most telling of their problems."""
         out = ""
         for part in union.parts:
             found = yield from self.problem(part, writer, depth + 1)
@@ -205,7 +205,7 @@ def _too_large() -> BrokerError:
 
 
 def _source(field: AvroField, written: dict[str, AvroField]) -> AvroField | None:
-    """The field of the data that `field` is read from."""
+    """Returns the field of the data that `field` is read from."""
     for name in [field.name, *field.aliases]:
         if name in written:
             return written[name]

@@ -96,13 +96,13 @@ class AvroType:
         self._symbols: set[str] | None = None
 
     def by_name(self) -> dict[str, AvroField]:
-        """The fields of a record, by name. Not before all of them are there."""
+        """Returns the fields of a record, by name. Not before all of them are there."""
         if self._by_name is None:
             self._by_name = {field.name: field for field in self.fields}
         return self._by_name
 
     def symbol_set(self) -> set[str]:
-        """The symbols of an enum."""
+        """Returns the symbols of an enum."""
         if self._symbols is None:
             self._symbols = set(self.symbols)
         return self._symbols
@@ -117,7 +117,7 @@ class AvroType:
 
 
 def parse_avro(value: object) -> AvroType:
-    """The Avro schema that a definition, as JSON is read, stands for. Raises BrokerError.
+    """Returns the Avro schema that a definition, as JSON is read, stands for. Raises BrokerError.
 
     >>> str(parse_avro(["null", {"type": "enum", "name": "Coin", "symbols": ["HEAD"]}]))
     '[null, enum Coin]'
@@ -126,7 +126,7 @@ def parse_avro(value: object) -> AvroType:
 
 
 def parse_steps(value: object) -> Generator[None, None, AvroType]:
-    """The same, in steps."""
+    """Does what `parse_avro` does, in steps."""
     return _AvroParser().parse(value, "", 0)
 
 
@@ -284,7 +284,8 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """As Avro for Java has it, with the dollar that Pulsar allows for classes in classes."""
+    """Returns whether Avro for Java takes a name, or Pulsar, which allows a dollar for inner
+    classes."""
     for part in name.split("."):
         letters = part.replace("_", "a").replace("$", "a")
         if not letters.isalnum() or not letters[0].isalpha():
@@ -298,13 +299,13 @@ def _texts(value: dict[str, object], key: str) -> list[str]:
 
 
 def _extra(value: dict[str, object], known: tuple[str, ...]) -> str:
-    """The properties of a type or a field beyond what Avro knows, `logicalType` for one."""
+    """Returns the properties of a type or a field beyond what Avro knows, `logicalType` for one."""
     left = {key: item for key, item in value.items() if key not in known}
     return dump_json(left) if left else ""
 
 
 def canonical_steps(type: AvroType) -> Generator[None, None, str]:
-    """The type in one form; named ones in full the first time, then by name."""
+    """Returns the type in one form; named ones in full the first time, then by name."""
     canonical = _Canonical()
     yield from canonical.write(type)
     return "".join(canonical.pieces)

@@ -66,12 +66,18 @@ __all__ = [
 VERSION_SIZE: Final = 8
 # Parsed definitions are kept for so many bytes of them. What was parsed is larger by far.
 PARSED_BYTES_MAX: Final = 256 << 10
+# All versions that a topic's schema has now: as they are read in one go, when somebody asks.
+VERSIONS_BYTES_MAX: Final = 2 << 20
+# Of the schemas of all topics so much stays in memory; those that were used last.
+KEPT_BYTES_MAX: Final = 32 << 20
+# What a version takes besides its definition.
+VERSION_BYTES: Final = 512
 # What a consumer has if it takes bytes: no schema of its own to check.
 _NO_SCHEMA: Final = (int(SchemaType.NONE), int(SchemaType.AutoConsume))
 
 
 def schema_topic(name: TopicName) -> str:
-    """The name under which a topic's schemas are kept, and which GET_SCHEMA answers with.
+    """Returns the name under which a topic's schemas are kept, and which GET_SCHEMA answers with.
 
     As in Pulsar it lacks the domain, as the paths of the REST interface do.
 
@@ -83,7 +89,7 @@ def schema_topic(name: TopicName) -> str:
 
 
 def version_bytes(version: int) -> bytes:
-    """A version as the wire has it.
+    """Returns a version as the wire has it.
 
     >>> version_bytes(0).hex()
     '0000000000000000'
@@ -173,6 +179,8 @@ class SchemaRegistry:
         *,
         strategy: str = FULL,
         size_max: int = DEFINITION_BYTES_MAX,
+        versions_max: int = VERSIONS_BYTES_MAX,
+        kept_max: int = KEPT_BYTES_MAX,
     ) -> None:
         self._load: Final = load
         self._save: Final = save
@@ -180,7 +188,11 @@ class SchemaRegistry:
         self._clock_ms: Final = clock_ms
         self._strategy: Final[str] = strategy
         self._size_max: Final[int] = size_max
-        self._topics: Final[dict[str, list[StoredSchema]]] = {}
+        self._versions_max: Final[int] = versions_max
+        self._kept_max: Final[int] = kept_max
+        # Those that were read, the one that was used last at the end, and their bytes.
+        self._topics: Final[OrderedDict[str, list[StoredSchema]]] = OrderedDict()
+        self._kept_bytes: int = 0
         # Those that are parsed, the one that was used last at the end, and their bytes.
         self._parsed: Final[OrderedDict[SchemaInfo, None]] = OrderedDict()
         self._parsed_bytes: int = 0
@@ -188,16 +200,27 @@ class SchemaRegistry:
     # What is there.
 
     def history(self, topic: str) -> list[StoredSchema]:
-        """Every version that there ever was, deletions too."""
+        """Returns every version that there ever was, deletions too."""
         found = self._topics.get(topic)
         if found is None:
             found = [_decode(key, text) for key, text in self._load(f"{topic}/")]
             if found:
-                self._topics[topic] = found
+                self._keep(topic, found, _bytes_of(found))
+        else:
+            self._topics.move_to_end(topic)
         return found
 
+    def _keep(self, topic: str, history: list[StoredSchema], growth: int) -> None:
+        """A history was read, or has grown: those before it may be forgotten."""
+        self._topics[topic] = history
+        self._topics.move_to_end(topic)
+        self._kept_bytes += growth
+        while self._kept_bytes > self._kept_max and len(self._topics) > 1:
+            _, oldest = self._topics.popitem(last=False)
+            self._kept_bytes -= _bytes_of(oldest)
+
     def versions(self, topic: str) -> list[StoredSchema]:
-        """The versions since the last deletion, oldest first."""
+        """Returns the versions since the last deletion, oldest first."""
         out: list[StoredSchema] = []
         for stored in self.history(topic):
             if stored.deleted:
@@ -207,19 +230,20 @@ class SchemaRegistry:
         return out
 
     def latest(self, topic: str) -> StoredSchema | None:
-        """The newest version; None if the topic has no schema, or no more."""
+        """Returns the newest version; None if the topic has no schema, or no more."""
         found = self.history(topic)
         return found[-1] if found and not found[-1].deleted else None
 
     def get(self, topic: str, version: int) -> StoredSchema | None:
-        """A version by its number, unless the schema was deleted since."""
+        """Returns a version by its number, unless the schema was deleted since."""
         for stored in self.versions(topic):
             if stored.version == version:
                 return stored
         return None
 
     def lookup(self, topic: str, version: bytes) -> StoredSchema:
-        """What GET_SCHEMA asks for: a version as on the wire, or the latest if it is empty."""
+        """Returns what GET_SCHEMA asks for: a version as on the wire, or the latest if it is
+        empty."""
         if not version:
             found = self.latest(topic)
         elif len(version) == VERSION_SIZE:
@@ -234,11 +258,11 @@ class SchemaRegistry:
         return found
 
     def find(self, topic: str, schema: SchemaInfo) -> int | None:
-        """The version that defines the same, None if none does."""
+        """Returns the version that defines the same, None if none does."""
         return finish(self.find_steps(topic, schema))
 
     def find_steps(self, topic: str, schema: SchemaInfo) -> Generator[None, None, int | None]:
-        """The same, in steps."""
+        """Does what `find` does, in steps."""
         found = yield from self._find(topic, schema)
         self._used(schema)
         return None if found is None else found.version
@@ -283,7 +307,7 @@ class SchemaRegistry:
         *,
         allow_auto_update: bool = True,
     ) -> StoredSchema:
-        """The version that the schema has, as a new one if it must be and may be."""
+        """Returns the version that the schema has, as a new one if it must be and may be."""
         return finish(self.put_steps(topic, schema, strategy, allow_auto_update=allow_auto_update))
 
     def put_steps(
@@ -294,7 +318,7 @@ class SchemaRegistry:
         *,
         allow_auto_update: bool = True,
     ) -> Generator[None, None, StoredSchema]:
-        """The same, in steps. There must be one such work for a topic at a time."""
+        """Does what `put` does, in steps. There must be one such work for a topic at a time."""
         found = yield from self._find(topic, schema)
         if found is not None:
             return found
@@ -303,8 +327,19 @@ class SchemaRegistry:
                 f"{topic} does not have this schema, and clients may not add any: have it added "
                 "by an administrator, or allow automatic updates"
             )
+        self._require_room(topic, schema)
         yield from self.check_steps(topic, schema, strategy)
         return self._append(topic, schema, deleted=False)
+
+    def _require_room(self, topic: str, schema: SchemaInfo) -> None:
+        """Raises BrokerError if there would be more of it than may be."""
+        size = _bytes_of(self.versions(topic)) + _size(schema)
+        if 0 < self._versions_max < size:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                f"all versions of the schema of {topic} would take {size} bytes, and "
+                f"{self._versions_max} are allowed: delete the schema, which begins it anew",
+            )
 
     def check(self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED) -> None:
         """Raise BrokerError unless the schema may be the topic's next version."""
@@ -313,7 +348,7 @@ class SchemaRegistry:
     def check_steps(
         self, topic: str, schema: SchemaInfo, strategy: str = UNDEFINED
     ) -> Generator[None, None, None]:
-        """The same, in steps."""
+        """Does what `check` does, in steps."""
         yield from self.validate_steps(schema)
         strategy = self._resolve(strategy)
         yield from self._compare(topic, schema, strategy, every=strategy in TRANSITIVE)
@@ -329,7 +364,9 @@ class SchemaRegistry:
         """Forgets all versions, as for a topic that is no more. Numbers begin anew."""
         for key, _ in self._load(f"{topic}/"):
             self._drop(key)
-        self._topics.pop(topic, None)
+        kept = self._topics.pop(topic, None)
+        if kept is not None:
+            self._kept_bytes -= _bytes_of(kept)
 
     def _append(self, topic: str, schema: SchemaInfo, *, deleted: bool) -> StoredSchema:
         history = self.history(topic)
@@ -339,7 +376,10 @@ class SchemaRegistry:
         )
         # Keys are in the order of the versions.
         self._save(f"{topic}/{version:020d}", _encode(stored))
-        self._topics[topic] = [*history, stored]
+        # There may be no history to grow, for one is kept if it has versions.
+        known = _bytes_of(history) if topic in self._topics else 0
+        grown = [*history, stored]
+        self._keep(topic, grown, _bytes_of(grown) - known)
         return stored
 
     # What clients bring.
@@ -347,13 +387,13 @@ class SchemaRegistry:
     def add_producer_schema(
         self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
     ) -> bytes:
-        """For PRODUCER and GET_OR_CREATE_SCHEMA: the version to answer, empty without schema."""
+        """Returns the version that the producer is answered; empty without a schema."""
         return finish(self.producer_steps(topic, schema, policy))
 
     def producer_steps(
         self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy
     ) -> Generator[None, None, bytes]:
-        """The same, in steps."""
+        """Does what `add_producer_schema` does, in steps."""
         if schema is not None:
             stored = yield from self.put_steps(
                 topic, schema, policy.strategy, allow_auto_update=policy.allow_auto_update
@@ -375,7 +415,7 @@ class SchemaRegistry:
     def consumer_steps(
         self, topic: str, schema: SchemaInfo | None, policy: SchemaPolicy, *, idle: bool
     ) -> Generator[None, None, None]:
-        """The same, in steps."""
+        """Does what `add_consumer_schema` does, in steps."""
         if schema is None or schema.type in _NO_SCHEMA:
             return
         if idle and self.latest(topic) is None:
@@ -433,6 +473,16 @@ def _incompatible(reason: str) -> BrokerError:
 
 
 # What the store holds. Definitions are texts as a rule, and are looked at by people.
+
+
+def _bytes_of(history: list[StoredSchema]) -> int:
+    return sum([_size(stored.info) for stored in history])
+
+
+def _size(schema: SchemaInfo) -> int:
+    """About what a version takes in memory."""
+    texts = sum([len(key) + len(value) for key, value in schema.properties.items()])
+    return VERSION_BYTES + len(schema.data) + texts
 
 
 def _encode(stored: StoredSchema) -> str:

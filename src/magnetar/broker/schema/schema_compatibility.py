@@ -129,21 +129,21 @@ class SchemaInfo:
         return SchemaType(self.type).name
 
     def fingerprint_steps(self) -> Generator[None, None, str]:
-        """A text that equal definitions share, however they are written."""
+        """Returns a text that equal definitions share, however they are written."""
         if self._fingerprint is None:
             text = yield from _fingerprint_of(self)
             self._fingerprint = hashlib.sha256(text.encode()).hexdigest()
         return self._fingerprint
 
     def avro_steps(self) -> Generator[None, None, AvroType | None]:
-        """The Avro schema; None if a Json schema is a JSON Schema. Raises BrokerError."""
+        """Returns the Avro schema; None if a Json schema is a JSON Schema. Raises BrokerError."""
         if not self._is_parsed:
             self._avro = yield from _avro_or_none(self)
             self._is_parsed = True
         return self._avro
 
     def parts(self) -> "tuple[SchemaInfo, SchemaInfo]":
-        """The schemas of the key and of the value. Raises BrokerError."""
+        """Returns the schemas of the key and of the value. Raises BrokerError."""
         if self._parts is None:
             self._parts = key_value_parts(self)
         return self._parts
@@ -175,7 +175,7 @@ def _fingerprint_of(info: SchemaInfo) -> Generator[None, None, str]:
 
 
 def same_definition(one: SchemaInfo, other: SchemaInfo) -> bool:
-    """Whether both define the same: white space, `doc` and `aliases` do not count.
+    """Returns whether both define the same: white space, `doc` and `aliases` do not count.
 
     >>> spaced = SchemaInfo(SchemaType.Avro, b'{"type": "array", "items": "int"}')
     >>> same_definition(spaced, SchemaInfo(SchemaType.Avro, b'{"items":"int","type":"array"}'))
@@ -185,7 +185,7 @@ def same_definition(one: SchemaInfo, other: SchemaInfo) -> bool:
 
 
 def same_definition_steps(one: SchemaInfo, other: SchemaInfo) -> Generator[None, None, bool]:
-    """The same, in steps."""
+    """Does what `same_definition` does, in steps."""
     if one.type != other.type:
         return False
     if one.data == other.data:
@@ -203,7 +203,7 @@ def validate(info: SchemaInfo) -> None:
 def validate_steps(
     info: SchemaInfo, size_max: int = DEFINITION_BYTES_MAX
 ) -> Generator[None, None, None]:
-    """The same, in steps; the definition may have so many bytes."""
+    """Does what `validate` does, in steps; the definition may have so many bytes."""
     if len(info.data) > size_max:
         raise refusal(
             f"a schema definition of {len(info.data)} bytes exceeds the limit of {size_max}: make "
@@ -237,14 +237,15 @@ def _validate_primitive(info: SchemaInfo) -> None:
 
 
 def compatibility_problem(new: SchemaInfo, old: SchemaInfo, strategy: str) -> str | None:
-    """Why `strategy` does not let `new` follow `old`, both of them valid; None if it does."""
+    """Returns why `strategy` does not let `new` follow `old`, both of them valid; None if it
+    does."""
     return finish(compatibility_steps(new, old, strategy))
 
 
 def compatibility_steps(
     new: SchemaInfo, old: SchemaInfo, strategy: str
 ) -> Generator[None, None, str | None]:
-    """The same, in steps."""
+    """Does what `compatibility_problem` does, in steps."""
     if strategy == ALWAYS_COMPATIBLE:
         return None
     if new.type != old.type:
@@ -279,7 +280,11 @@ def _avro_problem(new: AvroType, old: AvroType, strategy: str) -> Generator[None
 
 
 def _json_problem(new: SchemaInfo, old: SchemaInfo, *, one_is_avro: bool) -> str | None:
-    """As Pulsar: any step to or from the old form of a Json schema; within it, the same id."""
+    """Returns why a Json schema may not follow another, None if it may.
+
+    As in Pulsar, any step to or from the old form of a Json schema is allowed, and two of that form
+    must have the same id.
+    """
     if one_is_avro:
         return None
     new_id = load_object(new.data, "a JSON Schema").get("id")
@@ -292,13 +297,14 @@ def _json_problem(new: SchemaInfo, old: SchemaInfo, *, one_is_avro: bool) -> str
 
 
 def key_value_parts(info: SchemaInfo) -> tuple[SchemaInfo, SchemaInfo]:
-    """The schemas of the key and of the value."""
+    """Returns the schemas of the key and of the value."""
     key, value = split_pair(info.data)
     return (_part(info, "key", key), _part(info, "value", value))
 
 
 def split_pair(data: bytes) -> tuple[bytes, bytes]:
-    """The definitions of a KeyValue schema, each behind its length in four bytes."""
+    """Returns the definitions of key and value, of which each stands behind its length in four
+    bytes."""
     key, rest = _split(data, "key")
     value, rest = _split(rest, "value")
     if rest:
@@ -348,7 +354,7 @@ def _protobuf_native_problem(new: SchemaInfo, old: SchemaInfo) -> str | None:
 
 
 def _root_message(info: SchemaInfo) -> str:
-    """The name of the message that a ProtobufNative schema is about."""
+    """Returns the name of the message that a ProtobufNative schema is about."""
     found = load_object(info.data, "a ProtobufNative schema")
     for key in ("fileDescriptorSet", "rootMessageTypeName", "rootFileDescriptorName"):
         if not isinstance(found.get(key), str):

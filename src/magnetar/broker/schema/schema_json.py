@@ -13,7 +13,8 @@ REASON_LENGTH_MAX: Final = 1000
 
 
 def refusal(reason: str) -> BrokerError:
-    """A definition that is not valid, or a change that is not: the wire has one code.
+    """Returns the error for a definition, or a change of one, that is not valid: the wire has one
+    code.
 
     What a client wrote may be in the reason, but not all of a long definition.
     """

@@ -47,11 +47,11 @@ class SchemaWork:
         self._waiting_bytes: int = 0
 
     def __len__(self) -> int:
-        """How many topics have work."""
+        """Returns how many topics have work."""
         return len(self._tasks)
 
     def run(self, topic: str, work: Generator[None, None, T], size: int) -> Promise[T]:
-        """What comes of work on a definition of so many bytes, now or later."""
+        """Returns what comes of work on a definition of so many bytes, now or later."""
         promise: Promise[T] = Promise()
 
         def step() -> bool:
@@ -103,7 +103,7 @@ class SchemaWork:
 
 
 def _take_steps(step: Callable[[], bool]) -> bool:
-    """Some steps; whether there are more."""
+    """Takes some steps; returns whether there are more."""
     for _ in range(STEPS_AT_ONCE):
         if not step():
             return False

@@ -23,7 +23,10 @@ What a session has heard and not handled yet is its *input*:
 |        |                           |                | it (its own limit), or all of it (while  |
 |        |                           |                | the budget of all peers is spent), or    |
 |        |                           |                | acks of it are written, of which too     |
-|        |                           |                | much is on its way; then it is queued    |
+|        |                           |                | much is on its way, or it has proved who |
+|        |                           |                | it is, which is being looked at, or      |
+|        |                           |                | there is something left of a rate that   |
+|        |                           |                | it published beyond; then it is queued   |
 
 A turn begins in any of these and leads to any: open if everything is handled, queued if the
 turn has cost enough, full if too much waits for the peer. Commands are handled in the order
@@ -35,24 +38,27 @@ request that cannot be served is answered with an error, and nothing has changed
 are answered in the order in which their work is done, which need not be that of asking.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 from google.protobuf.message import Message
 from mypy_extensions import i64
 
-from magnetar.broker.auth.access import LOOK
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Timer
 from magnetar.broker.peer import Peer, Port, unsigned
 from magnetar.broker.promise import Promise, kept
-from magnetar.broker.session.session_auth import SessionAuth, refuse_proxied
+from magnetar.broker.rate.throttle import Throttle
+from magnetar.broker.session.session_auth import SessionAuth
 from magnetar.broker.session.session_consumers import SessionConsumers
+from magnetar.broker.session.session_lookups import SessionLookups
 from magnetar.broker.session.session_producers import SessionProducers
 from magnetar.broker.session.session_schemas import get_or_create_schema, get_schema
 from magnetar.broker.session.session_texts import check_connect
 from magnetar.broker.session.session_topics import SessionTopics
-from magnetar.broker.session.session_transactions import TRANSACTION_COMMANDS, refuse_transaction
+from magnetar.broker.session.session_transactions import SessionTransactions
+from magnetar.broker.setting.listeners import Listener
 from magnetar.broker.setting.text_limits import STRANGER_FRAME
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.turn.long_answer import LongAnswer
@@ -66,9 +72,7 @@ from magnetar.broker.turn.turns import (
     TURN_COST,
     TURN_MS,
 )
-from magnetar.broker.wire_error import wire_error
-from magnetar.errors import BrokerError, MagnetarError, RemoteProtocolError
-from magnetar.model import ServerError, TopicName
+from magnetar.errors import BrokerError, RemoteProtocolError
 from magnetar.protocol import (
     PROTOCOL_VERSION,
     Command,
@@ -86,6 +90,8 @@ __all__ = ["Session"]
 # Each takes the class of its command.
 Handler: TypeAlias = Callable[..., None]
 
+# So many wait at once for a peer to read something.
+READERS_MAX: Final = 1000
 PROBE_MS: Final = 5000
 # What a connection counts as the largest message, so that no frame is larger than a stranger's.
 STRANGER_MESSAGE_MAX: Final = STRANGER_FRAME.bytes_max - FRAME_OVERHEAD_MAX
@@ -132,8 +138,6 @@ class Session(Peer):
         self._spend_max: i64 = 0
         self._turn_end_ms: int = 0
         self._look_at: i64 = 0
-        self._service_url: Final = service_url
-        self._service_url_tls: Final = service_url_tls
         self._server_version: Final = server_version
         message_size_max = min(STRANGER_MESSAGE_MAX, broker.settings.message_size_max)
         self._command_fields: Final[i64] = broker.pieces.command_fields
@@ -145,10 +149,17 @@ class Session(Peer):
         self._connected: bool = False
         self._begun_ms: Final = broker.host.ticks_ms()
         self._auth: Final = SessionAuth(broker, self, certificate_role, server_version)
+        own = Listener({"pulsar": service_url, "pulsar+ssl": service_url_tls})
+        self._lookups: Final = SessionLookups(broker, self, self._auth, own)
         self._producers: Final = SessionProducers(broker, self)
         self._consumers: Final = SessionConsumers(broker, self)
         self._topics: Final = SessionTopics(broker, self)
+        self._transactions: Final = SessionTransactions(broker, self)
         self._probes: list[Promise[bool]] = []
+        # How many PINGs it was sent, and PONGs came; and who is told of which PONG.
+        self._pings: int = 0
+        self._pongs: int = 0
+        self._readers: Final[deque[tuple[int, Promise[None]]]] = deque()
         self._probe_timer: Timer | None = None
         self._asked_alive: bool = False
         # Whether it is closed, and what it held is not free yet.
@@ -160,8 +171,8 @@ class Session(Peer):
         return {
             "CommandPing": self._on_ping,
             "CommandPong": self._on_pong,
-            "CommandLookupTopic": self._on_lookup,
-            "CommandPartitionedTopicMetadata": self._on_partitions,
+            "CommandLookupTopic": self._lookups.on_lookup,
+            "CommandPartitionedTopicMetadata": self._lookups.on_partitions,
             "CommandProducer": producers.on_producer,
             "CommandCloseProducer": producers.on_close_producer,
             "CommandSubscribe": consumers.on_subscribe,
@@ -178,6 +189,7 @@ class Session(Peer):
             "CommandGetSchema": self._on_get_schema,
             "CommandGetOrCreateSchema": self._on_get_or_create_schema,
             "CommandAuthResponse": self._auth.on_response,
+            **self._transactions.handlers(),
         }
 
     # ---- Bytes ---------------------------------------------------------------
@@ -273,7 +285,7 @@ class Session(Peer):
 
         `_go_on` is called when that changes.
         """
-        if self._acks_are_full():
+        if self._acks_are_full() or self._auth.is_proving() or self.held_up is not None:
             return True
         waiting = self.outbox_bytes + self.unwritten
         if waiting == 0:
@@ -357,9 +369,6 @@ class Session(Peer):
         handler = self._handlers.get(name)
         if handler is not None:
             handler(command)
-        elif name in TRANSACTION_COMMANDS:
-            request_id: int = command.request_id  # type: ignore[attr-defined]
-            self.send(refuse_transaction(name, request_id))
         else:
             self.fail(f"{name} is a broker's to say")
 
@@ -395,6 +404,8 @@ class Session(Peer):
             self._answer.cancel()
         self._auth.lost()
         self._topics.lost()
+        if self.held_up is not None:
+            self.held_up.forget(self)
         self._leaving = True
         steps = self._producers.lost() + self._consumers.lost()
         in_slices(self.broker.host, steps).when_done(self._left)
@@ -419,6 +430,14 @@ class Session(Peer):
         self._go_on()
         if self.ready:
             self._consumers.lag_ended()
+
+    def hold_up(self, throttle: Throttle) -> None:
+        super().hold_up(throttle)
+        self._look_at = 0  # nothing else is handled before
+
+    def tokens_came(self) -> None:
+        super().tokens_came()
+        self._go_on()
 
     def have_written(self, unwritten: i64) -> None:
         """The socket has taken all but so many bytes of what it was given."""
@@ -452,19 +471,32 @@ class Session(Peer):
             return
         if not self._connected:
             self._check_begun()
+        elif self.held_up is not None:
+            self._ping()  # so that it hears of us, while its own PING is not read
         elif self.paused or self.is_held or self._input == QUEUED:
             pass  # it may have answered: nobody reads what it says now
         elif self._asked_alive:
             self.fail("no answer to PING within the keep-alive interval")
         else:
             self._asked_alive = True
-            self.send(pb.CommandPing())
+            self._ping()
 
     def _check_begun(self) -> None:
         """Hangs up if CONNECT did not come within an interval of the session's own beginning."""
         age_ms = self.broker.host.ticks_ms() - self._begun_ms
         if age_ms >= self.broker.settings.keep_alive_ms:
             self.fail("no CONNECT within the keep-alive interval")
+
+    def _ping(self) -> None:
+        self._pings += 1
+        self.send(pb.CommandPing())
+
+    def has_read(self) -> Promise[None]:
+        self._ping()
+        read: Promise[None] = Promise()
+        if len(self._readers) < READERS_MAX:
+            self._readers.append((self._pings, read))
+        return read
 
     def probe(self) -> Promise[bool]:
         """Finds out whether the peer is still there; hangs up if it is not."""
@@ -473,13 +505,13 @@ class Session(Peer):
         alive: Promise[bool] = Promise()
         self._probes.append(alive)
         if not self.closed and len(self._probes) == 1:
-            self.send(pb.CommandPing())
+            self._ping()
             self._probe_timer = self.broker.host.call_later(PROBE_MS, self._probe_failed)
         return alive
 
     def _probe_failed(self) -> None:
         self._probe_timer = None
-        if self.paused or self.is_held or self._input == QUEUED:
+        if self.paused or self.is_held or self._input == QUEUED or self.held_up is not None:
             self._answer_probes(True)  # nobody reads what it says now, so it is not its fault
             return
         self.fail("no answer to PING, and another client wants what it holds")
@@ -497,7 +529,9 @@ class Session(Peer):
         self.send(pb.CommandPong())
 
     def _on_pong(self, command: Message) -> None:
-        pass  # that it came is all there is to it
+        self._pongs += 1
+        while self._readers and self._readers[0][0] <= self._pongs:
+            self._readers.popleft()[1].keep(None)
 
     # ---- Connect -------------------------------------------------------------
 
@@ -506,12 +540,21 @@ class Session(Peer):
             self.fail("a second CONNECT")
             return
         command: pb.CommandConnect = message  # type: ignore[assignment]
+        if self._auth.is_proving():
+            self.fail("a second CONNECT")
+            return
         try:
             check_connect(command)
-            self._auth.connect(command)
+            proved = self._auth.connect(command)
         except BrokerError as error:
-            self.refuse(unsigned(-1), error)
-            self._refuse_log_in(error.reason)
+            self._refuse_log_in(error)
+            return
+        proved.then(lambda _: self._welcome(command), self._refuse_log_in)
+        if self._auth.is_proving():
+            self._look_at = 0  # nothing else is handled before that is known
+
+    def _welcome(self, command: pb.CommandConnect) -> None:
+        if self.closed:
             return
         self._connected = True
         self._connection.message_size_max = self.broker.settings.message_size_max
@@ -531,70 +574,18 @@ class Session(Peer):
                 ),
             )
         )
+        self._go_on()
 
-    def _refuse_log_in(self, reason: str) -> None:
-        self.broker.refused_log_ins.warn(f"refusing the log-in of {self.address}: {reason}")
+    def _refuse_log_in(self, error: Exception) -> None:
+        if self.closed:
+            return
+        if not isinstance(error, BrokerError):
+            self.broker.host.fault(f"the proof of {self.address} could not be looked at", error)
+            self.shut()
+            return
+        self.refuse(unsigned(-1), error)
+        self.broker.refused_log_ins.warn(f"refusing the log-in of {self.address}: {error.reason}")
         self.shut()
-
-    # ---- Lookup --------------------------------------------------------------
-
-    def _on_lookup(self, command: pb.CommandLookupTopic) -> None:
-        try:
-            name = TopicName.parse(command.topic)
-            self._require_sight(name, command.original_principal)
-            self.broker.directory.require_namespace(name.namespace)
-            if command.advertised_listener_name:
-                listener = command.advertised_listener_name
-                raise BrokerError(
-                    ServerError.ServiceNotReady, f"the broker do not have {listener} listener"
-                )
-        except MagnetarError as error:
-            code, reason = wire_error(error)
-            self.send(
-                pb.CommandLookupTopicResponse(
-                    request_id=command.request_id, response=2, error=code, message=reason
-                )
-            )
-            return
-        self.send(
-            pb.CommandLookupTopicResponse(
-                request_id=command.request_id,
-                response=1,
-                brokerServiceUrl=self._service_url or None,
-                brokerServiceUrlTls=self._service_url_tls or None,
-                authoritative=True,
-                proxy_through_service_url=False,
-            )
-        )
-
-    def _require_sight(self, name: TopicName, original_principal: str) -> None:
-        """Raises BrokerError unless the client may know of a topic."""
-        if self.broker.access.enabled:
-            refuse_proxied(original_principal)
-            self.broker.access.require_topic(self.principal, LOOK, name)
-
-    def _on_partitions(self, command: pb.CommandPartitionedTopicMetadata) -> None:
-        try:
-            name = TopicName.parse(command.topic)
-            self._require_sight(name, command.original_principal)
-            found = self.broker.partitions(
-                name,
-                may_create=command.metadata_auto_creation_enabled
-                and self.broker.access.may_create(self.principal, name),
-            )
-        except MagnetarError as error:
-            code, reason = wire_error(error)
-            self.send(
-                pb.CommandPartitionedTopicMetadataResponse(
-                    request_id=command.request_id, response=1, error=code, message=reason
-                )
-            )
-            return
-        self.send(
-            pb.CommandPartitionedTopicMetadataResponse(
-                request_id=command.request_id, response=0, partitions=found
-            )
-        )
 
     # ---- Schemas -------------------------------------------------------------
 

@@ -27,10 +27,11 @@ from magnetar.broker.topic.chunk.chunk_search import find_acked
 from magnetar.broker.topic.chunk.spanning import find_spanning
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.entry_search import run_search
-from magnetar.broker.topic.last_message import LastMessage
+from magnetar.broker.topic.last_message import LastMessage, last_of_view
 from magnetar.broker.topic.subscribe_request import KeySharedOptions, SubscribeRequest, require_type
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.topic_loading import LoadFirst, TopicLoading
 from magnetar.broker.turn.slices import Step
 from magnetar.errors import BrokerError, MagnetarError
 from magnetar.model import AckType, Position, ServerError, TopicName
@@ -49,6 +50,9 @@ __all__ = ["SessionConsumers"]
 
 # So many consumers are looked at in one event, when a peer can be served again.
 ROUND_STEP: Final = 50
+# The C++ client, and those that are made of it, Python's for one, empty their queue as they read
+# that they are subscribed, before they read on. Others do so elsewhere meanwhile.
+READS_IN_ORDER: Final = "Pulsar-CPP"
 
 
 @final
@@ -64,9 +68,17 @@ class _Link:
         self.topic: Final = topic
         self.before: _Link | None = before
         self.subscription: Subscription | None = None
+        consumer.is_first = before is None or (before.consumer.is_first and not before.has_begun)
+        # Whether its client has asked for messages.
+        self.has_begun: bool = False
 
     def have_begun(self) -> None:
         """The client asks for messages: it has emptied its queue, and begins anew."""
+        self.has_begun = True
+        self.have_emptied()
+
+    def have_emptied(self) -> None:
+        """What the client had queued before is not handed out any more."""
         before, self.before = self.before, None
         if before is not None:
             before.over(emptied=True)
@@ -138,6 +150,29 @@ class SessionConsumers:
         self._serve_some()
 
     def on_subscribe(self, command: pb.CommandSubscribe) -> None:
+        """Subscribes; if the topic is long to load, when that is done, and all else after it."""
+        loading = self._loading(command)
+        if loading is None:
+            self._begin_subscribe(command)
+            return
+        first = LoadFirst(loading)
+        first.loaded.then(
+            lambda done: self._begin_subscribe(command),
+            lambda error: self._peer.refuse(command.request_id, error),
+        )
+        self._peer.begin(first)
+
+    def _loading(self, command: pb.CommandSubscribe) -> TopicLoading | None:
+        """What is to be loaded first; nothing for those who are refused in a moment."""
+        try:
+            name = TopicName.parse(command.topic)
+            access = self._broker.access
+            access.require_topic(self._peer.principal, CONSUME, name, command.subscription)
+        except MagnetarError:
+            return None
+        return self._broker.prepare(name)
+
+    def _begin_subscribe(self, command: pb.CommandSubscribe) -> None:
         id = signed(command.consumer_id)
         link = self._links.get(id)
         if link is not None and (link.consumer.closed or link.consumer.recalled):
@@ -242,10 +277,11 @@ class SessionConsumers:
             epoch=signed(command.consumer_epoch) if command.HasField("consumer_epoch") else None,
             metadata={item.key: item.value for item in command.metadata},
             connected_ms=self._broker.host.now_ms(),
+            read_compacted=command.read_compacted,
         )
 
     def _exclusive_holder(self, command: pb.CommandSubscribe, topic: Topic) -> Consumer | None:
-        """Another connection's consumer that stands in the way, if it is alive."""
+        """Returns another connection's consumer that stands in the way; None if there is none."""
         subscription = topic.subscriptions.get(command.subscription)
         if subscription is None or not require_type(command.subType).takes_one:
             return None
@@ -274,6 +310,7 @@ class SessionConsumers:
             properties={item.key: item.value for item in command.subscription_properties},
             key_shared=read_key_shared(command),
             may_create=topic.policies.auto_create_subscriptions,
+            read_compacted=command.read_compacted,
         )
         request_id = command.request_id
 
@@ -303,6 +340,8 @@ class SessionConsumers:
             return
         link.subscription = subscription
         self._tell_life(request_id, subscription)
+        if link.before is not None and self._peer.client_version.startswith(READS_IN_ORDER):
+            self._peer.has_read().when_done(lambda error: link.have_emptied())
         consumer.held = False
         subscription.pump()
 
@@ -464,9 +503,11 @@ class SessionConsumers:
         topic, subscription = link.topic, link.subscription
         assert subscription is not None
         last = LastMessage(topic)
+        compacted = link.consumer.read_compacted
 
         def found(done: None) -> None:
-            self._send_last_id(request_id, last.id, subscription.cursor.mark_delete)
+            id = last_of_view(topic, last.id) if compacted else last.id
+            self._send_last_id(request_id, id, subscription.cursor.mark_delete)
 
         run_search(topic, last).then(found, lambda error: self._peer.refuse(request_id, error))
 

@@ -20,6 +20,7 @@ from magnetar.broker.session.session_schemas import read_schema
 from magnetar.broker.session.session_texts import check_producer
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.topic import Topic
+from magnetar.broker.topic_loading import LoadFirst, TopicLoading
 from magnetar.broker.turn.slices import Step
 from magnetar.errors import BrokerError, MagnetarError
 from magnetar.model import ServerError, TopicName
@@ -60,6 +61,28 @@ class SessionProducers:
         return waiting + publishing
 
     def on_producer(self, command: pb.CommandProducer) -> None:
+        """Creates a producer; if the topic is long to load, when that is done."""
+        loading = self._loading(command)
+        if loading is None:
+            self._create(command)
+            return
+        first = LoadFirst(loading)
+        first.loaded.then(
+            lambda done: self._create(command),
+            lambda error: self._peer.refuse(command.request_id, error),
+        )
+        self._peer.begin(first)
+
+    def _loading(self, command: pb.CommandProducer) -> TopicLoading | None:
+        """What is to be loaded first; nothing for those who are refused in a moment."""
+        try:
+            name = TopicName.parse(command.topic)
+            self._require(command, name)
+        except MagnetarError:
+            return None
+        return self._broker.prepare(name)
+
+    def _create(self, command: pb.CommandProducer) -> None:
         id = signed(command.producer_id)
         old = self._producers.get(id)
         try:
@@ -74,6 +97,11 @@ class SessionProducers:
                     ServerError.NotAllowedError, f"no access mode {command.producer_access_mode}"
                 )
             topic = self._broker.topic(name, may_create=True)
+            if topic.policies.encryption_required and not command.encrypted:
+                raise BrokerError(
+                    ServerError.MetadataError,
+                    f"Encryption is required in {name}: give the producer a key to encrypt with",
+                )
             holder = topic.producers.get(command.producer_name)
             if holder is not None and holder.peer is not self._peer and not holder.peer.closed:
                 self._asking[id] = command.request_id

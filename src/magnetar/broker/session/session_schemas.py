@@ -7,6 +7,7 @@ from magnetar.broker.broker import Broker
 from magnetar.broker.peer import Peer
 from magnetar.broker.schema.schema import SchemaInfo, StoredSchema, schema_topic
 from magnetar.broker.session.session_texts import check_schema
+from magnetar.broker.topic_loading import LoadFirst
 from magnetar.broker.wire_error import wire_error
 from magnetar.errors import MagnetarError
 from magnetar.model import SchemaType, TopicName
@@ -85,6 +86,12 @@ def get_or_create_schema(broker: Broker, peer: Peer, command: pb.CommandGetOrCre
     try:
         name = TopicName.parse(command.topic)
         broker.access.require_topic(peer.principal, PRODUCE, name)
+        loading = broker.prepare(name)
+        if loading is not None:
+            first = LoadFirst(loading)
+            first.loaded.then(lambda done: get_or_create_schema(broker, peer, command), refuse)
+            peer.begin(first)
+            return
         broker.find(name)
         check_schema(broker, command.schema)
         schema = read_schema(command.schema)

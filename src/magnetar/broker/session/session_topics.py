@@ -108,17 +108,15 @@ class SessionTopics:
                 cancelled()
             self._peer.refuse(request_id, error)
 
-        self._peer.begin(
-            TopicSearch(
-                topics.in_order(namespace, persistent=persistent, others=others),
-                pattern,
-                field_tag,
-                self._broker.settings.message_size_max,
-                keep,
-                failed,
-                cancelled,
-            )
+        search = TopicSearch(
+            topics.in_order(namespace, persistent=persistent, others=others),
+            pattern,
+            field_tag,
+            self._broker.settings.message_size_max,
+            cancelled,
         )
+        search.found.then(keep, failed)
+        self._peer.begin(search)
 
     def _send(self, request_id: int, answer: Message, fields: bytes) -> None:
         try:
@@ -176,9 +174,13 @@ class SessionTopics:
                     )
                 )
 
-        self._stop_watching(watcher_id)
         watchers = self._broker.watchers
-        watcher = watchers.watch(namespace, command.topics_pattern, pattern, found.topics, tell)
+        try:
+            watcher = watchers.watch(namespace, command.topics_pattern, pattern, found.topics, tell)
+        except BrokerError as error:
+            self._peer.refuse(command.request_id, error)
+            return
+        self._stop_watching(watcher_id)
         self._watchers[watcher_id] = watcher
         # Others may watch the same, and be told in a moment of what was found here already.
         hash = watcher.pattern.hash()

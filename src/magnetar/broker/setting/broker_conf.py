@@ -10,6 +10,7 @@ from typing import Final, final
 
 from magnetar.broker.setting.broker_conf_keys import (
     FAMILIES,
+    FORMER,
     HONOURED,
     OPTIONS,
     REFUSED,
@@ -59,8 +60,8 @@ def _check_known(line: Line) -> None:
 
 
 def _reason(key: str) -> str:
-    """Why a key has no effect; empty if nobody knows it."""
-    reason = WITHOUT_EFFECT.get(key, "")
+    """Returns why a key has no effect; empty if nobody knows it."""
+    reason = WITHOUT_EFFECT.get(key, "") or FORMER.get(key, "")
     if reason:
         return reason
     for beginning, shared in FAMILIES:
@@ -70,7 +71,7 @@ def _reason(key: str) -> str:
 
 
 def _notices(lines: list[Line]) -> list[str]:
-    """One sentence per reason, with all the keys that it holds for."""
+    """Returns one sentence for each reason, with all the keys that it holds for."""
     keys: dict[str, list[str]] = {}
     for line in lines:
         if line.key in REFUSED:

@@ -9,7 +9,7 @@ from typing import Final
 
 from magnetar.broker.setting.settings import SETTINGS
 
-__all__ = ["FAMILIES", "HONOURED", "OPTIONS", "REFUSED", "WITHOUT_EFFECT"]
+__all__ = ["FAMILIES", "FORMER", "HONOURED", "OPTIONS", "REFUSED", "WITHOUT_EFFECT"]
 
 # Pulsar's key: our setting, and how many of our units are one of Pulsar's.
 HONOURED: Final[dict[str, tuple[str, int]]] = {
@@ -29,7 +29,6 @@ OPTIONS: Final[dict[str, str]] = {
 
 # Keys that must not be passed over when they are true.
 REFUSED: Final[dict[str, str]] = {
-    "encryptionRequireOnProducer": "a broker that passed this over would take plain messages",
     "tlsEnabledWithKeyStore": "certificates and keys are files in PEM form, not key stores",
 }
 
@@ -51,24 +50,31 @@ _NETTY: Final = "max_outbound_bytes_per_connection bounds what waits for a peer 
 _OFFLOAD: Final = "ledgers are not offloaded to other storage"
 _PLUGINS: Final = "there are no plugins"
 _PROTOCOL: Final = "this part of the protocol has no such limit here"
-_RATES: Final = "rates are not limited; a slow disk or peer stops the reads of the right sockets"
+_RATES: Final = "what a rate allows comes evenly, and is limited in one way: there is no tick"
 _REPLACED: Final = "Pulsar has given it up for another key, which is honoured or explained"
-_PROOFS: Final = "clients show tokens or certificates, checked in one way each"
-_PROXY: Final = "what a proxy says of those behind it is not believed"
+_PROOFS: Final = "clients show tokens, passwords or certificates, checked in one way each"
+_PROXY: Final = "where a connection comes from is asked of the system alone"
 _TLS: Final = "TLS is 1.2 or newer, with OpenSSL's choice of ciphers and files in PEM form"
 _THREADS: Final = "one thread serves all peers, and one writes"
-_TRANSACTIONS: Final = "there are no transactions: a client that asks for one is told so"
+_TRANSACTIONS: Final = (
+    "transactions are kept in the one journal, by one coordinator with limits of its own"
+)
+
+# Keys of older releases that Pulsar 4 does not have any more, and passes over, as files still say
+# them: the one that the official Python client is tested with does.
+FORMER: Final[dict[str, str]] = {
+    "clientLibraryVersionCheckAllowUnversioned": "clients of every version are welcome",
+}
 
 # Keys without effect that share a beginning and a reason; the first that fits counts.
 FAMILIES: Final[tuple[tuple[str, str], ...]] = (
     ("athenz", _PROOFS),
-    ("authenticateOriginal", _PROXY),
     ("authentication", _PROOFS),
     ("authorization", "roles are matched whole, and permissions kept in one way"),
     ("bookkeeper", _BOOKIES),
     ("brokerClient", _CLUSTER),
     ("brokerInterceptor", _PLUGINS),
-    ("brokerServiceCompaction", "topics are not compacted"),
+    ("brokerServiceCompaction", "a compaction is done in small steps, and none has a time limit"),
     ("cacheEviction", _CACHE),
     ("clusterMigration", _CLUSTER),
     ("configurationMetadata", _BOOKIES),
@@ -76,7 +82,8 @@ FAMILIES: Final[tuple[tuple[str, str], ...]] = (
     ("dbStorage_", _BOOKIES),
     ("delayedDelivery", _DELAYED),
     ("dispatchRateLimiter", _RATES),
-    ("dispatchThrottling", _RATES),
+    ("dispatchThrottlingRatePerReplicator", _CLUSTER),
+    ("dispatchThrottlingForFilteredEntries", _PLUGINS),
     ("dispatcherReadFailure", "a read that fails is an error of the disk, and is not tried again"),
     ("dispatcherRetry", "dispatch goes on by events, not by timers"),
     ("expose", _METRICS),
@@ -93,6 +100,7 @@ FAMILIES: Final[tuple[tuple[str, str], ...]] = (
     ("metadataStore", _BOOKIES),
     ("metadataSync", _CLUSTER),
     ("metrics", _METRICS),
+    ("openID", "keys of issuers are fetched and kept in one way; there is no fallback"),
     ("packages", "packages are not kept here"),
     ("pulsarChannel", _NETTY),
     ("replicat", _CLUSTER),
@@ -106,7 +114,7 @@ FAMILIES: Final[tuple[tuple[str, str], ...]] = (
     ("transaction", _TRANSACTIONS),
     ("webServiceTls", _TLS),
     ("webService", _HTTP),
-    ("webSocket", "there is no WebSocket service"),
+    ("webSocket", "WebSockets are clients of this broker, with limits of their own"),
     ("zooKeeper", _BOOKIES),
     ("zookeeper", _BOOKIES),
 )
@@ -190,11 +198,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "enableBusyWait": _THREADS,
     "bindAddress": _ADDRESS,
     "bindAddresses": _ADDRESS,
-    "advertisedListeners": _ADDRESS,
-    "internalListenerName": _ADDRESS,
     "haProxyProtocolEnabled": _PROXY,
-    "proxyRoles": _PROXY,
-    "basicAuthConf": _PROOFS,
     "strictAuthMethod": _PROOFS,
     "kinitCommand": _PROOFS,
     "inflightSaslContextExpiryMs": _PROOFS,
@@ -238,24 +242,16 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "schemaRegistryStorageClassName": _PLUGINS,
     "schemaRegistryCompatibilityCheckers": _PLUGINS,
     "schemaJsonAllowLegacyJacksonFormat": "JSON schemas are Avro's",
-    "isAllowAutoUpdateSchemaEnabled": "a producer may always bring a compatible schema",
     "systemTopicSchemaCompatibilityStrategy": "policies are not kept in topics",
     "systemTopicEnabled": "policies are not kept in topics",
     "topicLevelPoliciesEnabled": "policies of topics are always there",
     "topicPoliciesCacheInitTimeoutSeconds": "policies are not kept in topics",
     "topicPolicyListenerReplayEnabled": "policies are not kept in topics",
-    "topicCompactionRetainNullKey": "topics are not compacted",
     "additionalSystemCursorNames": "there are no cursors of the system's own",
     "isDelayedDeliveryDeliverAtTimeStrict": _DELAYED,
     "exposingBrokerEntryMetadataToClientEnabled": "entries carry no metadata of the broker's own",
-    "maxPublishRatePerTopicInMessages": _RATES,
-    "maxPublishRatePerTopicInBytes": _RATES,
     "brokerPublisherThrottlingTickTimeMillis": _RATES,
-    "brokerPublisherThrottlingMaxMessageRate": _RATES,
-    "brokerPublisherThrottlingMaxByteRate": _RATES,
     "topicPublisherThrottlingTickTimeMillis": _RATES,
-    "subscribeThrottlingRatePerConsumer": _RATES,
-    "subscribeRatePeriodPerConsumerInSecond": _RATES,
     "maxConcurrentLookupRequest": _PROTOCOL,
     "maxConcurrentTopicLoadRequest": _PROTOCOL,
     "topicLoadTimeoutSeconds": _PROTOCOL,
@@ -268,7 +264,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "maxUnackedMessagesPerBroker": "unacked messages are bounded per consumer and subscription",
     "maxUnackedMessagesPerSubscriptionOnBrokerBlocked": "unacked messages are bounded per "
     "consumer and subscription",
-    "maxActiveTransactionsPerCoordinator": _TRANSACTIONS,
     "maxHttpServerConnections": _HTTP,
     "maxConcurrentHttpRequests": _HTTP,
     "disableHttpDebugMethods": _HTTP,
@@ -298,8 +293,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "deduplication_snapshot_entries",
     "brokerDeduplicationProducerInactivityTimeoutMinutes": "the producers remembered are bounded "
     "by deduplication_max_producers",
-    "subscriptionExpirationTimeMinutes": "subscriptions stay until somebody deletes them",
-    "subscriptionExpiryCheckIntervalInMinutes": "subscriptions stay until somebody deletes them",
+    "subscriptionExpiryCheckIntervalInMinutes": "it is looked for them every ten seconds",
     "subscriptionRedeliveryTrackerEnabled": "redeliveries are always counted",
     "subscriptionBacklogScanMaxTimeMs": "counts of a backlog are exact and need no scan",
     "subscriptionBacklogScanMaxEntries": "counts of a backlog are exact and need no scan",

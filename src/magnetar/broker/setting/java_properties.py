@@ -29,7 +29,7 @@ class Line:
 
 
 def read_lines(text: str) -> list[Line]:
-    """The lines that say something. Raises SettingsError."""
+    """Returns the lines that say something. Raises SettingsError."""
     out: list[Line] = []
     first = 0
     joined = ""
@@ -50,12 +50,13 @@ def read_lines(text: str) -> list[Line]:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether the line ends in a backslash that is not itself escaped."""
+    """Returns whether the line ends in a backslash that is not itself escaped."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _line(number: int, text: str) -> Line:
-    """The key ends at the first `=`, `:` or space that is not escaped."""
+    """Returns a line as key and value; the key ends at the first `=`, `:` or space that is not
+    escaped."""
     end = 0
     while end < len(text) and text[end] not in "=:" + _SPACE:
         end += 2 if text[end] == "\\" else 1

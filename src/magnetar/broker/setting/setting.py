@@ -12,14 +12,18 @@ __all__ = [
     "INT_MAX",
     "MEBIBYTES",
     "MEBIBYTES_MAX",
+    "MIB",
     "MINUTES",
+    "MINUTE_MS",
     "MS",
     "MS_MAX",
     "NAMES",
     "SECONDS",
+    "SECOND_MS",
     "TEXT",
     "Setting",
     "Value",
+    "says",
 ]
 
 # What any setting's value is made of.
@@ -35,6 +39,10 @@ MINUTES: Final = "minutes"
 MEBIBYTES: Final = "MiB"
 TEXT: Final = "text"
 NAMES: Final = "names"
+
+MIB: Final = 1 << 20
+SECOND_MS: Final = 1000
+MINUTE_MS: Final = 60_000
 
 # Compiled code counts with 64 bits, Pulsar in most places with 32.
 COUNT_MAX: Final = (1 << 63) - 1
@@ -117,3 +125,18 @@ class Setting:
             if not one:
                 raise SettingsError(name, "a name in the list is empty: leave it out")
             self._check_text(name, one)
+
+
+def says(
+    kind: str,
+    meaning: str,
+    *,
+    low: int = 0,
+    high: int = COUNT_MAX,
+    choices: tuple[str, ...] = (),
+    optional: bool = False,
+    secret: bool = False,
+    conf: dict[str, int] | None = None,
+) -> dict[str, Setting]:
+    """What a field of `BrokerSettings` says beside its name, type and default; see `Setting`."""
+    return {"setting": Setting(kind, meaning, low, high, choices, optional, secret, conf or {})}

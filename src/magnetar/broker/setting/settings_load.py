@@ -21,6 +21,7 @@ from magnetar.broker.setting.setting import (
     BOOL,
     BYTES,
     MEBIBYTES,
+    MIB,
     MINUTES,
     MS,
     NAMES,
@@ -29,7 +30,7 @@ from magnetar.broker.setting.setting import (
     Setting,
     Value,
 )
-from magnetar.broker.setting.settings import MIB, SETTINGS, BrokerSettings
+from magnetar.broker.setting.settings import SETTINGS, BrokerSettings
 from magnetar.errors import SettingsError
 
 __all__ = [
@@ -152,7 +153,8 @@ def load_settings(
 def reserved_values(
     toml_text: str | None, environ: Mapping[str, str], options: Mapping[str, str]
 ) -> dict[str, str]:
-    """What the sources say of the names in `RESERVED`, as text, in the same order of weight."""
+    """Returns what the sources say of the names in `RESERVED`, as text, in the same order of
+    weight."""
     values: dict[str, str] = {}
     if toml_text is not None:
         for name, given in _toml_items(toml_text):
@@ -201,7 +203,7 @@ def _load_toml(text: str, loaded: _Loader) -> None:
 
 
 def _toml_items(text: str) -> list[tuple[str, object]]:
-    """All names with their values, those in tables too; a table is only a heading."""
+    """Returns all names with their values, those in tables too; a table is only a heading."""
     try:
         top: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -298,7 +300,7 @@ def _from_text(key: str, setting: Setting, text: str) -> Value:
 
 
 def _amount(key: str, setting: Setting, text: str) -> int:
-    """A whole number, and a unit if the kind has any."""
+    """Returns a whole number, and a unit if the kind has any."""
     number = text.strip()
     unit = number.lstrip("+-0123456789_")
     number = number[: len(number) - len(unit)].strip()

@@ -40,7 +40,7 @@ class ConnectionLimits:
         self.refused: int = 0
 
     def admit(self, address: str) -> str:
-        """Why a connection may not be; empty if it may, and then it counts."""
+        """Returns why a connection may not be; empty if it may, and then it counts."""
         there = self._by_address.get(address, 0)
         if self.count >= self._count_max:
             self.refused += 1
@@ -53,7 +53,7 @@ class ConnectionLimits:
         return ""
 
     def leave(self, address: str) -> None:
-        """One that was admitted has ended."""
+        """Counts a connection that was admitted no more: it has ended."""
         self.count -= 1
         left = self._by_address[address] - 1
         if left:

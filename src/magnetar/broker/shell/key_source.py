@@ -14,24 +14,27 @@ from magnetar.broker.auth.revoked import Revoked, read_revoked
 from magnetar.broker.shell.tls import file_stamp
 from magnetar.errors import SettingsError
 
-__all__ = ["RevokedFile", "read_key"]
+__all__ = ["RevokedFile", "key_path", "read_key"]
 
 log: logging.Logger = logging.getLogger("magnetar.broker")
 
 
 def read_key(name: str, source: str) -> bytes:
-    """The key that the setting `name` tells of. Raises SettingsError."""
+    """Returns the key that the setting `name` tells of. Raises SettingsError."""
     if source.startswith("data:"):
         return _inline(name, source)
-    path = Path(unquote(urlparse(source).path) if source.startswith("file:") else source)
     try:
-        return path.read_bytes()
+        return key_path(source).read_bytes()
     except (OSError, ValueError) as error:
         # Not the path: who gave a secret instead of one must not find it in a log.
         reason = error.strerror if isinstance(error, OSError) else None
         raise SettingsError(
             name, f"cannot read the file that it names: {reason or 'this is not a path'}"
         ) from None
+
+
+def key_path(source: str) -> Path:
+    return Path(unquote(urlparse(source).path) if source.startswith("file:") else source)
 
 
 class RevokedFile:
@@ -42,7 +45,7 @@ class RevokedFile:
         self._seen = file_stamp(path)
 
     def read(self) -> Revoked:
-        """What it says. Raises SettingsError."""
+        """Returns what it says. Raises SettingsError."""
         try:
             text = Path(self._path).read_text()
         except (OSError, ValueError) as error:
@@ -53,7 +56,8 @@ class RevokedFile:
         return read_revoked("token_revoked_file", text)
 
     def changed(self) -> Revoked | None:
-        """What it says, if it changed; what was taken back stays so if it cannot be used."""
+        """Returns what it says, if it changed; what was taken back stays so if it cannot be
+        used."""
         stamp = file_stamp(self._path)
         if stamp == self._seen:
             return None

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,15 +19,16 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from magnetar.broker.auth.roles import Authentication
-from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
 from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import Port
 from magnetar.broker.promise import Promise
 from magnetar.broker.session.session import Session
+from magnetar.broker.setting.listeners import LOOPBACK, Listener
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.connection_limits import ConnectionLimits
-from magnetar.broker.shell.key_source import RevokedFile, read_key
+from magnetar.broker.shell.counted_tls import CountedTls
+from magnetar.broker.shell.proof_files import ProofFiles
 from magnetar.broker.shell.tls import CertifiedConnections, TlsFiles, certificate_role
 from magnetar.errors import CatalogLossError, SettingsError, StorageError
 from magnetar.model import ServerError
@@ -59,9 +61,7 @@ READ_THREADS = 4
 SESSION_OBJECTS = 40
 # So many sessions are looked at in one round: each may have a PING to write.
 SESSIONS_AT_ONCE = 100
-# What a client has for its TLS handshake.
-HANDSHAKE_SECONDS = 15.0
-# A token that is taken back counts for so long at most.
+# A token or a password that is taken back counts for so long at most.
 REVOKED_SECONDS = 1.0
 # Refused connections are told of once in so long.
 REFUSED_SECONDS = 1.0
@@ -155,7 +155,7 @@ class BrokerServer:
         # There if the settings name a certificate.
         self.tls: TlsFiles | None = None
         self.certified: CertifiedConnections = CertifiedConnections()
-        self._revoked: RevokedFile | None = None
+        self._proofs: ProofFiles | None = None
 
     def _limits_within(self, count_max: int) -> ConnectionLimits:
         """What the settings allow, as far as there are descriptors for it."""
@@ -188,6 +188,18 @@ class BrokerServer:
             return ""
         return f"pulsar+ssl://{self._public_host(host)}:{self.tls_port}"
 
+    def loopback(self) -> tuple[str, str]:
+        """Returns where this process reaches its own broker: a URL, and the name of a listener."""
+        host = self._loopback_host()
+        if self.port is not None:
+            return f"pulsar://{host}:{self.port}", LOOPBACK
+        return f"pulsar+ssl://{host}:{self.tls_port}", LOOPBACK
+
+    def _loopback_host(self) -> str:
+        host = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
+        host = "::1" if host == "::" else host
+        return f"[{host}]" if ":" in host else host
+
     def _public_host(self, host: str) -> str:
         if self.advertised_host:
             host = self.advertised_host
@@ -199,7 +211,10 @@ class BrokerServer:
         """Opens the store and listens. Raises StorageError, SettingsError, OSError."""
         loop = asyncio.get_running_loop()
         # First, for nothing was touched yet.
-        authentication = self._make_authentication()
+        authentication: Authentication | None = None
+        if self.settings.authentication:
+            self._proofs = ProofFiles(self.settings)
+            authentication = self._proofs.authentication()
         if self.settings.tls_certificate_file:
             self.tls = TlsFiles(self.settings)
         if self._reads is None:
@@ -228,6 +243,8 @@ class BrokerServer:
             self.loop_host.writer = self._writer
             self.broker.start()
             await self._listen(loop)
+            url, _ = self.loopback()
+            self.broker.listeners.add_loopback(Listener({url.partition("://")[0]: url}))
         except BaseException:
             for server in self._servers:
                 server.close()
@@ -242,7 +259,7 @@ class BrokerServer:
         self._every(CATALOG_COPY_SECONDS, self._copy_catalog)
         if self.tls is not None:
             self._every(max(1, self.settings.tls_refresh_seconds), self._refresh_tls)
-        if self._revoked is not None:
+        if self._proofs is not None and self._proofs.may_change:
             self._every(REVOKED_SECONDS, self._look_for_revoked)
 
     def _require_catalog(self) -> None:
@@ -272,38 +289,14 @@ class BrokerServer:
             self._copied = -1
             log.warning("no copy of the catalog was made: %s", error)
 
-    def _make_authentication(self) -> Authentication | None:
-        """Who is let in; None if everybody is. Raises SettingsError."""
-        settings = self.settings
-        if not settings.authentication:
-            return None
-        key: TokenKey | None = None
-        if settings.token_secret_key:
-            data = read_key("token_secret_key", settings.token_secret_key)
-            key = secret_key("token_secret_key", data)
-        elif settings.token_public_key:
-            data = read_key("token_public_key", settings.token_public_key)
-            key = public_key("token_public_key", data)
-        rules = TokenRules(
-            role_claim=settings.token_role_claim,
-            audience_claim=settings.token_audience_claim,
-            audience=settings.token_audience,
-            clock_skew_ms=settings.token_clock_skew_seconds * 1000,
-        )
-        made = Authentication(
-            key,
-            rules,
-            certificates=bool(settings.tls_trust_certs_file),
-            anonymous_role=settings.anonymous_role,
-        )
-        if settings.token_revoked_file:
-            self._revoked = RevokedFile(settings.token_revoked_file)
-            made.revoked = self._revoked.read()
-        return made
-
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         def make_link() -> _Link:
             return _Link(self, loop)
+
+        def make_link_over_tls() -> CountedTls:
+            assert self.tls is not None
+            link = _Link(self, loop, counted=True)
+            return CountedTls(link, self.tls.context, self._limits, self.tell_refused)
 
         if self.port is not None:
             server = await loop.create_server(
@@ -315,12 +308,7 @@ class BrokerServer:
             if self.tls is None:
                 raise SettingsError("tls_certificate_file", "a TLS port needs a certificate")
             server = await loop.create_server(
-                make_link,
-                self._host,
-                self.tls_port,
-                backlog=self._backlog,
-                ssl=self.tls.context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                make_link_over_tls, self._host, self.tls_port, backlog=self._backlog
             )
             self._servers.append(server)
             self.tls_port = server.sockets[0].getsockname()[1]
@@ -359,11 +347,10 @@ class BrokerServer:
             self.certified.close_revoked(self.tls)
 
     def _look_for_revoked(self) -> None:
-        assert self._revoked is not None
-        assert self.broker.authentication is not None
-        revoked = self._revoked.changed()
-        if revoked is not None:
-            self.broker.authentication.revoked = revoked
+        authentication = self.broker.authentication
+        assert self._proofs is not None
+        assert authentication is not None
+        if self._proofs.refresh(authentication):
             self._each_session(lambda session: session.check_revoked())
 
     async def stop(self) -> None:
@@ -398,8 +385,8 @@ class BrokerServer:
     # ---- Connections ---------------------------------------------------------
 
     def admit(self, link: "_Link", ip: str) -> str:
-        """Why a connection may not be; empty if it may."""
-        reason = self._limits.admit(ip)
+        """Why a connection may not be; empty if it may. Without an address it counts already."""
+        reason = self._limits.admit(ip) if ip else ""
         if not reason:
             self._links[link] = None
         self._count()
@@ -408,7 +395,8 @@ class BrokerServer:
     def forget(self, link: "_Link", ip: str) -> None:
         if link in self._links:
             del self._links[link]
-            self._limits.leave(ip)
+            if ip:
+                self._limits.leave(ip)
             self.broker.left_behind += SESSION_OBJECTS
         self._count()
 
@@ -448,9 +436,13 @@ class _Link(asyncio.Protocol, Port):
     session: Session
     _transport: asyncio.Transport
 
-    def __init__(self, server: BrokerServer, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, server: BrokerServer, loop: asyncio.AbstractEventLoop, *, counted: bool = False
+    ) -> None:
         self._server = server
         self._loop = loop
+        self._counted = counted
+        # Empty if somebody else counts this connection.
         self._ip = ""
         self._awake = False
         self._refused = False
@@ -465,7 +457,7 @@ class _Link(asyncio.Protocol, Port):
         transport.set_write_buffer_limits(high=min(WRITE_BUFFER_BYTES, limit // 2))
         peer = transport.get_extra_info("peername") or ("?", 0)
         local = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
-        self._ip = str(peer[0])
+        self._ip = "" if self._counted else str(peer[0])
         address = f"{peer[0]}:{peer[1]}"
         reason = self._server.admit(self, self._ip)
         if reason:
@@ -586,6 +578,11 @@ class _LoopHost(Host):
     def ticks_ms(self) -> int:
         return self._ticks_ms()
 
+    def ticks_us(self) -> int:
+        if self._ticks_ms is system_ticks_ms:
+            return time.monotonic_ns() // 1000
+        return self._ticks_ms() * 1000
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
@@ -624,9 +621,31 @@ class _LoopHost(Host):
             return error  # whoever waits for it knows which ones are none of ours
         return None
 
+    def run_aside(self, job: Callable[[], None]) -> Promise[None]:
+        """On a thread of its own, which does not keep the process from ending: a job may wait for
+        another machine. There are a few at a time: one password, and one fetch for each issuer."""
+        promise: Promise[None] = Promise()
+
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                job()
+            except Exception as failed:
+                error = failed  # whoever waits for it knows which ones are none of ours
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+                self._loop.call_soon_threadsafe(promise.end, error)
+
+        try:
+            threading.Thread(target=run, name="aside", daemon=True).start()
+        except RuntimeError as error:
+            # There is no memory for a thread.
+            promise.fail(error)
+        return promise
+
     def kick(self) -> None:
         if not self._kicked and not self.closed:
             self._kicked = True
+            self.kicked_us = self.ticks_us()
             self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:

@@ -86,7 +86,7 @@ class TlsFiles:
         self._lists = lists
 
     def is_revoked(self, certificate: bytes) -> bool:
-        """Whether one of the lists has a certificate, which is given in DER form."""
+        """Returns whether one of the lists has a certificate, which is given in DER form."""
         shown = x509.load_der_x509_certificate(certificate)
         for one in self._lists:
             if one.issuer == shown.issuer:
@@ -151,7 +151,7 @@ class CertifiedConnections:
 
 
 def _read_lists(data: bytes) -> list[x509.CertificateRevocationList]:
-    """The lists of a file in PEM form. Raises ValueError."""
+    """Returns the lists of a file in PEM form. Raises ValueError."""
     begin = b"-----BEGIN X509 CRL-----"
     pieces = [begin + piece for piece in data.split(begin)[1:]]
     if not pieces:
@@ -160,7 +160,7 @@ def _read_lists(data: bytes) -> list[x509.CertificateRevocationList]:
 
 
 def file_stamp(path: str) -> tuple[int, int, int]:
-    """What tells a file from a new one in its place."""
+    """Returns what tells a file from a new one in its place."""
     try:
         found = os.stat(path)
     except OSError:
@@ -181,7 +181,8 @@ def _reason(error: Exception) -> str:
 
 
 def certificate_role(ssl_object: ssl.SSLObject | None) -> str:
-    """The common name of the peer's certificate, which was verified; empty if it showed none."""
+    """Returns the common name of the peer's certificate, which was verified; empty if it showed
+    none."""
     certificate = None if ssl_object is None else ssl_object.getpeercert()
     if not certificate:
         return ""

@@ -11,12 +11,12 @@
 The counts are messages, not entries: an ack of one index lowers `unacked` by one.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from magnetar.broker.peer import Peer, Port, unsigned
+from magnetar.broker.promise import Promise
 from magnetar.broker.topic.counters import Traffic
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import (
@@ -27,6 +27,7 @@ from magnetar.protocol import (
     unpacked_size,
 )
 from magnetar.protocol import pulsar_pb2 as pb
+from magnetar.storage.histogram import Histogram
 from magnetar.storage.ledger.read_plan import StoredEntry
 from magnetar.wire.ack_set import BATCH_SIZE_MAX, MESSAGE_BYTES_MIN
 
@@ -62,6 +63,7 @@ class Consumer:
         epoch: int | None = None,
         metadata: dict[str, str] | None = None,
         connected_ms: int = 0,
+        read_compacted: bool = False,
     ) -> None:
         self.peer: Final = peer
         self.key: Final = key
@@ -71,6 +73,8 @@ class Consumer:
         self.epoch: int | None = epoch
         self.metadata: Final[dict[str, str]] = metadata or {}
         self.connected_ms: Final = connected_ms
+        # Whether it wants the compacted view of the topic, as far as there is one.
+        self.read_compacted: Final = read_compacted
         self.permits: i64 = 0
         self.unacked: i64 = 0
         # What it is counted in besides, while it is one of several.
@@ -86,12 +90,17 @@ class Consumer:
         self.recalled: bool = False
         # Its connection ended.
         self.was_lost: bool = False
+        # Its client asks for messages for the first time on this connection.
+        self.is_first: bool = True
         self.is_over: bool = False
         self._emptied: bool = False
-        self._when_over: Final[list[Callable[[bool], None]]] = []
+        # Kept when it is over, with whether its queue was emptied.
+        self.ended: Final[Promise[bool]] = Promise()
         # What it was asked to give back and has not answered, by the number of the request.
         self.withdrawals: Final[dict[int, Withdrawal]] = {}
         self._withdrawals_begun: int = 0
+        # How late first deliveries are, in ms, is counted there.
+        self.late_ms: Histogram | None = None
         self.out: Final = Traffic()
         self.redelivered: Final = Traffic()
         self.acked: Final = Traffic()
@@ -145,6 +154,8 @@ class Consumer:
         self.out.add(messages, len(data))
         if redelivery_count > 0:
             self.redelivered.add(messages, len(data))
+        elif self.late_ms is not None:
+            self.late_ms.add(now_ms - entry.publish_time_ms, 1)
         size = float(batch_size)
         before = self.messages_per_entry
         self.messages_per_entry = size if before == 0.0 else 0.9 * before + 0.1 * size
@@ -161,7 +172,7 @@ class Consumer:
         self._count(messages)
 
     def keep_unacked(self, key: int, left: i64) -> int:
-        """Of an entry that it holds, `left` messages are unacked now; its slot if none is."""
+        """Notes that `left` messages of an entry are unacked now; returns its slot if none is."""
         packed = self.pending[key]
         before: i64 = packed >> SLOT_BITS
         slot = packed & SLOT_MASK
@@ -174,8 +185,14 @@ class Consumer:
         del self.pending[key]
         return slot
 
+    def have_again(self, key: int, left: i64) -> None:
+        """So many messages of an entry are unacked once more: a transaction aborted."""
+        packed = self.pending[key]
+        self._count(left - (packed >> SLOT_BITS))
+        self.pending[key] = (int(left) << SLOT_BITS) | (packed & SLOT_MASK)
+
     def drop(self, key: int) -> int:
-        """It no longer holds the entry, though it did not ack it; the slot of its key."""
+        """Holds an entry no longer, though it did not ack it; returns the slot of its key."""
         packed = self.pending.pop(key)
         self._count(-(packed >> SLOT_BITS))
         return packed & SLOT_MASK
@@ -207,6 +224,12 @@ class Consumer:
 
     # ---- What is taken back --------------------------------------------------
 
+    @property
+    def keeps_queue(self) -> bool:
+        """Whether its connection ended, and its client hands out what it has all the same, though
+        the subscription is shared. Ours does not."""
+        return self.was_lost and not self.peer.knows_magnetar
+
     def ghost(self) -> "Consumer":
         """What is left of it once its connection is gone: enough to name it by."""
         peer = Peer(Port(), self.peer.address, self.peer.outbound)
@@ -215,7 +238,7 @@ class Consumer:
         return ghost
 
     def new_withdrawal(self, withdrawal: "Withdrawal") -> int:
-        """It is asked to give something back; the number of the request."""
+        """Notes that it is asked to give something back; returns the number of the request."""
         self._withdrawals_begun += 1
         self.withdrawals[self._withdrawals_begun] = withdrawal
         return self._withdrawals_begun
@@ -230,22 +253,12 @@ class Consumer:
         self.withdrawals.clear()
         for withdrawal in open_ones:
             withdrawal.over(emptied)
-        listeners = list(self._when_over)
-        self._when_over.clear()
-        for listener in listeners:
-            listener(emptied)
+        self.ended.keep(emptied)
 
     @property
     def emptied(self) -> bool:
         """Whether it is over, and its queue was emptied."""
         return self._emptied
-
-    def when_over(self, callback: Callable[[bool], None]) -> None:
-        """Calls back, now or then, with whether its queue was emptied."""
-        if self.is_over:
-            callback(self._emptied)
-        else:
-            self._when_over.append(callback)
 
     # ---- Telling it ----------------------------------------------------------
 

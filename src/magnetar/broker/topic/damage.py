@@ -50,7 +50,7 @@ class Damage:
         return self._reason if self.position is not None else ""
 
     def found(self, position: Position, error: CorruptionError) -> None:
-        """The entry cannot be read."""
+        """Notes that an entry cannot be read."""
         subscription = self._subscription
         if position != self._position:
             self._position = position
@@ -64,7 +64,7 @@ class Damage:
             self.skip()
 
     def read(self, plan: ReadPlan) -> None:
-        """These entries could be read."""
+        """Notes that these entries could be read."""
         if self._position is not None:
             for entry in plan.entries:
                 if Position(entry.ledger_id, entry.entry_id) == self._position:

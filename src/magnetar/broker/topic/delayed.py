@@ -114,12 +114,13 @@ class DelayedMessages:
         return keys
 
     def next_ms(self) -> int | None:
-        """When the next entry is due, or None if there is none."""
+        """Returns when the next entry is due, or None if there is none."""
         head = self._true_head()
         return head >> KEY_BITS if head >= 0 else None
 
     def page_after(self, page_id: int) -> tuple[int, list[tuple[int, int]]] | None:
-        """The delayed entries of the next page and their times, with its number; None at the end.
+        """Returns the delayed entries of the next page and their times, with its number; None at
+        the end.
 
         For those who look at all of them, a page in each event: begin with -1.
         """
@@ -162,7 +163,8 @@ class DelayedMessages:
             assert page.posted <= time << KEY_BITS | page_id << PAGE_BITS | low, "a late head"
 
     def _true_head(self) -> int:
-        """The next message, time and key in one, which is then the first head; -1 if none."""
+        """Returns the next message, time and key in one, which is then the first head; -1 if
+        none."""
         heads = self._heads
         while heads:
             head = heads[0]
@@ -231,7 +233,7 @@ class _Page:
         self.posted: int = -1
 
     def find(self, low: int) -> int:
-        """The row of an entry that is delayed, or -1."""
+        """Returns the row of an entry that is delayed, or -1."""
         row = bisect_left(self.lows, low)
         if row < len(self.lows) and self.lows[row] == low and self.times[row] != GONE:
             return row
@@ -267,7 +269,7 @@ class _Page:
         return before - self.live
 
     def next(self) -> tuple[int, int]:
-        """The entry that is due next, and its time. There must be one."""
+        """Returns the entry that is due next, and its time. There must be one."""
         heap = self.heap
         while True:
             low = heap[0] & PAGE_MASK

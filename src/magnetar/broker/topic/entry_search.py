@@ -22,7 +22,7 @@ class EntrySearch:
     """Base of searches; see the module."""
 
     def next_plan(self) -> ReadPlan | None:
-        """What is to be read next; whoever has read it calls `take`. Raises UsageError."""
+        """Returns what is to be read next; whoever has read it calls `take`. Raises UsageError."""
         raise NotImplementedError
 
     def take(self, plan: ReadPlan) -> None:

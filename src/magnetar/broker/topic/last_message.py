@@ -9,6 +9,7 @@ message ends:
 | the last chunk of a message, all of it there   | yes, and the answer names the first chunk too|
 | any other chunk: more may come, or it may not  | no                                           |
 | a marker                                       | no                                           |
+| of a transaction that aborted                  | no                                           |
 
 Apache Pulsar answers with the last entry, whatever it holds. Who waits for that one to arrive
 waits for ever, if it is a chunk and its producer is dead.
@@ -27,7 +28,7 @@ from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import entry_facts, split_entry
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
-__all__ = ["LastMessage"]
+__all__ = ["LastMessage", "last_of_view"]
 
 # So many entries at the end are passed over, and looked at for the beginnings of messages in
 # chunks that have none; then the last one has to do, as for others.
@@ -61,6 +62,9 @@ class LastMessage(EntrySearch):
         """What to read at the present entry; None: it is dealt with."""
         if self._walk is not None:
             return self._plan_walk(self._walk)
+        if self._topic.ledgers.is_void(self._at):
+            self._pass()
+            return None
         key = self._topic.ledgers.key(self._at.ledger_id, self._at.entry_id)
         chunk = self._topic.chunk_map.chunk(key)
         if chunk is not None and chunk.last:
@@ -112,3 +116,15 @@ class LastMessage(EntrySearch):
         if self._passed_left <= 0:
             self._at = self._last
             self._found(-1, None)
+
+
+def last_of_view(topic: Topic, last: MessageIdData) -> MessageIdData:
+    """Returns the last message for those who read the compacted view.
+
+    The topic's own may have been left out of that, and would be waited for in vain.
+    """
+    view = topic.compaction.view
+    if view is None or Position(last.ledger_id, last.entry_id) > view.facts.through:
+        return last
+    at = view.facts.last
+    return MessageIdData(at.ledger_id, at.entry_id, topic.partition, view.facts.last_index)

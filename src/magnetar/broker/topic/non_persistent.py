@@ -11,11 +11,13 @@ from mypy_extensions import i64
 from magnetar.ack import Cursor, Ledgers
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
+from magnetar.broker.topic.ack.cursor_reset import FindSpanning
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.publish.entry_check import not_a_batch
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
-from magnetar.broker.topic.subscription import NO_CURSOR, FindSpanning, Subscription, answer_ack
+from magnetar.broker.topic.subscription import NO_CURSOR, Subscription
 from magnetar.broker.topic.topic import BEGINNING, Topic
 from magnetar.errors import BrokerError
 from magnetar.model import Position, ServerError, TopicName
@@ -40,6 +42,10 @@ class NonPersistentSubscription(Subscription):
         self.dropped: i64 = 0
 
     def ack(self, consumer: Consumer, ack: CommandAck) -> None:
+        if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
+            code, reason = ServerError.NotAllowedError, self._nothing_stored().reason
+            refuse_ack(consumer, ack.request_id, code, reason)
+            return
         answer_ack(consumer, ack.request_id)
 
     def ack_when(
@@ -106,6 +112,12 @@ class NonPersistentTopic(Topic):
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
         if facts.batched and (reason := not_a_batch(self, entry, facts)):
+            producer.refuse(send.sequence_id, ServerError.NotAllowedError, reason)
+            return
+        if self.rates.publishing is not None:
+            self.rates.publish(producer, facts.batch_size, len(send.entry))
+        if send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
+            reason = f"{self.name} is not persistent: publish to it without a transaction"
             producer.refuse(send.sequence_id, ServerError.NotAllowedError, reason)
             return
         data = entry.without_broker_metadata()

@@ -7,6 +7,7 @@ receipt goes out, and subscriptions hear of it. Nothing is delivered before.
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
+from pyroaring import BitMap
 
 from magnetar.ack import Cursor, Ledgers, encode_snapshot
 from magnetar.broker.commits import Commit
@@ -15,18 +16,21 @@ from magnetar.broker.topic.chunk.chunk_map import Chunk, chunk_of
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.properties import pack_properties, unpack_properties
 from magnetar.broker.topic.publish.deduplication import DUPLICATE, FRESH, OVERLAPPING, UNDECIDED
-from magnetar.broker.topic.publish.entry_check import entry_fault, transaction_fault
+from magnetar.broker.topic.publish.entry_check import entry_fault
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.topic.subscription import NO_CURSOR, Subscription
 from magnetar.broker.topic.topic import BEGINNING, Topic
+from magnetar.broker.topic.transaction.horizon import Horizon
+from magnetar.broker.turn.work import Work
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import InitialPosition, Position, ServerError, TopicName
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandSend, EntryFacts, entry_facts, split_entry
-from magnetar.storage.cursor.cursor_load import load_cursor
+from magnetar.storage.cursor.cursor_load import load_cursor_steps
 
 if TYPE_CHECKING:
     from magnetar.broker.broker import Broker
+    from magnetar.broker.transaction.transaction import Transaction
 
 __all__ = ["PersistentTopic"]
 
@@ -50,8 +54,11 @@ class _Publish(Commit):
         messages: i64,
         size: i64,
         chunk: Chunk | None,
+        came_us: i64,
+        transaction: int,
     ) -> None:
         super().__init__(ticket)
+        self._came_us: Final[i64] = came_us
         self._topic: Final = topic
         self._producer: Final = producer
         self._position: Final = position
@@ -60,6 +67,8 @@ class _Publish(Commit):
         self._messages: Final[i64] = messages
         self._size: Final[i64] = size
         self._chunk: Final = chunk
+        # The number of the transaction that it is part of; 0 if of none.
+        self._transaction: Final = transaction
         # Not so for a chunk that others follow: its sequence id is theirs too.
         self._whole: Final = chunk is None or chunk.last
 
@@ -77,6 +86,9 @@ class _Publish(Commit):
             producer.refuse(self._sequence_id, PERSISTENCE, reason)
             return
         position = self._position
+        topic.broker.latency.stored(self._came_us)
+        if self._transaction != 0:
+            topic.horizon.sent(self._transaction, position)
         topic.have_stored(position, self._messages, self._size)
         if self._chunk is not None:
             topic.chunk_map.published(position, self._chunk)
@@ -110,6 +122,10 @@ class PersistentTopic(Topic):
         self._open_ledger: i64 = -1
         self._open_entries: i64 = 0
         self._fresh: bool = False
+        # What open transactions hide of it.
+        self.horizon: Final = Horizon(ledgers, broker.store)
+        if not self.horizon.clear:
+            self.chunk_map.there_before(self.last_stored())
 
     # ---- Publishing ----------------------------------------------------------
 
@@ -126,10 +142,17 @@ class PersistentTopic(Topic):
             return
         facts = entry_facts(entry)
         now_ms = self.host.now_ms()
-        reason = entry_fault(self, entry, facts, now_ms) or transaction_fault(send)
+        reason = entry_fault(self, entry, facts, now_ms)
         if reason:
             self.refuse_in_turn(producer, send, ServerError.NotAllowedError, reason)
             return
+        if self.rates.publishing is not None:
+            self.rates.publish(producer, facts.batch_size, len(send.entry))
+        transaction: Transaction | None = None
+        if send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
+            transaction = self._transaction_of(producer, send)
+            if transaction is None:
+                return
         pushed = -1
         if self.deduplication is not None:
             pushed = self.deduplication.pushed(producer.name)
@@ -151,11 +174,16 @@ class PersistentTopic(Topic):
                 self.deduplication.take_back(producer.name, pushed)
             self.refuse_in_turn(producer, send, PERSISTENCE, str(error))
             return
+        number = 0
+        if transaction is not None:
+            self.broker.transactions.sent(transaction, position)
+            number = transaction.number
         producer.pending += 1
         self.last_publish_ms = now_ms
         if facts.chunk_id >= 0:
             self.chunks += 1
             producer.chunks += 1
+        self.host.kick()
         self.commits.add(
             _Publish(
                 self.store.ticket_last,
@@ -167,10 +195,28 @@ class PersistentTopic(Topic):
                 facts.batch_size,
                 size,
                 chunk_of(facts),
+                self.host.kicked_us,
+                number,
             )
         )
         self.broker.publish_limit.queued(producer.peer, size)
-        self.host.kick()
+
+    def _transaction_of(self, producer: Producer, send: CommandSend) -> "Transaction | None":
+        """The transaction that a SEND is part of; None after telling the producer why not.
+
+        NotAllowedError, whatever the reason: clients fail that message, and connect again for
+        any error that they do not know from a SEND.
+        """
+        try:
+            return self.broker.transactions.for_send(
+                int(send.txnid_most_bits),
+                int(send.txnid_least_bits),
+                str(self.name),
+                producer.peer.principal,
+            )
+        except BrokerError as error:
+            self.refuse_in_turn(producer, send, ServerError.NotAllowedError, error.reason)
+            return None
 
     def _is_duplicate(self, producer: Producer, send: CommandSend, facts: EntryFacts) -> bool:
         """Answers a publish that was stored before, or that may have been."""
@@ -222,7 +268,56 @@ class PersistentTopic(Topic):
 
     def _grow(self) -> None:
         if self._open_ledger >= 0 and self.ledgers.entry_count(self._open_ledger) >= 0:
-            self.ledgers.grow(self._open_ledger, self._open_entries)
+            self._show(self._open_ledger, self._open_entries)
+
+    def _show(self, ledger_id: i64, count: i64) -> None:
+        """The first `count` entries of a ledger are there, and to be seen up to the horizon."""
+        if self.horizon.clear and not self.ledgers.has_voids:
+            self.ledgers.grow(ledger_id, count)
+            return
+        before = self.ledgers.entry_count(ledger_id)
+        count = self.horizon.limit(ledger_id, count)
+        if count > before:
+            self.ledgers.grow(ledger_id, count)
+            if self.ledgers.has_voids:
+                self._pass_over(Position(ledger_id, before))
+
+    def _pass_over(self, start: Position) -> None:
+        """No subscription waits for what is void from here on."""
+        for subscription in self.subscriptions.values():
+            subscription.cursor.pass_over(start)
+        if self.deduplication is not None:
+            self.deduplication.cursor.pass_over(start)
+
+    def transaction_ended(self, number: int, aborted: dict[int, BitMap]) -> None:
+        """A transaction is over: its entries are there for all, or void if they are given."""
+        first = self.horizon.first_of(number)
+        before = self.horizon.position
+        self.horizon.ended(number, aborted)
+        if aborted and first is not None:
+            self._pass_over(first)
+        if before is not None and before != self.horizon.position:
+            for ledger_id in self.ledgers.ids_from(before.ledger_id):
+                self._show(ledger_id, self._stored_count(ledger_id))
+        self.storage.acks_moved()
+        if not self._fresh:
+            self._fresh = True
+            self.broker.refresh_later(self)
+
+    def last_stored(self) -> Position:
+        """The last entry, whether it is to be seen or not."""
+        for ledger_id in reversed(self.ledgers.ids_from(0)):
+            count = self._stored_count(ledger_id)
+            if count > 0:
+                return Position(ledger_id, count - 1)
+        return self.ledgers.last()
+
+    def _stored_count(self, ledger_id: int) -> i64:
+        """How many entries of a ledger the topic has been told of."""
+        if ledger_id == self._open_ledger:
+            return self._open_entries
+        ledger = self.store.log.state.ledgers.get(ledger_id)
+        return 0 if ledger is None else ledger.index.count()
 
     def refresh(self) -> None:
         """Tells subscriptions of the entries that became durable."""
@@ -259,13 +354,16 @@ class PersistentTopic(Topic):
         if request.rollback_seconds > 0:
             since = self.host.now_ms() - request.rollback_seconds * 1000
             return self.ledgers.previous(self.storage.position_at(since))
+        last = self.ledgers.last()
+        if request.read_compacted:
+            last = max(last, self.compaction.through)  # which may be all that there is
         if start is None:
             earliest = request.initial_position == InitialPosition.Earliest
-            return BEGINNING if earliest else self.ledgers.last()
+            return BEGINNING if earliest else last
         if start.ledger_id < 0:
             return BEGINNING
         # One back: the entry may be a batch, and the client drops what it does not want.
-        return min(Position(start.ledger_id, start.entry_id - 1), self.ledgers.last())
+        return min(Position(start.ledger_id, start.entry_id - 1), last)
 
     def create_subscription(
         self, name: str, mark_delete: Position, properties: dict[str, str]
@@ -276,7 +374,7 @@ class PersistentTopic(Topic):
             raise BrokerError(
                 ServerError.NotAllowedError, f"{self.name} has a subscription {name!r} already"
             )
-        limit = self.policies.max_subscriptions
+        limit = self.policies.limits.max_subscriptions
         if limit > 0 and len(self.subscriptions) >= limit:
             raise BrokerError(
                 ServerError.NotAllowedError,
@@ -296,16 +394,26 @@ class PersistentTopic(Topic):
         self.active_ticks = self.host.ticks_ms()
         return subscription
 
-    def load_subscriptions(self) -> None:
+    def load_subscriptions(self) -> Work[None]:
         """Brings back the cursors that the store has, but for those that are being deleted."""
+        left: i64 = self.broker.pieces.loads
         for cursor_id in self.store.cursor_ids(self.id):
-            if self.store.log.deleting(cursor_id):
+            state = self.store.log.state.cursors.get(cursor_id)
+            if state is None or self.store.log.deleting(cursor_id):
                 continue
-            image = self.store.cursor_image(cursor_id)
-            if image.name.startswith(INTERNAL):
+            if state.name.startswith(INTERNAL):
                 continue
-            cursor = load_cursor(self.store, cursor_id, self.ledgers)
-            properties, last_type = unpack_properties(image.properties)
-            self.subscriptions[image.name] = Subscription(
-                self, image.name, cursor, cursor_id, properties, last_type
-            )
+            steps = load_cursor_steps(self.store, cursor_id, self.ledgers)
+            while True:
+                try:
+                    left -= next(steps)
+                except StopIteration as end:
+                    cursor: Cursor = end.value
+                    break
+                if left <= 0:
+                    left = self.broker.pieces.loads
+                    yield
+            properties, last_type = unpack_properties(state.properties)
+            subscription = Subscription(self, state.name, cursor, cursor_id, properties, last_type)
+            subscription.pending.load(self.broker.transactions.acks_of(cursor_id))
+            self.subscriptions[state.name] = subscription

@@ -88,5 +88,5 @@ class Producer:
             self.broken = reason
 
     def duplicate(self, sequence_id: i64, highest: i64) -> None:
-        """The broker had this one already."""
+        """Answers a publish that the broker had already."""
         self.receipt(sequence_id, highest, NOWHERE)

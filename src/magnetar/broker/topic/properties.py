@@ -6,14 +6,14 @@ __all__ = ["pack_numbers", "pack_properties", "unpack_numbers", "unpack_properti
 
 
 def pack_properties(properties: dict[str, str], type_name: str = "") -> bytes:
-    """Of a subscription: what its users gave it, and its type if that is to be kept."""
+    """Returns the bytes of a subscription's properties, and of its type if that is to be kept."""
     if type_name:
         return json.dumps([type_name, properties]).encode()
     return json.dumps(properties).encode() if properties else b""
 
 
 def unpack_properties(data: bytes) -> tuple[dict[str, str], str]:
-    """The properties and the type of a subscription."""
+    """Returns the properties and the type of a subscription."""
     found = json.loads(data) if data else {}
     type_name = ""
     if isinstance(found, list):

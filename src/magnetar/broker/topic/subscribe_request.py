@@ -2,10 +2,10 @@
 
 from typing import Final, final
 
-from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType, type_numbered
 from magnetar.errors import BrokerError
 from magnetar.model import InitialPosition, KeySharedMode, ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.subscription_type import SubscriptionType, type_numbered
 
 __all__ = ["KeySharedOptions", "SubscribeRequest", "require_type"]
 
@@ -27,7 +27,10 @@ class KeySharedOptions:
 
 
 def require_type(number: int) -> SubscriptionType:
-    """The type that a SUBSCRIBE names. Raises BrokerError for a number that is no type's."""
+    """Returns the type that a SUBSCRIBE names.
+
+    Raises BrokerError for a number that is no type's.
+    """
     type = type_numbered(number)
     if type is None:
         raise BrokerError(ServerError.NotAllowedError, f"no subscription is of type {number}")
@@ -50,6 +53,7 @@ class SubscribeRequest:
         properties: dict[str, str] | None = None,
         key_shared: KeySharedOptions | None = None,
         may_create: bool = True,
+        read_compacted: bool = False,
     ) -> None:
         self.subscription: Final = subscription
         self.type: Final[SubscriptionType] = require_type(type)
@@ -60,3 +64,4 @@ class SubscribeRequest:
         self.properties: Final[dict[str, str]] = properties or {}
         self.key_shared: Final[KeySharedOptions] = key_shared or KeySharedOptions()
         self.may_create: Final = may_create
+        self.read_compacted: Final = read_compacted

@@ -13,28 +13,40 @@ are on their way (redelivery, a consumer that comes or goes) waits until they ar
 so that nothing comes back that was acked before.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from magnetar.ack import AckDelta, Cursor, Delta, ResetDelta, encode_delta
-from magnetar.broker.commits import Commit
-from magnetar.broker.promise import Promise, kept
+from magnetar.ack import AckDelta, Cursor, Delta, encode_delta
+from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.rate.dispatch_gate import DispatchGate, Held
+from magnetar.broker.rate.rate import NO_RATE
+from magnetar.broker.rate.throttle import Throttle
 from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
 from magnetar.broker.topic.ack.ack_budget import AckShare
+from magnetar.broker.topic.ack.ack_commit import AckCommit
+from magnetar.broker.topic.ack.ack_refusal import ack_refusal
+from magnetar.broker.topic.ack.cursor_move import move_cursor
+from magnetar.broker.topic.ack.cursor_reset import CursorReset, FindSpanning, beside_view
 from magnetar.broker.topic.ack.long_ack import PIECE_IDS, PIECE_RECORD_BYTES, LongAck
+from magnetar.broker.topic.ack.searched_ack import ack_when_found
+from magnetar.broker.topic.ack.unsettled_acks import UnsettledAcks
+from magnetar.broker.topic.ack.view_ack import ViewAcks
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.counters import Traffic
 from magnetar.broker.topic.damage import Damage
+from magnetar.broker.topic.dispatch.absent import Absent
 from magnetar.broker.topic.dispatch.choice import make_dispatcher
 from magnetar.broker.topic.dispatch.dispatcher import Dispatcher
-from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType, type_named
 from magnetar.broker.topic.properties import pack_properties
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
+from magnetar.broker.topic.transaction.pending_acks import PendingAcks
+from magnetar.broker.topic.transaction.transactional_ack import transactional_ack
 from magnetar.errors import AckSizeError, BrokerError, StorageError, UsageError
 from magnetar.model import AckType, Position, ServerError
 from magnetar.model.message_id_data import MessageIdData
+from magnetar.model.subscription_type import SubscriptionType, type_named
 from magnetar.protocol import CommandAck
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
@@ -42,60 +54,10 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.skip.recall import Withdrawal
     from magnetar.broker.topic.topic import Topic
 
-__all__ = ["FindSpanning", "Subscription", "answer_ack", "refuse_ack"]
-
-# Of a topic and a position, the chunks up to there of messages that end behind it.
-FindSpanning: TypeAlias = Callable[["Topic", Position], Promise[list[int]]]
+__all__ = ["NO_CURSOR", "Subscription"]
 
 # What the cursor of a subscription that is in memory only has for an id.
 NO_CURSOR: Final = -1
-
-
-@final
-class _Ack(Commit):
-    """An ack on its way to the disk."""
-
-    def __init__(
-        self,
-        ticket: int,
-        subscription: "Subscription",
-        delta: AckDelta,
-        consumer: Consumer,
-        request_id: int | None,
-        keys: list[int],
-        *,
-        moves: bool,
-        size: i64,
-    ) -> None:
-        super().__init__(ticket)
-        # What it takes of what the peer may have on its way to the disk.
-        self._size: Final[i64] = size
-        self._subscription: Final = subscription
-        self._delta: Final = delta
-        self._consumer: Final = consumer
-        self._request_id: Final = request_id
-        self._keys: Final = keys
-        self._moves: Final = moves
-        self._applied: bool = False
-
-    def topic(self) -> "Topic | None":
-        return self._subscription.topic
-
-    def apply(self, error: Exception | None) -> None:
-        self._consumer.peer.acks_ended(self._size)
-        self._subscription.share.arrived(self._delta.growth)
-        self._applied = error is None and self._subscription.apply_acks(self._delta)
-
-    def settle(self, error: Exception | None) -> None:
-        if error is not None:
-            reason = f"the ack was not written: {error}"
-            refuse_ack(self._consumer, self._request_id, ServerError.PersistenceError, reason)
-        elif not self._applied:
-            reason = self._subscription.was_reset
-            refuse_ack(self._consumer, self._request_id, ServerError.ServiceNotReady, reason)
-        else:
-            self._subscription.have_acked(self._keys, self._consumer, moves=self._moves)
-            answer_ack(self._consumer, self._request_id)
 
 
 class Subscription:
@@ -120,19 +82,16 @@ class Subscription:
         self.last_type: str = last_type
         self.dispatcher: Dispatcher | None = None
         self.fenced: bool = False
-        # Redeliveries that came while a reset is under way.
-        self._after_reset: list[Callable[[], None]] = []
         self.closed: bool = False
-        # The last ticket that an ack of this subscription waits for.
-        self._ack_ticket: int = -1
-        # ACKs of which it is looked for what they name, and what waits for them.
-        self._searching: int = 0
-        # Where the last of those stands that wait for quiet.
-        self._quiet_ticket: int = -1
-        self._after_search: Final[list[Callable[[], None]]] = []
+        self.unsettled_acks: Final = UnsettledAcks(topic)
+        self.view_acks: Final = ViewAcks()
         # Subscribes that are on their way.
         self.joining: int = 0
+        # What consumers that left got, got again and acked; and acks of what was acked before.
         self._out_before: Final = Traffic()
+        self._redelivered_before: i64 = 0
+        self._acked_before: i64 = 0
+        self.acked_again: i64 = 0
         self.expired: Final = Traffic()
         # Messages that operators skipped by their ids, and what of that consumers gave back.
         self.skipped: int = 0
@@ -143,6 +102,8 @@ class Subscription:
         self.letting_go: int = 0
         self.created_ms: Final = topic.host.now_ms()
         self.last_active_ms: int = self.created_ms
+        # The same by the clock that only goes on.
+        self.active_ticks: int = topic.host.ticks_ms()
         self.last_acked_ms: int = 0
         self.last_flow_ms: int = 0
         self.last_expired_ms: int = 0
@@ -151,10 +112,16 @@ class Subscription:
         # That of its consumers, or of the last ones.
         self.type: SubscriptionType | None = type_named(last_type)
         self.damage: Final = Damage(self)
+        self._cursor_reset: Final = CursorReset(self)
         self.share: Final = AckShare(topic.broker.ack_budget, cursor)
         self.share.count(cursor.record_bytes())
-        # Where a reset that is on its way to the disk will put the cursor.
-        self._reset_to: Position | None = None
+        # Acks that wait for the end of their transactions.
+        self.pending: Final = PendingAcks(topic.ledgers, cursor, self.share)
+        # Its own rate, and the gate of that and all others that hold for it, if any does.
+        self.throttle: Final = Throttle(topic.host, NO_RATE)
+        self.held: Final = Held()
+        self.gate: DispatchGate | None = None
+        self.gate = topic.rates.gate_of(self)
 
     @property
     def durable(self) -> bool:
@@ -177,7 +144,8 @@ class Subscription:
         """Up to here it needs nothing of the topic any more, nor will after a reset that is
         under way: that takes acks back, and what it makes unacked must not be trimmed."""
         mark_delete = self.cursor.mark_delete
-        return mark_delete if self._reset_to is None else min(mark_delete, self._reset_to)
+        reset_to = self._cursor_reset.target
+        return mark_delete if reset_to is None else min(mark_delete, reset_to)
 
     @property
     def title(self) -> str:
@@ -191,7 +159,7 @@ class Subscription:
 
     def created(self, ticket: int) -> None:
         """It is being created: nobody joins before that is durable."""
-        self._ack_ticket = ticket
+        self.unsettled_acks.have_queued(ticket)
 
         def settled(error: Exception | None) -> None:
             if error is not None:
@@ -204,11 +172,11 @@ class Subscription:
 
     @property
     def unacked_per_consumer(self) -> int:
-        return self.topic.policies.max_unacked_per_consumer if self.durable else 0
+        return self.topic.policies.limits.max_unacked_per_consumer if self.durable else 0
 
     @property
     def unacked_max(self) -> int:
-        return self.topic.policies.max_unacked_per_subscription if self.durable else 0
+        return self.topic.policies.limits.max_unacked_per_subscription if self.durable else 0
 
     @property
     def delayed_delivery(self) -> bool:
@@ -220,6 +188,7 @@ class Subscription:
 
     def policies_changed(self) -> None:
         """Limits may be others now; who was blocked by the old ones may go on."""
+        self.gate = self.topic.rates.gate_of(self)
         if self.dispatcher is not None:
             for consumer in self.consumers:
                 consumer.limit(self.unacked_per_consumer)
@@ -260,14 +229,14 @@ class Subscription:
                 return
             promise.keep(None)
 
-        self._when_quiet(go_on)
+        self.unsettled_acks.settled().when_done(lambda error: go_on())
         return promise
 
     def _join(self, consumer: Consumer, type: SubscriptionType, options: KeySharedOptions) -> None:
         if self.closed or consumer.closed:
             raise BrokerError(ServerError.ServiceNotReady, f"{self.title} is closed: try again")
         self.topic.require_room()
-        limit = self.topic.policies.max_consumers_per_subscription
+        limit = self.topic.policies.limits.max_consumers_per_subscription
         if limit > 0 and len(self.consumers) >= limit:
             raise BrokerError(
                 ServerError.ConsumerBusy,
@@ -275,6 +244,7 @@ class Subscription:
             )
         self._dispatcher_for(type, options).join(consumer, options)
         self.last_active_ms = self.topic.host.now_ms()
+        self.active_ticks = self.topic.host.ticks_ms()
         self._told_end = False
 
     def _dispatcher_for(self, type: SubscriptionType, options: KeySharedOptions) -> Dispatcher:
@@ -321,13 +291,16 @@ class Subscription:
         consumer.held = True
 
         # Not a function of its own: compiled, that refers to itself, and to the consumer.
-        self._when_quiet(
-            lambda: self._remove(consumer).then(lambda done: self._left(promise), promise.fail)
+        self.unsettled_acks.settled().when_done(
+            lambda error: self._remove(consumer).then(
+                lambda done: self._left(promise), promise.fail
+            )
         )
         return promise
 
     def _left(self, promise: Promise[None]) -> None:
         self.last_active_ms = self.topic.host.now_ms()
+        self.active_ticks = self.topic.host.ticks_ms()
         if not self.durable and not self.busy:
             self.topic.drop(self)
         promise.keep(None)
@@ -336,18 +309,24 @@ class Subscription:
         dispatcher = self.dispatcher
         return kept(None) if dispatcher is None else dispatcher.remove(consumer)
 
+    def have_lost(self, absent: Absent) -> None:
+        """A consumer lost its connection, and nobody knows what its client still hands out."""
+        self.topic.broker.strays.lose(str(self.topic.name), self.name, absent)
+
     def have_left(self, consumer: Consumer) -> None:
         """A consumer is gone."""
         self._out_before.add(consumer.out.messages, consumer.out.bytes)
+        self._redelivered_before += consumer.redelivered.messages
+        self._acked_before += consumer.acked.messages
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         self.last_flow_ms = self.topic.host.now_ms()
         strays = self.topic.broker.strays
-        if consumer.last_flow_ms == 0 and strays.any_lost:
-            strays.came_back(str(self.topic.name), self.name, consumer.name)
+        if consumer.last_flow_ms == 0 and consumer.is_first and strays.any_lost:
+            strays.came_back(str(self.topic.name), self.name, consumer)
         if consumer.permits == 0 and consumer.out.messages == 0:
             # One that comes back acks first what it has from before: that is not for it again.
-            self._when_quiet(lambda: self._flow(consumer, permits))
+            self.unsettled_acks.settled().when_done(lambda error: self._flow(consumer, permits))
         else:
             self._flow(consumer, permits)
 
@@ -364,11 +343,11 @@ class Subscription:
 
         def go_on() -> None:
             if self.fenced:
-                self._after_reset.append(go_on)
+                self._cursor_reset.ended.when_done(lambda error: go_on())
             elif self.dispatcher is not None and not consumer.closed:
                 self.dispatcher.redeliver(consumer, keys, epoch)
 
-        self._when_quiet(go_on)
+        self.unsettled_acks.settled().when_done(lambda error: go_on())
 
     def pump(self) -> None:
         """There may be something new."""
@@ -381,24 +360,16 @@ class Subscription:
         if self.dispatcher is not None:
             self.dispatcher.changed()
 
-    def _when_quiet(self, callback: Callable[[], None]) -> None:
-        """Calls back when all acks that came so far are settled, in the order of these calls."""
-        if self._searching > 0:
-            self._after_search.append(callback)
-            return
-        quiet = self.topic.wait_for(max(self._ack_ticket, self._quiet_ticket))
-        if not quiet.done:
-            # It stands behind all that waits now, and who comes later must not overtake it.
-            self._quiet_ticket = self.topic.commits.last_ticket
-        quiet.when_done(lambda error: callback())
-
     # ---- Acks ----------------------------------------------------------------
 
     def ack(self, consumer: Consumer, ack: CommandAck) -> None:
         """What an ACK asks for, all of it or nothing."""
-        refusal = self._refusal(ack)
+        refusal = ack_refusal(self, ack)
         if refusal is not None:
             refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
+            return
+        if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
+            transactional_ack(self, consumer, ack)
             return
         cumulative = ack.ack_type == AckType.Cumulative
         if len(ack.message_ids) > PIECE_IDS:
@@ -411,22 +382,29 @@ class Subscription:
                 )
             else:
                 delta = self.cursor.plan_acks(ack.message_ids, PIECE_RECORD_BYTES)
+            if consumer.read_compacted and self.durable:
+                delta = self.view_acks.with_view(self, ack, delta)
         except AckSizeError:
             self._ack_in_pieces(consumer, ack)
             return
         except UsageError as error:
             refuse_ack(consumer, ack.request_id, ServerError.NotAllowedError, str(error))
             return
-        if delta.growth > 0:
+        except BrokerError as refused:
+            refuse_ack(consumer, ack.request_id, refused.code, refused.reason)
+            return
+        refusal = self.pending.conflict(delta)
+        if refusal is None and delta.growth > 0:
             refusal = self.share.fault(self.title, delta.growth)
-            if refusal is not None:
-                refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
-                return
+        if refusal is not None:
+            refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
+            return
         now_ms = self.topic.host.now_ms()
         consumer.last_acked_ms = now_ms
         self.last_acked_ms = now_ms
         keys = [] if cumulative else self.topic.ledgers.keys(ack.message_ids)
         if delta.empty:
+            self.acked_again += max(len(ack.message_ids), 1)
             if self.dispatcher is not None:
                 self.dispatcher.acked_again(keys, consumer)
             self.answer_in_turn(consumer, ack.request_id)
@@ -442,19 +420,22 @@ class Subscription:
         except StorageError as error:
             refuse_ack(consumer, ack.request_id, ServerError.PersistenceError, str(error))
             return
-        self._ack_ticket = ticket
+        self.unsettled_acks.have_queued(ticket)
+        self.view_acks.have_queued(delta)
         self.share.reserve(delta.growth)
         size = len(data) if delta.record_bytes > 0 else 0
         consumer.peer.acks_began(size)
         self.topic.commits.add(
-            _Ack(ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative, size=size)
+            AckCommit(
+                ticket, self, delta, consumer, ack.request_id, keys, moves=cumulative, size=size
+            )
         )
 
     def _ack_in_pieces(self, consumer: Consumer, ack: CommandAck) -> None:
         now_ms = self.topic.host.now_ms()
         consumer.last_acked_ms = now_ms
         self.last_acked_ms = now_ms
-        self._searching += 1
+        self.unsettled_acks.begin_search()
         LongAck(self, consumer, ack).plan()
 
     def apply_acks(self, delta: AckDelta, *, single: bool = False) -> bool:
@@ -477,39 +458,7 @@ class Subscription:
         What depends on acks waits for it as if it were on its way to the disk; and as there, a
         reset that comes meanwhile makes it void.
         """
-        refusal = self._refusal(ack)
-        if refusal is not None:
-            refuse_ack(consumer, ack.request_id, refusal.code, refusal.reason)
-            return
-        self._searching += 1
-        epoch = self.cursor.epoch
-
-        def searched(ids: list[MessageIdData]) -> None:
-            if self.cursor.epoch == epoch:
-                command = CommandAck(
-                    ack.consumer_id, ack.ack_type, ids, ack.request_id, ack.validation_error
-                )
-                self.ack(consumer, command)
-            else:
-                refuse_ack(consumer, ack.request_id, ServerError.ServiceNotReady, self.was_reset)
-            self.end_search()
-
-        def failed(error: Exception) -> None:
-            wrong = isinstance(error, UsageError)
-            code = ServerError.NotAllowedError if wrong else ServerError.PersistenceError
-            refuse_ack(consumer, ack.request_id, code, str(error))
-            self.end_search()
-
-        found.then(searched, failed)
-
-    def end_search(self) -> None:
-        """An ACK that took more than a moment is written, or refused."""
-        self._searching -= 1
-        if self._searching == 0:
-            waiting = self._after_search.copy()
-            self._after_search.clear()
-            for callback in waiting:
-                self._when_quiet(callback)
+        ack_when_found(self, consumer, ack, found)
 
     def not_now(self) -> BrokerError | None:
         """Why nothing can be acked now, but perhaps later; None if it can."""
@@ -518,40 +467,10 @@ class Subscription:
         doing = "closed" if self.closed else "being reset"
         return BrokerError(ServerError.ServiceNotReady, f"{self.title} is {doing}: try again")
 
-    def _refusal(self, ack: CommandAck) -> BrokerError | None:
-        refusal = self.not_now()
-        if refusal is not None:
-            return refusal
-        if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
-            return BrokerError(
-                ServerError.NotAllowedError,
-                "this broker has no transactions: acknowledge without one",
-            )
-        if ack.ack_type == AckType.Cumulative:
-            if len(ack.message_ids) != 1:
-                return BrokerError(
-                    ServerError.NotAllowedError,
-                    f"a cumulative ack names one message, not {len(ack.message_ids)}",
-                )
-            if self.dispatcher is None or not self.dispatcher.type.accepts_cumulative_acks:
-                return BrokerError(
-                    ServerError.NotAllowedError,
-                    "cumulative acks are for Exclusive and Failover: acknowledge each message",
-                )
-        elif not self.topic.settings.batch_index_ack:
-            for id in ack.message_ids:
-                if id.ack_set is not None and id.ack_set != 0:
-                    return BrokerError(
-                        ServerError.NotAllowedError,
-                        "acknowledgmentAtBatchIndexLevelEnabled is false here: acknowledge "
-                        "whole batches, or switch it on",
-                    )
-        return None
-
     def answer_in_turn(self, consumer: Consumer, request_id: int | None) -> None:
         """Everything asked for is acked already; but an answer waits for those before it."""
         if request_id is not None:
-            self._when_quiet(lambda: answer_ack(consumer, request_id))
+            self.unsettled_acks.settled().when_done(lambda error: answer_ack(consumer, request_id))
 
     def write(self, delta: Delta) -> int:
         """Queues a delta to be written; its ticket. Raises StorageError."""
@@ -595,31 +514,7 @@ class Subscription:
 
     def move(self, delta: AckDelta, *, expires: bool = False) -> Promise[None]:
         """Acks what an operator or a policy wants acked."""
-        promise: Promise[None] = Promise()
-        if self.closed or self.fenced:
-            promise.fail(
-                BrokerError(ServerError.ServiceNotReady, f"{self.title} is busy: try again")
-            )
-            return promise
-
-        def settled(error: Exception | None) -> None:
-            # Not what was unacked as it was planned: acks and publishes came since.
-            unacked = self.cursor.unacked_entries()
-            if error is None and not self.apply_acks(delta):
-                error = BrokerError(
-                    ServerError.ServiceNotReady, f"{self.title} was reset meanwhile"
-                )
-            if error is not None:
-                promise.fail(error)
-                return
-            if expires:
-                self.expired.add(unacked - self.cursor.unacked_entries(), 0)
-                self.last_expired_ms = self.topic.host.now_ms()
-            self.have_moved(delta)
-            promise.keep(None)
-
-        self._write_then([delta], settled)
-        return promise
+        return move_cursor(self, delta, expires=expires)
 
     def have_moved(self, delta: AckDelta) -> None:
         """An operator's acks are durable and applied: consumers let go of what they name."""
@@ -653,10 +548,6 @@ class Subscription:
             self.dispatcher.passed()
         self.pump()
 
-    def have_queued(self, ticket: int) -> None:
-        """Acks that somebody else wrote are on their way: what depends on acks waits for them."""
-        self._ack_ticket = ticket
-
     def reset(
         self,
         position: Position,
@@ -671,71 +562,19 @@ class Subscription:
         They are told before the promise is kept. With `find_spanning`, messages in chunks that
         end there or later are spared, though they begin before.
         """
-        promise: Promise[None] = Promise()
         if self.closed or self.fenced:
             reason = f"{self.title} is being reset: try again when that is done"
-            promise.fail(BrokerError(ServerError.ServiceNotReady, reason))
-            return promise
+            return broken(BrokerError(ServerError.ServiceNotReady, reason))
         try:
             delta = self.cursor.plan_reset(
                 position, batch_index=batch_index, ack_set=ack_set, batch_size=batch_size
             )
         except UsageError as error:
-            promise.fail(error)
-            return promise
-        # From now on: who acks while the place is looked for would ack in vain.
-        self.fenced = True
-        self._reset_to = delta.mark_delete
-        spared: Promise[list[int]] = kept([])
-        if find_spanning is not None:
-            spared = find_spanning(self.topic, delta.mark_delete)
-        spared.then(
-            lambda keys: self._reset(delta, keys, promise),
-            lambda error: self._reset_failed(promise, error),
-        )
-        return promise
+            return broken(error)
+        delta = beside_view(self.topic, delta, position)
+        return self._cursor_reset.begin(delta, find_spanning)
 
-    def _reset(self, delta: ResetDelta, spared: list[int], promise: Promise[None]) -> None:
-        if self.closed:
-            reason = f"{self.title} is closed: try again"
-            self._reset_failed(promise, BrokerError(ServerError.ServiceNotReady, reason))
-            return
-        reset, acks = self.cursor.plan_spare(delta, spared)
-        self._reset_to = reset.mark_delete
-
-        def settled(error: Exception | None) -> None:
-            if error is not None:
-                self._reset_failed(promise, error)
-                return
-            self.cursor.apply(reset)
-            self.apply_acks(acks)
-            # All of them: one of Failover that is not active may still have acks on their way.
-            closed = self._close_consumers()
-            # Fenced still: nobody comes back before all are told, nor is anything skipped.
-            self.topic.dismiss(closed).then(told, promise.fail)
-
-        def told(done: None) -> None:
-            self._unfence()
-            promise.keep(None)
-            self.pump()
-
-        self._write_then([reset] if acks.empty else [reset, acks], settled)
-
-    def _reset_failed(self, promise: Promise[None], error: Exception) -> None:
-        self._unfence()
-        promise.fail(error)
-        self.pump()
-
-    def _unfence(self) -> None:
-        """A reset has ended, well or not."""
-        self._reset_to = None
-        self.fenced = False
-        waiting = self._after_reset
-        self._after_reset = []
-        for go_on in waiting:
-            go_on()
-
-    def _close_consumers(self) -> list[Consumer]:
+    def close_consumers(self) -> list[Consumer]:
         """Closes all from this side; those that are to be told, for they did not leave.
 
         Their clients will come back. What was known of deliveries is void.
@@ -751,6 +590,8 @@ class Subscription:
             if not consumer.closed:
                 strays.add(topic_name, self.name, consumer)
                 told.append(consumer)
+            elif consumer.keeps_queue and consumer.out.messages > 0:
+                self.have_lost(Absent(consumer, self.topic.host.now_ms()))
             consumer.closed = True
             consumer.held = True
         return told
@@ -771,23 +612,21 @@ class Subscription:
         size = self.topic.ledgers.sizes.batch_size(ledger_id, entry_id)
         return min(max(int(size), 1), BATCH_SIZE_MAX)
 
-    def _write_then(
-        self, deltas: Sequence[Delta], settled: Callable[[Exception | None], None]
-    ) -> None:
-        """Writes them, all or none, and calls back when they are durable."""
+    def write_all(self, deltas: Sequence[Delta]) -> Promise[None]:
+        """Writes them, all or none; kept when they are durable."""
+        written: Promise[None] = Promise()
         if not self.durable or all(delta.empty for delta in deltas):
-            self._when_quiet(lambda: settled(None))
-            return
+            self.unsettled_acks.settled().when_done(lambda error: written.keep(None))
+            return written
         try:
             ticket = self.topic.store.append_deltas(
                 [(self.cursor_id, int(delta.epoch), encode_delta(delta)) for delta in deltas]
             )
         except StorageError as error:
-            settled(error)
-            return
+            return broken(error)
         self.topic.host.kick()
-        self._ack_ticket = ticket
-        self.topic.wait_for(ticket).when_done(settled)
+        self.unsettled_acks.have_queued(ticket)
+        return self.topic.wait_for(ticket)
 
     # ---- The end -------------------------------------------------------------
 
@@ -805,8 +644,11 @@ class Subscription:
         if self.closed:
             return []
         self.closed = True
+        if self.gate is not None:
+            self.gate.leave()
+        self.pending.clear()
         self.share.end()
-        return self._close_consumers()
+        return self.close_consumers()
 
     # ---- Figures -------------------------------------------------------------
 
@@ -818,3 +660,12 @@ class Subscription:
             messages += consumer.out.messages
             size += consumer.out.bytes
         return messages, size
+
+    def ack_totals(self) -> tuple[int, int]:
+        """Messages that were delivered again, and ids that were acked, by all those consumers."""
+        redelivered: i64 = self._redelivered_before
+        acked: i64 = self._acked_before
+        for consumer in self.consumers:
+            redelivered += consumer.redelivered.messages
+            acked += consumer.acked.messages
+        return redelivered, acked

@@ -11,6 +11,7 @@ both are: a name, policies, producers (`admission.py`), subscriptions, and an en
 has of a topic is told by `topic_storage.py`.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -20,8 +21,10 @@ from magnetar.broker.commits import Commits
 from magnetar.broker.host import Host
 from magnetar.broker.policy.effective_policies import EffectivePolicies
 from magnetar.broker.promise import Promise, broken
+from magnetar.broker.rate.topic_rates import TopicRates
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.chunk.chunk_map import ChunkMap
+from magnetar.broker.topic.compaction.topic_compaction import TopicCompaction
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.counters import Traffic
 from magnetar.broker.topic.dismissal import dismiss
@@ -34,6 +37,7 @@ from magnetar.broker.topic.publish.deduplication import (
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic_storage import TopicStorage
+from magnetar.broker.turn.slices import Step, in_slices
 from magnetar.errors import BrokerError, StorageError
 from magnetar.model import (
     Position,
@@ -94,8 +98,10 @@ class Topic:
         self.active_ticks: int = broker.host.ticks_ms()
         self.last_publish_ms: int = 0
         self.storage: Final = TopicStorage(self)
+        self.compaction: Final = TopicCompaction(self)
         self.admission: Final = Admission(self, epoch)
         self.producers: Final[dict[str, Producer]] = self.admission.producers
+        self.rates: Final = TopicRates(self)
 
     # ---- Publishing ----------------------------------------------------------
 
@@ -150,6 +156,7 @@ class Topic:
         try:
             self.broker.require_short("consumer", consumer.name)
             self._check_subscribe(request)
+            self.rates.require_subscribe(consumer)
             subscription = self.subscriptions.get(request.subscription)
             if subscription is None:
                 subscription = self._create_for(request)
@@ -184,6 +191,8 @@ class Topic:
             )
         # Before anything is created for a consumer that will be refused.
         check_options(request.type, request.key_shared)
+        if request.read_compacted:
+            self._check_compacted(request)
         self.require_room()
         known = request.subscription in self.subscriptions
         if not known:
@@ -195,9 +204,20 @@ class Topic:
                 "created by subscribing: create it first",
             )
 
+    def _check_compacted(self, request: SubscribeRequest) -> None:
+        if not self.name.persistent:
+            raise BrokerError(
+                ServerError.NotAllowedError, "readCompacted only valid on persistent topics"
+            )
+        if not request.type.has_active:
+            raise BrokerError(
+                ServerError.NotAllowedError,
+                "readCompacted only allowed on failover or exclusive subscriptions",
+            )
+
     def require_room(self) -> None:
         """Raises BrokerError if there may be no more consumers."""
-        limit = self.policies.max_consumers
+        limit = self.policies.limits.max_consumers
         if limit > 0 and self.consumer_count() >= limit:
             raise BrokerError(
                 ServerError.ConsumerBusy,
@@ -249,9 +269,11 @@ class Topic:
     def _bring_back(self, gone: Subscription) -> None:
         """The subscription could not be deleted: it is there, and its acks are."""
         if not self.closed:
-            self.subscriptions[gone.name] = Subscription(
+            back = Subscription(
                 self, gone.name, gone.cursor, gone.cursor_id, gone.properties, gone.last_type
             )
+            back.pending.load(self.broker.transactions.acks_of(gone.cursor_id))
+            self.subscriptions[gone.name] = back
 
     def drop(self, subscription: Subscription) -> None:
         """The subscription is gone."""
@@ -261,6 +283,11 @@ class Topic:
             self.active_ticks = self.host.ticks_ms()
             messages, size = subscription.out_totals()
             self._out_before.add(messages, size)
+
+    @property
+    def out_before(self) -> tuple[int, int]:
+        """Messages and bytes that went out to subscriptions that are gone."""
+        return int(self._out_before.messages), int(self._out_before.bytes)
 
     def out_totals(self) -> tuple[int, int]:
         """Messages and bytes that went out, to all subscriptions that ever were here."""
@@ -278,7 +305,7 @@ class Topic:
     # ---- The end -------------------------------------------------------------
 
     def terminate(self) -> Position:
-        """No more entries; the last one."""
+        """Takes no entries any more, and returns the position of the last one."""
         if not self.terminated:
             self.terminated = True
             try:
@@ -291,21 +318,30 @@ class Topic:
         return self.ledgers.last()
 
     def close(self) -> Promise[None]:
-        """Closes producers and subscriptions; done when all that is on its way is settled."""
+        """Closes producers and subscriptions; done when all that is on its way is settled.
+
+        Of thousands of subscriptions the last may serve their consumers for a moment more.
+        """
         promise: Promise[None] = Promise()
         self.closed = True
         self.admission.dismiss_all()
-        consumers: list[Consumer] = []
-        for subscription in list(self.subscriptions.values()):
-            consumers.extend(subscription.close())
-        told = self.dismiss(consumers)
+        self.rates.end()
         if self.deduplication is not None and not self.deleted:
             self.deduplication.snapshot()
-        self.wait_for(self.store.ticket_last).when_done(
-            lambda error: told.then(promise.keep, promise.fail)
-        )
-        self.host.kick()
+        steps: list[Step] = [
+            partial(self._close_subscription, subscription)
+            for subscription in self.subscriptions.values()
+        ]
+
+        def told(error: Exception | None) -> None:
+            self.wait_for(self.store.ticket_last).when_done(lambda error: promise.keep(None))
+            self.host.kick()
+
+        in_slices(self.host, steps, self.broker.pieces.subscriptions).when_done(told)
         return promise
+
+    def _close_subscription(self, subscription: Subscription) -> Promise[None]:
+        return self.dismiss(subscription.close())
 
     def dismiss(self, consumers: list[Consumer]) -> Promise[None]:
         """Tells consumers that they are closed; kept when all are told."""

@@ -7,12 +7,24 @@ sizes are 0, and there are no ledgers.
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.model import Position
-from magnetar.storage.ledger.retention import Retention
+from magnetar.storage.ledger.retention import LedgerInfo, Retention
 
 if TYPE_CHECKING:
     from magnetar.broker.topic.topic import Topic
 
-__all__ = ["TopicStorage"]
+__all__ = ["TopicStorage", "bytes_after"]
+
+
+def bytes_after(ledgers: list[LedgerInfo], position: Position) -> int:
+    """What of these ledgers lies behind a position; of the one that it is in, a share."""
+    total = 0
+    for ledger in ledgers:
+        if ledger.id > position.ledger_id:
+            total += ledger.size_bytes
+        elif ledger.id == position.ledger_id and ledger.entries > 0:
+            left = max(ledger.entries - position.entry_id - 1, 0)
+            total += ledger.size_bytes * left // ledger.entries
+    return total
 
 
 @final
@@ -58,22 +70,22 @@ class TopicStorage:
 
     def backlog_bytes(self, position: Position) -> int:
         """What lies behind a position; of the ledger that it is in, a share."""
-        total = 0
-        for ledger in self._topic.store.ledgers(self._topic.id) if self.stored else []:
-            if ledger.id > position.ledger_id:
-                total += ledger.size_bytes
-            elif ledger.id == position.ledger_id and ledger.entries > 0:
-                left = max(ledger.entries - position.entry_id - 1, 0)
-                total += ledger.size_bytes * left // ledger.entries
-        return total
+        return (
+            bytes_after(self._topic.store.ledgers(self._topic.id), position) if self.stored else 0
+        )
 
-    def slowest(self) -> Position | None:
-        """The mark-delete position that everything before may go by; None without cursors."""
+    def slowest(self, *, uncompacted: bool = False) -> Position | None:
+        """The position up to which nobody needs anything any more; None if nobody is there.
+
+        Compaction needs what is not in its view yet, unless that may go `uncompacted`.
+        """
         slowest = self.slowest_subscription()
-        if self._topic.deduplication is None:
-            return slowest
-        own = self._topic.deduplication.position
-        return own if slowest is None else min(slowest, own)
+        topic = self._topic
+        own = None if topic.deduplication is None else topic.deduplication.position
+        for other in (own, None if uncompacted else topic.compaction.floor):
+            if other is not None:
+                slowest = other if slowest is None else min(slowest, other)
+        return slowest
 
     def slowest_subscription(self) -> Position | None:
         """That of subscriptions only; the broker's own cursors are nobody's backlog."""
@@ -89,8 +101,11 @@ class TopicStorage:
     def ledger_ids(self) -> list[int]:
         return self._topic.store.log.state.topics[self._topic.id].ledger_ids if self.stored else []
 
-    def trim(self, retention: Retention | None = None) -> None:
-        """Deletes ledgers that are acked and not retained, as policies say unless told."""
+    def trim(self, retention: Retention | None = None, *, uncompacted: bool = False) -> None:
+        """Deletes ledgers that are acked and not retained, as policies say unless told.
+
+        With `uncompacted`, what is in no compacted view goes as well.
+        """
         self._trim_wanted = False
         if self._topic.closed or not self.stored:
             return
@@ -99,7 +114,8 @@ class TopicStorage:
                 time_ms=self._topic.policies.retention_time_ms,
                 size_bytes=self._topic.policies.retention_size_bytes,
             )
-        trimmed = self._topic.store.trim(self._topic.id, self.slowest(), retention)
+        slowest = self.slowest(uncompacted=uncompacted)
+        trimmed = self._topic.store.trim(self._topic.id, slowest, retention)
         if not trimmed:
             return
         self._topic.host.kick()

@@ -53,7 +53,7 @@ class Inbound:
         self._completed: bool = False
 
     def holds(self, peer: "Peer", size: i64) -> None:
-        """So many bytes of what a peer has said are held now."""
+        """Notes how many bytes of what a peer has said are held now."""
         if size == peer.inbound_bytes:
             return
         if size < peer.inbound_bytes and peer in self._line and peer is self._first():

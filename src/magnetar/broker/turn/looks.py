@@ -40,11 +40,11 @@ class Looks:
         self._line: Final[deque[Callable[[], None]]] = deque()
 
     def is_over(self) -> bool:
-        """Whether nobody may look at anything more in this round."""
+        """Returns whether nobody may look at anything more in this round."""
         return self._left <= 0
 
     def take(self, count: i64 = 1) -> None:
-        """So many entries are looked at."""
+        """Counts entries that are looked at."""
         self._left -= count
         if not self._ends:
             self._end_soon()

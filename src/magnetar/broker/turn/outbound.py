@@ -61,14 +61,15 @@ class Outbound:
             )
 
     def wait(self, peer: "Peer") -> None:
-        """The peer found the budget spent: its `have_room` is called when it may try again."""
+        """Has a peer wait that found the budget spent: its `have_room` is called when it may try
+        again."""
         self._waiting[peer] = None
         if not self._looks:
             self._looks = True
             self._host.call_later(LOOK_MS, self._look)
 
     def have_unwritten(self, peer: "Peer", size: i64) -> None:
-        """So much of what was handed to the peer's socket is not taken yet."""
+        """Notes how much of what was handed to the peer's socket is not taken yet."""
         self.bytes += size - peer.unwritten
         peer.unwritten = size
         if size > 0:

@@ -27,12 +27,21 @@ class Pieces:
         self.consumers: int = 50
         # Topics that are created, as partitions of one.
         self.topics: int = 20
+        # Units of a topic that is loaded, 50 us each: a subscription is one (`topic_loading.py`).
+        self.loads: int = 50
+        # Subscriptions that are closed with their topic.
+        self.subscriptions: int = 300
         # Of a command that has more bytes than that, so many fields (`long_command.py`).
         self.command_bytes: int = 32 * 1024
         self.command_fields: int = 500
+
+        # Messages that a compaction looks at (`compaction_run.py`).
+        self.messages: int = 500
 
     def be_small(self) -> None:
         """Everything in the smallest steps there are, so that all else comes between them."""
         self.entries, self.looks = 2, 3
         self.ids, self.consumers, self.topics = 2, 1, 1
+        self.loads, self.subscriptions = 1, 1
         self.command_bytes, self.command_fields = 60, 5
+        self.messages = 2

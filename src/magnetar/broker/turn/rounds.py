@@ -55,7 +55,8 @@ class Rounds:
         self.spend(ROUND_BYTES_MAX)
 
     def wait(self, dispatcher: "Dispatcher") -> None:
-        """It has something left to do; its `work_on` is called once for that."""
+        """Puts a dispatcher that has something left to do in line; its `work_on` is called once for
+        that."""
         self._line.append(dispatcher)
         self._end_soon()
 

@@ -123,12 +123,13 @@ class Turns:
         self._first_cost = 0
 
     def queue(self, peer: "Peer") -> None:
-        """The peer has something left to do. It is called once for that."""
+        """Puts a peer that has something left to do in line. It is called once for that."""
         self._waiting.append(peer)
         self._schedule()
 
     def queue_first(self, peer: "Peer") -> None:
-        """The peer has something to do, and the round is full. It is called once for that."""
+        """Puts a peer that has something to do first in line, for the round is full. It is called
+        once for that."""
         self._fresh.append(peer)
         self._schedule()
 

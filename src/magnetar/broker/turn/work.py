@@ -16,7 +16,7 @@ Work: TypeAlias = Generator[None, None, T]
 
 
 def finish(work: Generator[None, None, T]) -> T:
-    """The result, at once; raises what the work raises."""
+    """Returns the result, at once; raises what the work raises."""
     while True:
         try:
             next(work)

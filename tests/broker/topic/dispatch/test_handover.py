@@ -573,7 +573,9 @@ def test_topics_follow_a_policy_a_few_at_a_time(world: World) -> None:
     promise = world.broker.policies_changed("public/default")
 
     def followers() -> int:
-        limits = [world.topic(name).policies.max_consumers_per_subscription for name in names]
+        limits = [
+            world.topic(name).policies.limits.max_consumers_per_subscription for name in names
+        ]
         return limits.count(7)
 
     counts = [0, followers()]

@@ -16,7 +16,8 @@ from support.world import World
 
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
-from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS, Overtaken
+from magnetar.broker.topic.dispatch.absent import AWAY_MS, Absent
+from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, Overtaken
 from magnetar.broker.topic.skip.recall import ENTRIES_MAX, Withdrawal
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.skip.skip_result import Takers
@@ -30,6 +31,7 @@ OURS = pb.FeatureFlags(supports_magnetar=True)
 
 
 def consumer(world: World, *, ours: bool, type: int = Shared, **fields: Any) -> WireConsumer:
+    world.advance(1)
     client = world.connect(feature_flags=OURS if ours else pb.FeatureFlags())
     return client.subscribe("t", "sub", type, initialPosition=Earliest, **fields)
 
@@ -588,7 +590,7 @@ def test_a_message_of_a_batch_that_another_acked_is_taken_back_alone(world: Worl
 def test_few_are_remembered_of_those_that_never_ack(world: World) -> None:
     consumer(world, ours=True)
     (holder,) = world.subscription("t", "sub").consumers
-    found = Overtaken(count_max=2)
+    found = Overtaken(lambda absent: None, count_max=2)
     for key in range(3):
         found.add(key, holder)
     assert [found.get(key) for key in range(3)] == [[], [holder], [holder]]
@@ -701,14 +703,17 @@ def test_who_closed_its_consumer_is_not_named(world: World) -> None:
 
 
 def test_of_those_that_lost_their_connection_the_last_are_remembered(world: World) -> None:
+    """The first are strays: nobody knows any more what they have."""
     consumer(world, ours=False)
     (holder,) = world.subscription("t", "sub").consumers
-    found = Overtaken()
+    strays: list[Absent] = []
+    found = Overtaken(strays.append)
     for number in range(AWAY_MAX + 2):
         found.went_away(another(holder, number), [number], 0)
     taken = [found.take(number, 1) for number in range(AWAY_MAX + 2)]
     assert [one is None for one in taken] == [True] * 2 + [False] * AWAY_MAX
     assert found.take(AWAY_MAX, 1) is None
+    assert [absent.ghost.name for absent in strays] == ["0", "1"]
 
 
 def another(consumer: Consumer, key: int) -> Consumer:

@@ -1,1 +1,1 @@
-"""Acks of one subscription: answers, limits, and very long ones."""
+"""Acks of one subscription: answers, limits, what waits for them, resets, and very long ones."""

@@ -58,7 +58,7 @@ class AckBudget:
         self._freeing: bool = False
 
     def fault(self, title: str, share: "AckShare", growth: i64) -> BrokerError | None:
-        """Why a subscription cannot have so many bytes more; None if it can."""
+        """Returns why a subscription cannot have so many bytes more; None if it can."""
         own_max = self._settings.max_ack_state_bytes_per_subscription
         all_max = self._settings.max_ack_state_bytes
         if 0 < own_max < share.used + share.coming + growth:
@@ -108,27 +108,27 @@ class AckShare:
         self._ended: bool = False
 
     def fault(self, title: str, growth: i64) -> BrokerError | None:
-        """Why it cannot have so many bytes more; None if it can."""
+        """Returns why it cannot have so many bytes more; None if it can."""
         return self._budget.fault(title, self, growth)
 
     def reserve(self, growth: i64) -> None:
-        """So many bytes are on their way to the disk."""
+        """Counts bytes that are on their way to the disk."""
         self.coming += growth
         self._budget.coming += growth
 
     def arrived(self, growth: i64) -> None:
-        """They are settled, well or not."""
+        """Counts them no more on their way: they are settled, well or not."""
         self.coming -= growth
         self._budget.coming -= growth
 
     def count(self, used: i64) -> None:
-        """Its cursor takes so many bytes now."""
+        """Counts what the cursor takes now."""
         if used != self.used and not self._ended:
             self._budget.changed(used - self.used)
             self.used = used
 
     def end(self) -> None:
-        """The subscription is closed or gone."""
+        """Counts nothing any more: the subscription is closed or gone."""
         self._cursor.discard()
         self.count(0)
         self._ended = True

@@ -101,7 +101,12 @@ class LongAck:
         if self._is_refused():
             return
         try:
-            self._take(subscription.cursor.plan_acks(piece, PIECE_RECORD_BYTES), piece)
+            delta = subscription.cursor.plan_acks(piece, PIECE_RECORD_BYTES)
+            conflict = subscription.pending.conflict(delta)
+            if conflict is not None:
+                self._refuse(conflict.code, conflict.reason)
+                return
+            self._take(delta, piece)
         except AckSizeError:
             # Of large batches fewer make a piece; one alone always does. The peer's next ACK waits.
             self._hold(PIECE_RECORD_BYTES)
@@ -150,7 +155,7 @@ class LongAck:
             return
         if not self._pieces:
             self._release()
-            subscription.end_search()
+            subscription.unsettled_acks.end_search()
             subscription.answer_in_turn(self._consumer, self._request_id)
             return
         subscription.share.reserve(self._growth)
@@ -164,7 +169,7 @@ class LongAck:
             subscription.share.arrived(self._growth)
             self._refuse(ServerError.PersistenceError, str(error))
             return
-        subscription.have_queued(ticket)
+        subscription.unsettled_acks.have_queued(ticket)
         subscription.topic.commits.add(_Written(ticket, self))
         subscription.topic.host.kick()
 
@@ -195,7 +200,7 @@ class LongAck:
         if self._told < len(self._pieces):
             subscription.topic.host.call_soon(self._tell)
             return
-        subscription.end_search()
+        subscription.unsettled_acks.end_search()
         answer_ack(self._consumer, self._request_id)
 
     def _was_reset(self) -> None:
@@ -216,4 +221,4 @@ class LongAck:
     def _refuse(self, code: int, reason: str) -> None:
         self._release()
         refuse_ack(self._consumer, self._request_id, code, reason)
-        self.subscription.end_search()
+        self.subscription.unsettled_acks.end_search()

@@ -71,6 +71,11 @@ class ChunkMap:
         self._places: Final[dict[int, BitMap]] = {}
         self._chunks: Final[dict[int, Chunk]] = {}
 
+    def there_before(self, position: Position) -> None:
+        """Entries up to here are older, though not all of them are to be seen yet."""
+        key = self._ledgers.key(position.ledger_id, position.entry_id)
+        self._before = max(self._before, key)
+
     def __len__(self) -> int:
         """How many chunks are known."""
         return len(self._chunks)

@@ -58,7 +58,7 @@ class ChunkOwners:
         self._parked: Final[dict[str, KeySet]] = {}
 
     def __len__(self) -> int:
-        """How many chunks are known."""
+        """Returns how many chunks are known."""
         return len(self._names)
 
     def know(self, name: str, key: int) -> None:
@@ -69,7 +69,7 @@ class ChunkOwners:
             self._keys.setdefault(name, {})[key] = None
 
     def forget(self, key: int) -> int:
-        """An entry is acked or gone. The slot that is free by that, or -1."""
+        """Forgets an entry that is acked or gone; returns the slot that is free by that, or -1."""
         freed = self.let_go(key)
         self.unpark(key)
         self._forget_name(key)
@@ -84,31 +84,33 @@ class ChunkOwners:
                 del self._keys[name]
 
     def name(self, key: int) -> str | None:
-        """The message that an entry is a chunk of; None if it is not known as one."""
+        """Returns the message that an entry is a chunk of; None if it is not known as one."""
         return self._names.get(key)
 
     def held_of(self, name: str, held: dict[int, int]) -> list[int]:
-        """The chunks of a message that are among those that a consumer has, in any order."""
+        """Returns the chunks of a message that are among those that a consumer has, in any
+        order."""
         return [key for key in self._keys.get(name, ()) if key in held]
 
     def known(self) -> list[int]:
-        """The chunks, in any order."""
+        """Returns the chunks, in any order."""
         return list(self._names)
 
     # ---- Begun messages ------------------------------------------------------
 
     def owner(self, name: str) -> int:
-        """The consumer that has begun a message, or -1."""
+        """Returns the consumer that has begun a message, or -1."""
         begun = self._begun.get(name)
         return -1 if begun is None else begun.consumer_id
 
     def slot_owner(self, slot: int) -> int:
-        """The consumer that has begun messages of a slot, or -1."""
+        """Returns the consumer that has begun messages of a slot, or -1."""
         names = self._slots.get(slot)
         return -1 if names is None else self._begun[next(iter(names))].consumer_id
 
     def take(self, key: int, consumer_id: int, slot: int = 0) -> int:
-        """A consumer got a chunk, not the last. Another slot that is free by that, or -1."""
+        """Notes that a consumer got a chunk, not the last; returns another slot that is free by
+        that, or -1."""
         name = self._names[key]
         begun = self._begun.get(name)
         freed = -1
@@ -122,7 +124,8 @@ class ChunkOwners:
         return freed
 
     def let_go(self, key: int) -> int:
-        """A consumer holds a chunk no more. The slot that is free by that, or -1."""
+        """Notes that a consumer holds a chunk no more; returns the slot that is free by that, or
+        -1."""
         begun = self._begun.get(self._names.get(key, ""))
         if begun is None or key not in begun.keys:
             return -1
@@ -130,7 +133,8 @@ class ChunkOwners:
         return -1 if begun.keys else self.finish(self._names[key])
 
     def finish(self, name: str) -> int:
-        """The last chunk of a message is out. The slot that is free by that, or -1."""
+        """Notes that the last chunk of a message is out; returns the slot that is free by that, or
+        -1."""
         begun = self._begun.pop(name, None)
         if begun is None:
             return -1
@@ -163,7 +167,7 @@ class ChunkOwners:
                 del self._parked[name]
 
     def waits_before(self, name: str, key: int) -> bool:
-        """Whether a chunk of a message waits that comes before this one."""
+        """Returns whether a chunk of a message waits that comes before this one."""
         parked = self._parked.get(name)
         return parked is not None and parked.min() < key
 
@@ -177,7 +181,7 @@ class ChunkOwners:
     # ---- Check ---------------------------------------------------------------
 
     def held(self) -> dict[int, int]:
-        """By chunk, the consumer that has it, of messages that are begun."""
+        """Returns who has each chunk of the messages that are begun."""
         return {key: begun.consumer_id for begun in self._begun.values() for key in begun.keys}
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ PLAN_BYTES: Final = 1 << 20
 
 
 def find_chunks(topics: list[Topic], ids: list[MessageIdData]) -> Promise[list[MessageIdData]]:
-    """The ids, and for messages that were sent in chunks those of all their chunks.
+    """Returns the ids, and for messages that were sent in chunks those of all their chunks.
 
     Breaks the promise with UsageError (an id that names nothing) or StorageError.
     """
@@ -55,7 +55,7 @@ def find_chunks(topics: list[Topic], ids: list[MessageIdData]) -> Promise[list[M
 
 
 def find_acked(topic: Topic, ids: list[MessageIdData]) -> Promise[list[MessageIdData]]:
-    """The ids of an ACK, with all chunks of those that name a first and a last one.
+    """Returns the ids of an ACK, with all chunks of those that name a first and a last one.
 
     Others are taken as they are: to ack one chunk is to ack that entry. Thousands are looked for
     a piece at a time.
@@ -228,7 +228,7 @@ class ChunkSearch(EntrySearch):
         return None
 
     def _begin_walk(self, one: _Named) -> ChunkWalk | None:
-        """A walk to the other chunks of a message, if it has any and nobody went there."""
+        """Returns a walk to the other chunks of a message, if it has any and nobody went there."""
         topic = one.topic
         if topic is None or not one.there or one.indexed:
             return None
@@ -246,7 +246,8 @@ class ChunkSearch(EntrySearch):
     # ---- What was found ------------------------------------------------------
 
     def chunks(self) -> list[MessageIdData]:
-        """Of messages in chunks, all chunks as plain ids, each once; other ids as they were.
+        """Returns all chunks of messages in chunks as plain ids, each once, and other ids as they
+        were.
 
         Raises InvalidMessageIdError.
         """
@@ -302,7 +303,7 @@ class ChunkSearch(EntrySearch):
 
 
 def _is_plain(id: MessageIdData, topic: Topic) -> bool:
-    """Whether an id is known to name no chunk."""
+    """Returns whether an id is known to name no chunk."""
     if id.batch_index > 0:
         return True
     return topic.chunk_map.is_plain(topic.ledgers.key(id.ledger_id, id.entry_id))

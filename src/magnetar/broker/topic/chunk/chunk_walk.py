@@ -75,7 +75,7 @@ class ChunkWalk:
         return len(self._ids) == self._start.count
 
     def next_plan(self) -> ReadPlan | None:
-        """What is to be read, and then looked at, before it can go on.
+        """Returns what is to be read, and then looked at, before it can go on.
 
         None: it is done, or it rests, for there are no looks left.
         """
@@ -135,7 +135,8 @@ class ChunkWalk:
             self.keys.append(key)
 
     def _window(self, key: int) -> list[int]:
-        """An entry that is not known, and those behind it that are not, the nearest first."""
+        """Returns an entry that is not known, and those behind it that are not, the nearest
+        first."""
         keys: list[int] = []
         while key != NONE and len(keys) < WINDOW_ENTRIES and not (keys and self._looks.is_over()):
             if not self._topic.chunk_map.knows(key):

@@ -35,7 +35,7 @@ SPAN_MAX: Final = 10_000
 
 
 def find_spanning(topic: Topic, mark: Position) -> Promise[list[int]]:
-    """The chunks up to `mark` of messages that end behind it. Breaks with StorageError."""
+    """Returns the chunks up to `mark` of messages that end behind it. Breaks with StorageError."""
     search = Spanning(topic, mark)
     promise: Promise[list[int]] = Promise()
     run_search(topic, search).then(lambda done: promise.keep(search.keys), promise.fail)
@@ -134,7 +134,7 @@ class Spanning(EntrySearch):
             self.keys.extend(keys)
 
     def _was_complete(self, keys: list[int]) -> bool:
-        """Whether the message ended in front of the place: what is behind it is a copy."""
+        """Returns whether the message ended in front of the place: what is behind it is a copy."""
         for key in keys:
             chunk = self._topic.chunk_map.chunk(key)
             if chunk is not None and chunk.last:

@@ -14,15 +14,15 @@ from magnetar.broker.topic.dispatch.selector import (
 )
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.dispatch.single import SingleDispatcher
-from magnetar.broker.topic.dispatch.subscription_type import (
+from magnetar.broker.topic.subscribe_request import KeySharedOptions
+from magnetar.model import KeySharedMode
+from magnetar.model.subscription_type import (
     EXCLUSIVE,
     FAILOVER,
     KEY_SHARED,
     SHARED,
     SubscriptionType,
 )
-from magnetar.broker.topic.subscribe_request import KeySharedOptions
-from magnetar.model import KeySharedMode
 
 if TYPE_CHECKING:
     from magnetar.broker.topic.subscription import Subscription

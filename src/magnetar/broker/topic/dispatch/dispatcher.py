@@ -29,11 +29,11 @@ from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
 from magnetar.broker.topic.delayed import DelayedMessages
 from magnetar.broker.topic.dispatch.replay import Redeliveries
-from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.broker.turn.rounds import ENTRY_BYTES, ROUND_BYTES_MAX, Rounds
 from magnetar.errors import CorruptionError, StorageError
 from magnetar.model import Position
+from magnetar.model.subscription_type import SubscriptionType
 from magnetar.protocol import EntryFacts
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 from magnetar.storage.store import Store
@@ -96,6 +96,7 @@ class Dispatcher:
     def _put(self, consumer: Consumer) -> None:
         insort(self.consumers, consumer, key=_rank)
         self.by_key[consumer.key] = consumer
+        consumer.late_ms = self.subscription.topic.broker.latency.dispatch_ms
 
     def _take_out(self, consumer: Consumer) -> None:
         self.subscription.have_left(consumer)
@@ -146,6 +147,15 @@ class Dispatcher:
 
     def acked_again(self, keys: list[int], by: Consumer) -> None:
         """A consumer acked what was acked before."""
+
+    def pending(self, key: int, indexes: int, by: Consumer) -> None:
+        """These of a batch are acked in a transaction; `acked` follows."""
+
+    def released(self, keys: list[int]) -> None:
+        """A transaction aborted that had acked these entries: they are free again."""
+
+    def released_through(self, target: Position) -> None:
+        """The same for all that is unacked up to a place, where cumulative acks are accepted."""
 
     def holder(self, key: int) -> Consumer | None:
         """Who has an entry and may hand it out, acked or not, where that is kept."""
@@ -248,6 +258,9 @@ class Dispatcher:
             if self._rounds.full:
                 self.pump_later()
                 return
+            gate = self.subscription.gate
+            if gate is not None and gate.holds_up():
+                return
             try:
                 plan = self._plan()
             except StorageError as error:
@@ -289,6 +302,36 @@ class Dispatcher:
             size += entry.length + ENTRY_BYTES + looks
         self._rounds.spend(size)
         return self._deliver(entries)
+
+    def wants_tokens(self) -> bool:
+        """Whether something may be there for somebody who has room."""
+        return not self.full and self._any_available() and self._anything()
+
+    def _anything(self) -> bool:
+        """Whether there is something to deliver, if somebody has room for it."""
+        raise NotImplementedError
+
+    def _any_available(self) -> bool:
+        for consumer in self.consumers:
+            if consumer.available:
+                return True
+        return False
+
+    def _has_sent(self, messages: i64, size: int) -> None:
+        """So much was handed out, which counts for rates."""
+        gate = self.subscription.gate
+        if gate is not None:
+            gate.take(messages, size)
+
+    def _is_waiting(self) -> bool:
+        """Whether it will go on by itself, for tests: when a read ends, or in its turn."""
+        gate = self.subscription.gate
+        return self.reading or self._scheduled or (gate is not None and gate.check())
+
+    def _is_shut(self) -> bool:
+        """Whether a rate is reached by what was handed out; then it is pumped in its time."""
+        gate = self.subscription.gate
+        return gate is not None and gate.is_shut()
 
     def _reads_for(self) -> Peer | None:
         """Whose memory it is that entries are read into: that of one who may be sent to."""
@@ -352,8 +395,12 @@ class Dispatcher:
             self.pump_later()
             return
         first = plan.entries[0]
-        self.subscription.damage.found(Position(first.ledger_id, first.entry_id), error)
+        self.subscription.damage.found(self._place_of(first), error)
         self.host.call_later(READ_RETRY_MS, self.pump)
+
+    def _place_of(self, entry: StoredEntry) -> Position:
+        """Where an entry that was read was published."""
+        return Position(entry.ledger_id, entry.entry_id)
 
     def _read_later(self, error: StorageError) -> None:
         self.host.warn(f"{self.subscription.title}: {error}; trying again")

@@ -35,14 +35,15 @@ class HeldSlots:
         return len(self._holders)
 
     def hold(self, slot: int, consumer_id: int) -> None:
-        """One more entry of a slot was handed to a consumer."""
+        """Notes that one more entry of a slot was handed to a consumer."""
         assert not self.blocked(slot, consumer_id), "another consumer holds the slot"
         self._holders[slot] = consumer_id
         counts = self._counts.setdefault(consumer_id, {})
         counts[slot] = counts.get(slot, 0) + 1
 
     def release(self, slot: int, consumer_id: int) -> bool:
-        """One entry was acked or given back. Says whether it was the last of its slot."""
+        """Notes that an entry was acked or given back; returns whether it was the last of its
+        slot."""
         assert self.holder(slot) == consumer_id, "the consumer does not hold the slot"
         counts = self._counts[consumer_id]
         counts[slot] -= 1
@@ -55,16 +56,16 @@ class HeldSlots:
         return True
 
     def holder(self, slot: int) -> int:
-        """The consumer that holds a slot, or -1."""
+        """Returns the consumer that holds a slot, or -1."""
         return self._holders.get(slot, -1)
 
     def count(self, slot: int) -> int:
-        """How many un-acked entries of a slot its holder has."""
+        """Returns how many un-acked entries of a slot its holder has."""
         consumer_id = self._holders.get(slot, -1)
         return self._counts[consumer_id][slot] if consumer_id >= 0 else 0
 
     def blocked(self, slot: int, consumer_id: int) -> bool:
-        """Whether another consumer holds a slot, so that this one must wait."""
+        """Returns whether another consumer holds a slot, so that this one must wait."""
         return self._holders.get(slot, consumer_id) != consumer_id
 
     def draining(self, owner: Callable[[int], int]) -> list[tuple[int, int, int]]:

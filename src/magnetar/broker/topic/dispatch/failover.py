@@ -60,11 +60,11 @@ class Candidates:
         self._by_id[id] = rank
 
     def remove(self, id: int) -> None:
-        """It must be one of them."""
+        """Removes a consumer, which must be one of them."""
         del self._ranks[bisect_left(self._ranks, self._by_id.pop(id))]
 
     def pick(self) -> int:
-        """The id of the consumer to serve, or -1 if there is none."""
+        """Returns the id of the consumer to serve, or -1 if there is none."""
         if not self._ranks:
             return -1
         if self._partition < 0:
@@ -80,7 +80,7 @@ def pick_active(
     topic: str,
     distances: dict[int, int] | None = None,
 ) -> int:
-    """The id of the consumer to serve, or -1 if there is none.
+    """Returns the id of the consumer to serve, or -1 if there is none.
 
     Consumers are a priority level, a name and an id; `partition` is -1 for a topic that
     is no partition. Of two consumers with one name the one with the lower id goes first.
@@ -96,7 +96,7 @@ def pick_active(
 
 
 def ring_distance(name: str, topic: str) -> int:
-    """How far behind the topic's place on the ring a consumer's next point is."""
+    """Returns how far behind the topic's place on the ring a consumer's next point is."""
     place = key_hash(topic.encode())
     nearest: i64 = _RING_MASK
     for j in range(POINTS):

@@ -113,7 +113,7 @@ class Handover:
         return len(held) + 1
 
     def take(self, count: int) -> list[int]:
-        """The next entries, so many at most."""
+        """Returns the next entries, so many at most."""
         assert self.ready, "it is not gathered yet"
         return self._ordered.take(count)
 

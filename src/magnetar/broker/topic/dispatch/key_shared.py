@@ -48,9 +48,9 @@ from magnetar.broker.topic.dispatch.draining import HeldSlots
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
 from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
-from magnetar.broker.topic.dispatch.subscription_type import KEY_SHARED, SubscriptionType
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.model import KeySharedMode
+from magnetar.model.subscription_type import KEY_SHARED, SubscriptionType
 from magnetar.protocol import EntryFacts
 from magnetar.protocol.key_hash import SLOTS
 from magnetar.storage.ledger.read_plan import StoredEntry
@@ -148,12 +148,16 @@ class KeySharedDispatcher(SharedDispatcher):
             self.host.call_soon(self._take_apart)
 
     def _owner(self, slot: int) -> int:
-        """Who gets what is next in a slot, or NOBODY."""
+        """Returns who gets what is next in a slot, or NOBODY."""
         owner = self._chunks.slot_owner(slot) if len(self._chunks) > 0 else NOBODY
         return owner if owner != NOBODY else self.selector.owner(slot % CHUNK_SLOTS)
 
     def _drains(self, slot: int, owner: int) -> bool:
         return not self.out_of_order and self.held.blocked(slot, owner)
+
+    def _moves(self, key: int, holder: Consumer) -> bool:
+        slot = holder.pending[key] & SLOT_MASK
+        return not self.out_of_order and self._owner(slot) != holder.key
 
     # ---- Slots that are ready ------------------------------------------------
 
@@ -245,7 +249,7 @@ class KeySharedDispatcher(SharedDispatcher):
         )
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
-        """Of each consumer with room, the first entries of slots that wait for it."""
+        """Returns, for each consumer with room, the first entries of slots that wait for it."""
         self._go_round()
         keys: list[int] = []
         for owner, slots in self._ready.items():
@@ -331,7 +335,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return True
 
     def _slot(self, facts: EntryFacts) -> int:
-        """What must stay in order with the entry."""
+        """Returns what must stay in order with the entry."""
         slot = self.selector.slot(facts.sticky_key())
         return slot + CHUNK_SLOTS if self.out_of_order and facts.chunk_id >= 0 else slot
 
@@ -353,7 +357,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return self.by_key[owner]
 
     def _taker(self, slot: int, key: int, *, chunk: bool) -> Consumer | None:
-        """Who may be sent the entry now."""
+        """Returns who may be sent the entry now."""
         owner = self._owner(slot)
         if owner == NOBODY:
             return None

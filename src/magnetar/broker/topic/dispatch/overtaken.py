@@ -15,16 +15,20 @@ application is handed it (I5), so the skip must know whom to ask, or to name.
 | left behind | its consumer gave it back, or lost its connection, and its client     |
 |             | does not empty its queue for that                                     |
 | neither     | who has it acks it too, leaves, is asked to give it back or gets it   |
-|             | anew; is back after its connection broke, by its name; or has been    |
-|             | away for so long that its client must be gone                         |
+|             | anew; or is back after its connection broke (`absent.py`)             |
+
+Who is away and had too much to be remembered, or is one of too many, goes to the broker's strays:
+those are named for whatever is skipped. So are all who are away when this dispatcher ends.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, final
 
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.dispatch.absent import Absent, Absentees
 
-__all__ = ["AWAY_MAX", "AWAY_MS", "OVERTAKEN_MAX", "Overtaken"]
+__all__ = ["AWAY_MAX", "LEFT_MAX", "OVERTAKEN_MAX", "Overtaken"]
 
 # A holder that never acks what it was handed must not fill the memory: the oldest are forgotten.
 OVERTAKEN_MAX: Final = 10_000
@@ -33,29 +37,17 @@ HOLDERS_MAX: Final = 10
 # So many that lost their connection are remembered, with so many entries each.
 AWAY_MAX: Final = 50
 LEFT_MAX: Final = 10_000
-# A client that lives is back by then, unless the network is away for longer.
-AWAY_MS: Final = 5 * 60_000
-
-
-@final
-class _Away:
-    """A consumer that lost its connection, and the entries that its client had then."""
-
-    def __init__(self, consumer: Consumer, since_ms: int) -> None:
-        self.ghost: Final = consumer.ghost()
-        self.since_ms: Final = since_ms
-        self.keys: Final[set[int]] = set()
 
 
 @final
 class Overtaken:
-    """Who has each of these entries, by their keys."""
+    """Who has each of these entries, by their keys; `stray` takes those of whom that is lost."""
 
-    def __init__(self, count_max: int = OVERTAKEN_MAX) -> None:
+    def __init__(self, stray: Callable[[Absent], None], *, count_max: int = OVERTAKEN_MAX) -> None:
+        self._stray: Final = stray
         self._count_max: Final = count_max
         self._holders: Final[dict[int, list[Consumer]]] = {}
-        # Those that lost their connection, by their numbers; the first is the oldest.
-        self._away: Final[dict[int, _Away]] = {}
+        self._away: Final = Absentees()
 
     def __len__(self) -> int:
         return len(self._holders) + len(self._away)
@@ -88,38 +80,51 @@ class Overtaken:
                 del self._holders[key]
 
     def take(self, key: int, now_ms: int) -> Consumer | None:
-        """One who has the entry and is asked for it, or named, now."""
+        """Takes out one who has the entry, and returns it; None if nobody has."""
         holders = self._holders.get(key)
         if holders:
             holder = holders.pop(0)
             if not holders:
                 del self._holders[key]
             return holder
-        for number in list(self._away):
-            away = self._away[number]
-            if now_ms - away.since_ms >= AWAY_MS:
-                del self._away[number]
-            elif key in away.keys:
-                away.keys.remove(key)
-                return away.ghost
+        if len(self._away) > 0:
+            self._away.expire(now_ms)
+            for absent in self._away.all():
+                if key in absent.keys:
+                    absent.keys.remove(key)
+                    return absent.ghost
         return None
 
-    def leave(self, consumer: Consumer) -> None:
-        """The consumer is gone, and its queue with it."""
-        for key in [key for key, holders in self._holders.items() if consumer in holders]:
+    def leave(self, consumer: Consumer, now_ms: int) -> None:
+        """The consumer is gone, and its queue with it, unless its client goes on with that."""
+        keys = [key for key, holders in self._holders.items() if consumer in holders]
+        for key in keys:
             self.is_done_with(key, consumer)
+        if keys and consumer.keeps_queue:
+            self.went_away(consumer, keys, now_ms)
 
     def went_away(self, consumer: Consumer, keys: list[int], now_ms: int) -> None:
         """It lost its connection, and its client goes on with what it has: with these too."""
-        away = self._away.get(consumer.key)
-        if away is None:
+        absent = self._away.get(consumer)
+        if absent is None:
             if len(self._away) >= AWAY_MAX:
-                del self._away[next(iter(self._away))]
-            away = self._away[consumer.key] = _Away(consumer, now_ms)
-        if len(away.keys) < LEFT_MAX:
-            away.keys.update(keys)
+                self._give_up(self._away.oldest())
+            absent = Absent(consumer, now_ms)
+            self._away.add(absent)
+        absent.keys.update(keys)
+        if len(absent.keys) > LEFT_MAX:
+            self._give_up(absent)
 
-    def came_back(self, name: str) -> None:
-        """A client asks for messages anew: what it had under that name is not there any more."""
-        for number in [number for number, away in self._away.items() if away.ghost.name == name]:
-            del self._away[number]
+    def _give_up(self, absent: Absent) -> None:
+        """What it has is too much to be remembered."""
+        self._away.remove(absent)
+        self._stray(absent)
+
+    def came_back(self, consumer: Consumer) -> None:
+        """A client asks for messages on a new connection."""
+        self._away.came_back(consumer)
+
+    def end(self) -> None:
+        """The dispatcher ends: from here on nobody knows what those have who are away."""
+        for absent in self._away.all():
+            self._give_up(absent)

@@ -43,7 +43,7 @@ class Replay:
         self._keys.discard(key)
 
     def first(self, n: int, start: int = 0) -> list[int]:
-        """The first `n` entries, of those from `start` on; they stay."""
+        """Returns the first `n` entries, of those from `start` on; they stay."""
         return self._keys.first(n, start)
 
     def take(self, n: int) -> list[int]:
@@ -99,21 +99,21 @@ class KeyReplay:
             self._leave(key, slot)
 
     def slot_of(self, key: int) -> int:
-        """The slot of an entry, or -1 if the entry is not here."""
+        """Returns the slot of an entry, or -1 if the entry is not here."""
         return self._slot_of.get(key, -1)
 
     def has_slot(self, slot: int) -> bool:
         return slot in self._first
 
     def slots(self) -> Iterator[int]:
-        """All slots that have entries, the one that got its first earliest at the front.
+        """Returns all slots that have entries, the one that got its first earliest at the front.
 
         Nothing may be added or removed while this is iterated.
         """
         return iter(self._first)
 
     def first_of(self, slot: int, n: int) -> list[int]:
-        """The first `n` entries of a slot; they stay."""
+        """Returns the first `n` entries of a slot; they stay."""
         first = self._first.get(slot, -1)
         if first < 0 or n <= 0:
             return []
@@ -124,11 +124,11 @@ class KeyReplay:
         return keys
 
     def first(self, n: int) -> list[int]:
-        """The first `n` entries of all slots; they stay."""
+        """Returns the first `n` entries of all slots; they stay."""
         return self._keys.first(n)
 
     def keys(self) -> list[int]:
-        """All entries, in any order."""
+        """Returns all entries, in any order."""
         return list(self._slot_of)
 
     def clear(self) -> None:
@@ -189,7 +189,8 @@ class Redeliveries:
         return self._counts.get(key, 0)
 
     def most(self, limit: int) -> list[tuple[int, int]]:
-        """The entries that were given back most often, with their counts; older ones first."""
+        """Returns the entries that were given back most often, with their counts; older ones
+        first."""
         return nsmallest(limit, self._counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def bump(self, key: int) -> int:
@@ -202,7 +203,7 @@ class Redeliveries:
         self._counts.pop(key, None)
 
     def known(self) -> list[int]:
-        """The entries that were given back, in any order."""
+        """Returns the entries that were given back, in any order."""
         return list(self._counts)
 
     def clear(self) -> None:

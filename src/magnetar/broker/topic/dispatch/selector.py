@@ -56,15 +56,15 @@ class Selector(ABC):
 
     @abstractmethod
     def owner(self, slot: int) -> int:
-        """The consumer that a slot belongs to, or -1."""
+        """Returns the consumer that a slot belongs to, or -1."""
 
     @abstractmethod
     def slot(self, key: bytes) -> int:
-        """The slot that a key falls into."""
+        """Returns the slot that a key falls into."""
 
     @abstractmethod
     def ranges(self, consumer_id: int) -> list[tuple[int, int]]:
-        """The slots of a consumer as ranges, first and last, in order."""
+        """Returns the slots of a consumer as ranges, first and last, in order."""
 
     def take_apart(self, count: int) -> bool:
         """Frees some of what it has, when nobody needs it any more; False if there is no more."""
@@ -215,7 +215,7 @@ class AutoSplitSelector(Selector):
         return self._lasts[at - 1] + 1 if at > 0 else SLOT_FIRST
 
     def _biggest(self) -> int:
-        """Where the biggest range is, the first one if several are."""
+        """Returns where the biggest range is, the first one if several are."""
         biggest = 0
         size_max = 0
         end = SLOT_FIRST
@@ -299,7 +299,7 @@ def _refusal(reason: str) -> BrokerError:
 
 
 def _ring_points(name: str, index: int, count: int) -> list[int]:
-    """The points of a consumer, in order; fewer than `count` if some coincide."""
+    """Returns the points of a consumer, in order; fewer than `count` if some coincide."""
     points: set[int] = set()
     for i in range(count):
         points.add(consistent_slot(f"{name}\0{index}\0{i}".encode()))
@@ -307,7 +307,7 @@ def _ring_points(name: str, index: int, count: int) -> list[int]:
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same slots in as few ranges as possible."""
+    """Returns the same slots in as few ranges as possible."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and joined[-1][1] + 1 == first:

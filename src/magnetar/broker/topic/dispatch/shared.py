@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from magnetar.ack.ledgers import KEY_MAX
-from magnetar.broker.host import Timer
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
+from magnetar.broker.topic.dispatch.alarm import Alarm
+from magnetar.broker.topic.dispatch.consumer_turns import ConsumerTurns
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
 from magnetar.broker.topic.dispatch.handover import (
     CLEARANCE,
@@ -42,8 +43,9 @@ from magnetar.broker.topic.dispatch.handover import (
 )
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Replay
-from magnetar.broker.topic.dispatch.subscription_type import SubscriptionType
+from magnetar.broker.topic.transaction.held_parts import HeldParts
 from magnetar.model import Position
+from magnetar.model.subscription_type import SubscriptionType
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
@@ -61,8 +63,6 @@ GIVEN_BACK_BYTES: Final = 256
 LOOKED_AT_BYTES: Final = 64
 # How many due messages are taken out of the tracker at once.
 DUE_MAX: Final = 200
-# The clock of the machine may be set forward while we wait: it is looked at so often.
-ALARM_MS_MAX: Final = 60_000
 
 
 class SharedDispatcher(Dispatcher):
@@ -71,20 +71,19 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, subscription: "Subscription", type: SubscriptionType) -> None:
         super().__init__(subscription, type)
         self._ledgers: Final = subscription.topic.ledgers
-        self.overtaken: Final = Overtaken()
+        self.overtaken: Final = Overtaken(subscription.have_lost)
         self._due: Final = Replay()
         self._replay: Final = Replay()
+        self._parts: Final = HeldParts(subscription, self.owners, self._moves)
         self._chunks: Final = ChunkOwners()
         self._handovers: Final = Handovers()
         # Consumers that give back what they hold before they go.
         self._leaving: Final[dict[int, Promise[None]]] = {}
-        self._alarm: Timer | None = None
-        self._alarm_ms: int = 0
+        self._alarm: Final = Alarm(self.host, self._ring)
         # When the last plan was made: what was due by then was taken before all else.
         self._planned_ms: int = 0
         self._source: int = NEW
-        self._turn: int = 0
-        self._turn_left: i64 = 0
+        self._turns: Final = ConsumerTurns(subscription.topic.settings)
         self._full: bool = False
         # Of all consumers together.
         self._unacked: Final = Tally()
@@ -119,17 +118,17 @@ class SharedDispatcher(Dispatcher):
 
     def _end_leave(self, consumer: Consumer) -> None:
         self._take_out(consumer)
-        self._turn_left = 0
+        self._turns.end()
         if len(self.overtaken) > 0:
-            self.overtaken.leave(consumer)
+            self.overtaken.leave(consumer, self.host.now_ms())
         if not self.consumers:
             self.rewind()
         self._leaving.pop(consumer.key).keep(None)
 
     def flow(self, consumer: Consumer, permits: i64) -> None:
         # Clients empty their queue after SUBSCRIBE is answered, and before they ask for messages.
-        if consumer.last_flow_ms == 0 and len(self.overtaken) > 0:
-            self.overtaken.came_back(consumer.name)
+        if consumer.last_flow_ms == 0 and consumer.is_first and len(self.overtaken) > 0:
+            self.overtaken.came_back(consumer)
         super().flow(consumer, permits)
 
     def changed(self) -> None:
@@ -193,7 +192,7 @@ class SharedDispatcher(Dispatcher):
             for key in keys:
                 self._forget(key)
             return
-        if handover.kind == LEAVE and consumer.was_lost and not consumer.peer.knows_magnetar:
+        if handover.kind == LEAVE and consumer.keeps_queue:
             self.overtaken.went_away(consumer, keys, self.host.now_ms())
         for key in keys:
             if key in consumer.pending:
@@ -222,6 +221,7 @@ class SharedDispatcher(Dispatcher):
         """The entry is nobody's; it waits for its next delivery."""
         slot = consumer.drop(key)
         del self.owners[key]
+        self._parts.forget(key)
         self._wait(key, slot)
         self._let_go(key, slot, consumer)
 
@@ -233,18 +233,18 @@ class SharedDispatcher(Dispatcher):
     # ---- Acks ----------------------------------------------------------------
 
     def acked(self, keys: list[int], by: Consumer | None) -> None:
-        cursor, ledgers = self.cursor, self._ledgers
+        subscription, ledgers = self.subscription, self._ledgers
         delayed = len(self.delayed)
         for key in keys:
-            remaining = cursor.remaining(ledgers.position(key))
+            remaining = subscription.pending.deliverable(ledgers.position(key))
             if remaining is None:
                 continue
             if remaining == 0:
                 holder = self._forget(key)
             else:
                 holder = self.owners.get(key)
-                if holder is not None:
-                    holder.keep_unacked(key, remaining.bit_count())
+                if holder is not None and not self._parts.keep(key, holder, remaining):
+                    self._give_back(key, holder)
             if holder is not by:
                 self._overtake(key, holder, by)
             elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
@@ -269,6 +269,28 @@ class SharedDispatcher(Dispatcher):
             for key in keys:
                 self.overtaken.is_done_with(key, by)
 
+    def released(self, keys: list[int]) -> None:
+        """They are offered before all else: nothing is known of them, as of those that are due."""
+        for key in keys:
+            if not self._was_read(key) or self.cursor.remaining(self._ledgers.position(key)) == 0:
+                continue  # the reading gets there in turn, or somebody acked it
+            holder = self.owners.get(key)
+            if holder is None:
+                self._due.add(key)
+            elif self._parts.freed(key, holder):
+                self._give_back(key, holder)
+            else:
+                continue
+            self.redeliveries.bump(key)
+        self.changed()
+
+    def _moves(self, key: int, holder: Consumer) -> bool:
+        """Whether somebody else would have an entry next, who must wait for its holder."""
+        return False
+
+    def pending(self, key: int, indexes: int, by: Consumer) -> None:
+        self._parts.acked(key, indexes, by)
+
     def holder(self, key: int) -> Consumer | None:
         """Who has an entry and may hand it out, acked or not."""
         owner = self.owners.get(key)
@@ -290,6 +312,7 @@ class SharedDispatcher(Dispatcher):
         if owner is not None:
             self._let_go(key, owner.keep_unacked(key, 0), owner)
         # Most of these are empty most of the time.
+        self._parts.forget(key)
         if len(self.redeliveries) > 0:
             self.redeliveries.forget(key)
         if len(self.delayed) > 0:
@@ -322,7 +345,7 @@ class SharedDispatcher(Dispatcher):
         self._hand_over(Handover(CLEARANCE, self._known(), floor=floor))
 
     def _known(self) -> list[int]:
-        """All entries of which something is known, some of them more than once."""
+        """Returns all entries of which something is known, some of them more than once."""
         known = list(self.owners)
         known += self._chunks.known()
         known += self.redeliveries.known()
@@ -335,7 +358,7 @@ class SharedDispatcher(Dispatcher):
         return KEY_MAX if first is None else self._ledgers.key(first.ledger_id, first.first) - 1
 
     def _waiting_keys(self) -> list[int]:
-        """Of what waits, what is not let go of at once."""
+        """Returns those entries that wait and are not let go of at once."""
         return []
 
     # ---- Limits --------------------------------------------------------------
@@ -391,7 +414,7 @@ class SharedDispatcher(Dispatcher):
         for key in self._due.first(len(self._due)):
             self._check_waits(key)
         self._check_waiting()
-        busy = self.reading or self._scheduled or self._is_any_due(self.host.now_ms())
+        busy = self._is_waiting() or self._is_any_due(self.host.now_ms())
         if not (busy or self._closed or self.subscription.fenced):
             assert self._plan() is None, "there is something to do, and nobody does it"
             if not self._full and self._any_available():
@@ -429,18 +452,18 @@ class SharedDispatcher(Dispatcher):
         super().rewind()
         self._due.clear()
         self._replay.clear()
+        self._parts.clear()
         self._chunks.clear()
 
     def close(self) -> None:
         super().close()
+        self.overtaken.end()
         self._handovers.clear()
         for leaving in self._leaving.values():
             # In a moment, for whoever waits may close this too.
             self.host.call_soon(partial(leaving.keep, None))
         self._leaving.clear()
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._alarm.set(None)
 
     # ---- The pump ------------------------------------------------------------
 
@@ -467,7 +490,6 @@ class SharedDispatcher(Dispatcher):
         if entries <= 0 or self._full:
             return None
         self._changed = False
-        settings = self.subscription.topic.settings
         self._planned_ms = self.host.now_ms()
         if not self._take_due(self._planned_ms):
             self.pump_later()
@@ -484,7 +506,7 @@ class SharedDispatcher(Dispatcher):
         if not self._may_read_on():
             return None
         self._source = NEW
-        return self._plan_run(entries, settings.dispatch_read_bytes)
+        return self._plan_run(entries, self.subscription.topic.settings.dispatch_read_bytes)
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         return self._replay.first(entries_max, self._offered)
@@ -514,7 +536,7 @@ class SharedDispatcher(Dispatcher):
         # Had it read the clock again, a chunk could be due whose beginning was put off before.
         now_ms = self._planned_ms
         for entry in entries:
-            if self._full or not self._any_available():
+            if self._full or not self._any_available() or self._is_shut():
                 return False
             key = self._ledgers.key(entry.ledger_id, entry.entry_id)
             position = Position(entry.ledger_id, entry.entry_id)
@@ -522,7 +544,7 @@ class SharedDispatcher(Dispatcher):
                 self.read_position = Position(entry.ledger_id, entry.entry_id + 1)
             elif source == DUE:
                 self._due.discard(key)
-            remaining = self.cursor.remaining(position)
+            remaining = self.subscription.pending.deliverable(position)
             if remaining == 0:
                 self._forget(key)
                 continue
@@ -590,8 +612,11 @@ class SharedDispatcher(Dispatcher):
         messages = consumer.deliver(
             entry, self.partition, remaining=remaining, redelivery_count=count, now_ms=now_ms
         )
-        consumer.hold(key, messages, slot)
+        self._has_sent(messages, entry.length)
         self.owners[key] = consumer
+        consumer.hold(key, messages, slot)
+        if len(self.subscription.pending) > 0:
+            self._parts.sent(key, consumer, remaining)
         if len(self.overtaken) > 0:
             self.overtaken.is_done_with(key, consumer)
         if self.subscription.unacked_max > 0:
@@ -607,63 +632,22 @@ class SharedDispatcher(Dispatcher):
             if owner >= 0 and owner in self.by_key:
                 consumer = self.by_key[owner]
                 return consumer if consumer.available else None
-        return self.next_consumer()
+        return self._turns.next(self.consumers)
 
     def taker(self, facts: EntryFacts) -> Consumer | None:
-        return self.next_consumer()
-
-    def next_consumer(self) -> Consumer | None:
-        """Round robin among the available ones of the best priority there is."""
-        consumers = self.consumers
-        count = len(consumers)
-        if self._turn_left > 0 and self._turn < count and consumers[self._turn].available:
-            best = self._best_priority()
-            if consumers[self._turn].priority == best:
-                self._turn_left -= 1
-                return consumers[self._turn]
-        best = self._best_priority()
-        for step in range(1, count + 1):
-            index = (self._turn + step) % count
-            consumer = consumers[index]
-            if consumer.priority == best and consumer.available:
-                self._turn = index
-                self._turn_left = self.subscription.topic.settings.dispatch_round_robin_entries - 1
-                return consumer
-        return None
-
-    def _any_available(self) -> bool:
-        for consumer in self.consumers:
-            if consumer.available:
-                return True
-        return False
-
-    def _best_priority(self) -> int:
-        for consumer in self.consumers:  # in order of priority
-            if consumer.available:
-                return consumer.priority
-        return -1
+        return self._turns.next(self.consumers)
 
     # ---- Delayed -------------------------------------------------------------
 
     def _set_alarm(self) -> None:
         """Wakes up when the first delayed message is due."""
-        next_ms = self.delayed.next_ms()
-        if self._alarm is not None:
-            if next_ms == self._alarm_ms:
-                return
-            self._alarm.cancel()
-            self._alarm = None
-        if next_ms is not None and not self._closed:
-            self._alarm_ms = next_ms
-            delay_ms = min(max(next_ms - self.host.now_ms(), 1), ALARM_MS_MAX)
-            self._alarm = self.host.call_later(delay_ms, self._ring)
+        self._alarm.set(None if self._closed else self.delayed.next_ms())
 
     def _was_read(self, key: int) -> bool:
         """Whether an entry stands before the read position."""
         return self._ledgers.position(key) < self.read_position
 
     def _ring(self) -> None:
-        self._alarm = None
         self._take_due(self.host.now_ms())
         self._set_alarm()
         self.pump()

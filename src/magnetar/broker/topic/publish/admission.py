@@ -44,7 +44,7 @@ class Admission:
         self.epoch: int = epoch
 
     def everybody(self) -> list[Producer]:
-        """Those that may publish, and those that wait."""
+        """Returns those that may publish, and those that wait."""
         return [*self.producers.values(), *self.waiting.values()]
 
     @property
@@ -89,7 +89,7 @@ class Admission:
             raise BrokerError(ServerError.TopicTerminatedError, f"{topic.name} is terminated")
         if topic.blocked is not None:
             raise topic.blocked
-        limit = topic.policies.max_producers
+        limit = topic.policies.limits.max_producers
         if limit > 0 and len(self.producers) >= limit and producer.name not in self.producers:
             raise BrokerError(
                 ServerError.ProducerBusy,
@@ -118,7 +118,7 @@ class Admission:
             )
 
     def _alone(self) -> Producer | None:
-        """Who has the topic for itself, or is the first to wait for that."""
+        """Returns who has the topic for itself, or is the first to wait for that."""
         for producer in self.producers.values():
             # If one is alone there is no second; and if the first is not, none is.
             if producer.access_mode != ProducerAccessMode.Shared:

@@ -182,11 +182,11 @@ def load_deduplication(topic: "Topic") -> Deduplication:
         for cursor_id in store.cursor_ids(topic.id):
             if store.log.deleting(cursor_id):
                 continue  # it was switched off a moment ago
-            image = store.cursor_image(cursor_id)
-            if image.name == NAME:
+            state = store.log.state.cursors[cursor_id]
+            if state.name == NAME:
                 cursor = load_cursor(store, cursor_id, topic.ledgers)
                 found = Deduplication(topic, cursor, cursor_id)
-                found._stored = unpack_numbers(image.properties)
+                found._stored = unpack_numbers(state.properties)
                 _replay(topic, found)
                 found._pushed = dict(found._stored)
                 return found
@@ -204,11 +204,14 @@ def create_cursor(topic: "Topic", cursor: Cursor) -> int:
 
 
 def _replay(topic: "Topic", found: Deduplication) -> None:
-    following = topic.ledgers.next(found.position)
-    while following is not None:
+    # All that is stored: what an open transaction hides is published all the same.
+    following = Position(found.position.ledger_id, found.position.entry_id + 1)
+    while True:
         entries = topic.store.read(
             topic.id, following, entries_max=READ_ENTRIES, bytes_max=READ_BYTES
         )
+        if not entries:
+            return
         for entry in entries:
             assert entry.data is not None
             facts = entry_facts(split_entry(entry.data))
@@ -217,4 +220,4 @@ def _replay(topic: "Topic", found: Deduplication) -> None:
             sequence_id = max(facts.highest_sequence_id, facts.sequence_id)
             if last_chunk and sequence_id > found._stored.get(name, -1):
                 found._stored[name] = sequence_id
-            following = topic.ledgers.next(Position(entry.ledger_id, entry.entry_id))
+            following = Position(entry.ledger_id, entry.entry_id + 1)

@@ -6,19 +6,21 @@ Each function returns the reason as a sentence for the producer, and nothing if 
 from typing import TYPE_CHECKING
 
 from magnetar.broker.setting.text_limits import UUID_BEYOND_NAME
-from magnetar.protocol import CommandSend, Entry, EntryFacts, batch_fault
+from magnetar.protocol import Entry, EntryFacts, batch_fault
 
 if TYPE_CHECKING:
     from magnetar.broker.topic.topic import Topic
 
-__all__ = ["entry_fault", "not_a_batch", "transaction_fault"]
+__all__ = ["entry_fault", "not_a_batch"]
 
 
 def entry_fault(topic: "Topic", entry: Entry, facts: EntryFacts, now_ms: int) -> str:
     """Why the topic does not take an entry; nothing, if it does."""
-    limit = topic.policies.message_size_max
+    limit = topic.policies.limits.message_size_max
     delay_max = topic.policies.delayed_delivery_max_ms
     size = len(entry.data)
+    if topic.policies.encryption_required and not facts.encrypted and not facts.marker:
+        return f"Messages must be encrypted: {topic.name} takes no others"
     if limit > 0 and facts.chunk_id < 0 and size > limit + 10240:
         return f"the entry has {size} bytes, {topic.name} takes {limit}"
     if delay_max > 0 and facts.deliver_at_ms > now_ms + delay_max:
@@ -52,11 +54,4 @@ def _too_long(topic: "Topic", facts: EntryFacts) -> str:
     size = len(facts.uuid.encode())
     if size > limit:
         return f"the uuid of the chunk has {size} bytes, and {limit} are allowed"
-    return ""
-
-
-def transaction_fault(send: CommandSend) -> str:
-    """Why a SEND is not taken if it is part of a transaction."""
-    if send.txnid_least_bits != 0 or send.txnid_most_bits != 0:
-        return "this broker has no transactions: publish without one"
     return ""

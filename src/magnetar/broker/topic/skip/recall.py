@@ -29,7 +29,7 @@ may hand out what they have, and nobody knows any more what that is.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.ack import AckDelta
@@ -38,7 +38,7 @@ from magnetar.broker.host import Host, Timer
 from magnetar.broker.peer import unsigned
 from magnetar.broker.promise import Promise
 from magnetar.broker.topic.consumer import Consumer
-from magnetar.broker.topic.dispatch.overtaken import AWAY_MAX, AWAY_MS
+from magnetar.broker.topic.dispatch.absent import Absent, Absentees
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import NARROW_ENTRY_MASK
 from magnetar.protocol import pulsar_pb2 as pb
@@ -65,6 +65,8 @@ GATHERED_MAX: Final = 20_000
 PARTS_MAX: Final = 2000
 # Who leaves so many questions without an answer will answer none.
 UNANSWERED_MAX: Final = 1000
+# So many that lost their connection are remembered, of all subscriptions.
+LOST_MAX: Final = 10_000
 
 
 @final
@@ -83,7 +85,8 @@ class Withdrawal:
         # The whole entries, as the client was told of them.
         self._told: list[int] = []
         self.state: int = OPEN
-        self._then: Final[list[Callable[[], None]]] = []
+        # Kept when it is open no more.
+        self.ended: Final[Promise[None]] = Promise()
 
     def ask(self, key: int, bits: int, *, part: bool) -> None:
         """Asks for these bits of an entry too, which are all of it unless it is a part."""
@@ -185,27 +188,7 @@ class Withdrawal:
         for bits in self.given_back.values():
             count += bits.bit_count()
         self.subscription.taken_back += count
-        then = list(self._then)
-        self._then.clear()
-        for callback in then:
-            callback()
-
-    def when_ended(self, callback: Callable[[], None]) -> None:
-        """Calls back when it is open no more; at once, if it is not."""
-        if self.state == OPEN:
-            self._then.append(callback)
-        else:
-            callback()
-
-
-@final
-class _Lost:
-    """A stray whose connection ended: what it is named by, and when that was."""
-
-    def __init__(self, where: tuple[str, str], ghost: Consumer, since_ms: int) -> None:
-        self.where: Final = where
-        self.ghost: Final = ghost
-        self.since_ms: Final = since_ms
+        self.ended.keep(None)
 
 
 @final
@@ -213,50 +196,83 @@ class Strays:
     """Consumers that the broker closed, until their clients have emptied their queues.
 
     A client that loses its connection before goes on with its queue, unless it is ours: it is
-    named until it is back under its name, or has been away for so long that it must be gone.
+    named until it is back (`absent.py`). So is one of which nobody remembers what it had.
     """
 
     def __init__(self, host: Host) -> None:
         self._host: Final = host
         # By topic and subscription, and by the key of the consumer.
         self._consumers: Final[dict[tuple[str, str], dict[int, Consumer]]] = {}
-        # By the key of the consumer, the first to be lost at the front.
-        self._lost: Final[dict[int, _Lost]] = {}
+        self._lost: Final[dict[tuple[str, str], Absentees]] = {}
+        self._lost_count: int = 0
 
     def add(self, topic: str, subscription: str, consumer: Consumer) -> None:
         where = (topic, subscription)
         self._consumers.setdefault(where, {})[consumer.key] = consumer
-        consumer.when_over(lambda emptied: self._is_over(where, consumer, emptied))
+        consumer.ended.when_done(lambda error: self._is_over(where, consumer))
 
-    def _is_over(self, where: tuple[str, str], consumer: Consumer, emptied: bool) -> None:
+    def _is_over(self, where: tuple[str, str], consumer: Consumer) -> None:
         found = self._consumers.get(where, {})
         if found.pop(consumer.key, None) is None:
             return
         if not found:
             del self._consumers[where]
-        if not emptied and not consumer.peer.knows_magnetar:
-            self._lost[consumer.key] = _Lost(where, consumer.ghost(), self._host.now_ms())
-            if len(self._lost) > AWAY_MAX:
-                del self._lost[next(iter(self._lost))]
+        kept = not consumer.emptied and not consumer.peer.knows_magnetar
+        if kept and consumer.out.messages > 0:
+            self._lose(where, Absent(consumer, self._host.now_ms()))
 
-    def came_back(self, topic: str, subscription: str, name: str) -> None:
-        """A client asks for messages: what it had under that name is gone."""
+    def lose(self, topic: str, subscription: str, absent: Absent) -> None:
+        """A consumer's connection ended, and nobody remembers what its client has."""
+        self._lose((topic, subscription), absent)
+
+    def _lose(self, where: tuple[str, str], absent: Absent) -> None:
+        if self._lost_count >= LOST_MAX:
+            self._forget_some()
+        self._lost.setdefault(where, Absentees()).add(absent)
+        self._lost_count += 1
+
+    def _forget_some(self) -> None:
+        """Those that are gone by now; if there are none, those of the first subscription."""
+        for where in list(self._lost):
+            self._expire(where)
+        if self._lost_count >= LOST_MAX:
+            first = next(iter(self._lost))
+            self._lost_count -= len(self._lost.pop(first))
+
+    def _expire(self, where: tuple[str, str]) -> None:
+        absentees = self._lost[where]
+        before = len(absentees)
+        absentees.expire(self._host.now_ms())
+        self._tidy(where, before)
+
+    def _tidy(self, where: tuple[str, str], before: int) -> None:
+        absentees = self._lost[where]
+        self._lost_count -= before - len(absentees)
+        if len(absentees) == 0:
+            del self._lost[where]
+
+    def came_back(self, topic: str, subscription: str, consumer: Consumer) -> None:
+        """A client asks for messages on a new connection: what it had is gone."""
         where = (topic, subscription)
-        for key, lost in list(self._lost.items()):
-            if lost.where == where and lost.ghost.name == name:
-                del self._lost[key]
+        absentees = self._lost.get(where)
+        if absentees is not None:
+            before = len(absentees)
+            absentees.came_back(consumer)
+            self._tidy(where, before)
 
     @property
     def any_lost(self) -> bool:
-        return len(self._lost) > 0
+        return self._lost_count > 0
 
     def of(self, topic: str, subscription: str) -> list[Consumer]:
-        where, now_ms = (topic, subscription), self._host.now_ms()
-        for key, lost in list(self._lost.items()):
-            if now_ms - lost.since_ms >= AWAY_MS:
-                del self._lost[key]
+        where = (topic, subscription)
         found = list(self._consumers.get(where, {}).values())
-        return found + [lost.ghost for lost in self._lost.values() if lost.where == where]
+        if where in self._lost:
+            self._expire(where)
+        absentees = self._lost.get(where)
+        if absentees is not None:
+            found += [absent.ghost for absent in absentees.all()]
+        return found
 
 
 @final
@@ -325,7 +341,7 @@ class Recall:
             self._cut(withdrawal)
 
     def ask_next(self) -> bool:
-        """All is looked at: asks one who holds something, and says whether there are more."""
+        """Asks the next one who holds something; returns whether there are more."""
         if not self._ready:
             for number in self._gathering:
                 self._cut(self._gathering.pop(number))
@@ -366,10 +382,10 @@ class Recall:
         """Kept when all is given back, or after so long."""
         self._timer = self._host.call_later(wait_ms, self._give_up)
         for withdrawal in self.withdrawals:
-            withdrawal.when_ended(self._look)
+            withdrawal.ended.when_done(lambda error: self._look())
         for consumers in self.strays.values():
             for consumer in consumers:
-                consumer.when_over(lambda emptied: self._look())
+                consumer.ended.when_done(lambda error: self._look())
         self._look()
         return self._promise
 

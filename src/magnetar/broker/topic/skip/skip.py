@@ -76,7 +76,7 @@ class Move:
         self.messages: int = 0
 
     def apply(self) -> None:
-        """It is durable: the cursor knows it from now on."""
+        """Moves the cursor: the skip is durable."""
         self.messages = self.subscription.apply_named(self.delta, single=self.single)
         self.subscription.skipped += self.messages
 
@@ -107,7 +107,7 @@ class MessageFinder:
         self._last: Topic | None = None
 
     def find(self, id: MessageIdData) -> Topic | None:
-        """The topic that has the entry; None if it was trimmed.
+        """Returns the topic that has the entry; None if it was trimmed.
 
         Raises NoSuchEntryError if it never was, or if it is of another partition than the
         id says.
@@ -162,7 +162,7 @@ class MessageFinder:
 
 
 def was_trimmed(topic: Topic, ledger_id: int) -> bool:
-    """Whether a ledger that the topic does not have may have been its own."""
+    """Returns whether a ledger that the topic does not have may have been its own."""
     state = topic.store.log.state
     if ledger_id <= topic.id or ledger_id in state.ledgers:
         return False
@@ -339,7 +339,7 @@ class Skip:
         return [subscription for subscription in found if subscription is not None]
 
     def _keys(self, subscription: Subscription, ids: list[MessageIdData]) -> list[int]:
-        """The entries that were named, if it matters which."""
+        """Returns the entries that were named, if it matters which."""
         if not subscription.withdrawals:
             return []
         return subscription.topic.ledgers.keys(ids)
@@ -483,7 +483,7 @@ def move_together(moves: list[Move], recall: Recall | None = None) -> Promise[No
         settled(error)
         return promise
     for move in moves:
-        move.subscription.have_queued(ticket)
+        move.subscription.unsettled_acks.have_queued(ticket)
     topic.host.kick()
     topic.wait_for(ticket).when_done(settled)
     return promise

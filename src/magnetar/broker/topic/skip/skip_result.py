@@ -67,7 +67,7 @@ class Takers:
         return True
 
     def of(self, result: IdResult) -> dict[str, list[str]]:
-        """The lists of the module's table, without those that are empty."""
+        """Returns the lists of the module's table, without those that are empty."""
         while self.look():
             pass
         found: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ class Takers:
             found.setdefault(kind, []).append(withdrawal.consumer.name)
 
     def unconfirmed(self) -> int:
-        """How many consumers did not confirm."""
+        """Returns how many consumers did not confirm."""
         names = {w.consumer.key for w in self._recall.withdrawals if w.state not in SURE}
         for consumers in self._recall.strays.values():
             names.update(consumer.key for consumer in consumers if not consumer.emptied)

@@ -7,15 +7,15 @@ import pytest
 
 import magnetar
 from magnetar.broker.topic.dispatch.choice import MAKERS
-from magnetar.broker.topic.dispatch.subscription_type import (
+from magnetar.broker.topic.subscribe_request import require_type
+from magnetar.errors import BrokerError
+from magnetar.model import ConsumerType
+from magnetar.model.subscription_type import (
     SUBSCRIPTION_TYPES,
     SubscriptionType,
     type_named,
     type_numbered,
 )
-from magnetar.broker.topic.subscribe_request import require_type
-from magnetar.errors import BrokerError
-from magnetar.model import ConsumerType
 
 BROKER = Path(magnetar.__file__).parent / "broker"
 ADMIN = BROKER.parent / "admin"
