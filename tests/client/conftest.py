@@ -1,9 +1,10 @@
 """A broker to talk to, coroutines as tests, and the certainty that nothing is left behind.
 
-`engine` is the plugin's `magnetar_broker`, or Apache Pulsar. A test marked `both_engines`
-runs over both, every other one over ours alone; the runs over Apache's are marked `apache`, and
-are skipped where it cannot be had. MAGNETAR_APACHE_LONG=1 has every test run over both, and
-MAGNETAR_APACHE_TARGET=apache over Apache's alone.
+`engine` is the plugin's `magnetar_broker`, Apache Pulsar, or a cluster of it. A test marked
+`both_engines` runs over ours and Apache's, every other one over ours alone; the runs over Apache's
+are marked `apache`, and are skipped where it cannot be had. MAGNETAR_APACHE_LONG=1 has every test
+run over both, MAGNETAR_APACHE_TARGET=apache over Apache's alone, and `cluster` over a cluster
+(tests/cluster) alone. With MAGNETAR_CLUSTER=1 marked tests run over that as well.
 
 A test that is a coroutine runs on a loop of its own, and fails if it leaves tasks there; every
 test fails if it leaves threads of a client.
@@ -42,6 +43,9 @@ NEVER_MS = 60_000
 # More turns of the loop than any call takes on an idle machine.
 TURNS_MAX = 400
 
+# Over what all tests run, if not over ours: `apache` or `cluster`.
+TARGET = os.environ.get("MAGNETAR_APACHE_TARGET", "")
+
 _numbers = itertools.count()
 
 
@@ -52,6 +56,18 @@ class Engine:
         self.url = url
         self.http_url = http_url
         self._embedded = embedded
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is our broker, and not Apache Pulsar."""
+        return self._embedded is not None
+
+    @property
+    def one_url(self) -> str:
+        """Where it is, for tests that stand between a client and the one broker that there is."""
+        if "," in self.url:
+            pytest.skip("a cluster sends clients on, past what stands before one of its brokers")
+        return self.url
 
     @property
     def embedded(self) -> EmbeddedBroker:
@@ -71,7 +87,9 @@ class Engine:
 
     def rest(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Asks the REST, and fails unless it agrees."""
-        answer = httpx.request(method, f"{self.http_url}/admin/v2/{path}", timeout=30, **options)
+        url = f"{self.http_url}/admin/v2/{path}"
+        # A cluster sends requests on to the owner of a topic.
+        answer = httpx.request(method, url, timeout=60, follow_redirects=True, **options)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer
 
@@ -104,22 +122,27 @@ def path_of(topic: str) -> str:
 def make_engine(
     settings: BrokerSettings | None = None, kind: str | None = None
 ) -> contextlib.AbstractContextManager[Engine]:
-    from apache.harness import AGAINST_APACHE
-
-    kind = kind or ("apache" if AGAINST_APACHE else "ours")
-    return _apache(settings) if kind == "apache" else _ours(settings)
+    kind = kind or TARGET or "ours"
+    makers = {"ours": _ours, "apache": _apache, "cluster": _cluster}
+    return makers[kind](settings)
 
 
 def engines_of(marked: bool) -> list[Any]:
     """What a test runs over; `marked` says that it is for both."""
-    from apache.harness import AGAINST_APACHE, LONG
+    from apache.harness import LONG
 
     apache = pytest.param("apache", marks=pytest.mark.apache)
-    if AGAINST_APACHE:
-        return [apache]
+    cluster = pytest.param("cluster", marks=pytest.mark.apache)
+    if TARGET:
+        return [apache if TARGET == "apache" else cluster]
     # Once is enough: what an engine does is not for the build to say.
     brief = os.environ.get("MAGNETAR_BUILD") == "interpreted"
-    return ["ours", apache] if LONG or (marked and not brief) else ["ours"]
+    found: list[Any] = ["ours"]
+    if LONG or (marked and not brief):
+        found.append(apache)
+    if marked and not brief and os.environ.get("MAGNETAR_CLUSTER"):
+        found.append(cluster)
+    return found
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -141,6 +164,18 @@ def _apache(settings: BrokerSettings | None) -> Iterator[Engine]:
     require_artifacts()
     with ApachePulsar(fsync=False) as apache:
         engine = Engine(apache.url, apache.http_url)
+        if settings is not None and settings.deduplication:
+            engine.rest("POST", "namespaces/public/default/deduplication", json=True)
+        yield engine
+
+
+@contextlib.contextmanager
+def _cluster(settings: BrokerSettings | None) -> Iterator[Engine]:
+    from cluster.pulsar_cluster import PulsarCluster, require_cluster
+
+    require_cluster()
+    with PulsarCluster() as cluster:
+        engine = Engine(cluster.url, cluster.http_url)
         if settings is not None and settings.deduplication:
             engine.rest("POST", "namespaces/public/default/deduplication", json=True)
         yield engine
@@ -296,7 +331,7 @@ def new_batcher(client: aio.Client, topic: str, size: int, **options: Any) -> An
 async def through_proxy(engine: Engine, **options: Any) -> AsyncIterator[tuple[Proxy, aio.Client]]:
     """A proxy before the broker, and a client that knows only the proxy."""
     async with (
-        Proxy(engine.url) as proxy,
+        Proxy(engine.one_url) as proxy,
         aio.Client(proxy.url, initial_backoff_ms=5, max_backoff_ms=50, **options) as client,
     ):
         yield proxy, client

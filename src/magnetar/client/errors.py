@@ -70,7 +70,7 @@ class Result(IntEnum):
 
 
 def error_of(code: int, reason: str) -> PulsarException:
-    """The exception that a broker's refusal becomes; newer brokers may know more numbers.
+    """Returns the exception that a broker's refusal becomes; newer brokers may know more numbers.
 
     >>> error_of(5, "Exclusive consumer is already connected")
     ConsumerBusy('Exclusive consumer is already connected')
@@ -84,7 +84,7 @@ def error_of(code: int, reason: str) -> PulsarException:
 
 
 def result_of(error: BaseException | None) -> Result:
-    """What a callback is told of an operation that ended with this error, or with none.
+    """Returns what a callback is told of an operation that ended with this error, or with none.
 
     >>> str(result_of(None)), str(result_of(error_of(5, "")))
     ('Result.Ok', 'Result.ConsumerBusy')
@@ -97,6 +97,16 @@ def result_of(error: BaseException | None) -> Result:
             if found is not None:
                 return found
     return Result.UnknownError
+
+
+def exception_of(result: Result) -> PulsarException:
+    """Returns the exception of a result that is a failure.
+
+    >>> exception_of(Result.Timeout)
+    Timeout('Timeout')
+    """
+    kind: type[PulsarException] = getattr(errors, result.name)
+    return kind(result.name)
 
 
 _RESULTS: Final[dict[type, Result]] = {

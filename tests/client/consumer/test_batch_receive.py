@@ -9,14 +9,17 @@ from client.conftest import (
     Engine,
     datas,
     make_engine,
+    new_batcher,
     nothing_comes,
     path_of,
     payloads,
     receive,
     send_all,
+    through_proxy,
     until,
 )
 from client.consumer_model import TOPIC
+from support.proxy import Proxy
 
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.client.consumer.batch_receive import BatchReceive
@@ -25,6 +28,7 @@ from magnetar.client.door import aio
 from magnetar.client.door.blocking import Client
 from magnetar.client.option.policy import ConsumerBatchReceivePolicy
 from magnetar.errors import AlreadyClosed, TopicNotFound
+from magnetar.model import ConsumerType
 from magnetar.protocol import MessageMetadata
 
 
@@ -99,6 +103,85 @@ async def test_what_was_taken_is_dropped_where_it_comes_again(
             consumer.redeliver_unacknowledged_messages()
         assert datas(await receive(consumer, 4)) == payloads(4)
         await nothing_comes(consumer)
+
+
+async def stopped_call(consumer: Any, taken: int) -> None:
+    """A call takes all that there is, and is stopped: what it has is for the next one."""
+    call = asyncio.ensure_future(consumer.batch_receive(WANTS_TEN))
+    await until(lambda: consumer.stats().messages_taken == taken, lambda: str(consumer.stats()))
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+
+@pytest.mark.parametrize("type", [ConsumerType.Shared, ConsumerType.Exclusive])
+async def test_siblings_of_a_refused_message_come_once_though_a_call_had_taken_them(
+    engine: Engine, topic: str, type: ConsumerType
+) -> None:
+    async with aio.Client(engine.url) as client:
+        consumer = await client.subscribe(topic, "s", type, negative_ack_redelivery_delay_ms=50)
+        await send_all(await new_batcher(client, topic, 4), payloads(4))
+        (first,) = await receive(consumer, 1)
+        await stopped_call(consumer, 4)
+        consumer.negative_acknowledge(first)
+        await until(lambda: consumer.stats().messages_received == 8, lambda: str(consumer.stats()))
+        assert datas(await receive(consumer, 4)) == payloads(4)
+        await nothing_comes(consumer)
+
+
+@pytest.mark.parametrize("type", [ConsumerType.Shared, ConsumerType.Exclusive])
+async def test_what_a_stopped_call_had_taken_comes_once_on_the_next_connection(
+    engine: Engine, topic: str, type: ConsumerType
+) -> None:
+    async with through_proxy(engine) as (proxy, client):
+        consumer = await client.subscribe(topic, "s", type)
+        await send_all(await client.create_producer(topic), payloads(4))
+        await stopped_call(consumer, 4)
+        proxy.cut()
+        await until(lambda: consumer.stats().messages_received == 8, lambda: str(consumer.stats()))
+        assert datas(await receive(consumer, 4)) == payloads(4)
+        await nothing_comes(consumer)
+
+
+async def test_a_call_hands_out_nothing_that_was_skipped_while_the_connection_was_gone(
+    engine: Engine, topic: str
+) -> None:
+    """The broker does not name its consumer, for our client empties its queue then (I5)."""
+    async with (
+        Proxy(engine.one_url) as proxy,
+        aio.Client(proxy.url) as client,
+        aio.Client(engine.url) as other,
+    ):
+        consumer = await client.subscribe(topic, "s", ConsumerType.Shared)
+        producer = await other.create_producer(topic)
+        ids = await send_all(producer, payloads(2))
+        call = asyncio.ensure_future(consumer.batch_receive(ConsumerBatchReceivePolicy(3, -1, -1)))
+        await until(lambda: consumer.stats().messages_taken == 2, lambda: str(consumer.stats()))
+        proxy.refusing = True
+        proxy.cut()
+        await until(lambda: not connected(engine, topic), lambda: "it is connected still")
+        skipped = await asyncio.to_thread(skip, engine, topic, ids)
+        assert skipped["unconfirmed"] == 0
+        proxy.refusing = False
+        await send_all(producer, [b"a", b"b", b"c"])
+        assert datas(await call) == [b"a", b"b", b"c"]
+
+
+def connected(engine: Engine, topic: str) -> list[Any]:
+    """The consumers that the broker has."""
+    found: list[Any] = engine.stats(topic)["subscriptions"]["s"]["consumers"]
+    return found
+
+
+def skip(engine: Engine, topic: str, ids: list[Any]) -> Any:
+    return engine.rest(
+        "POST",
+        f"{path_of(topic)}/subscription/s/skipByMessageIds",
+        params={"details": "true"},
+        json={
+            "type": "messageId",
+            "messageIds": [{"ledgerId": i.ledger_id(), "entryId": i.entry_id()} for i in ids],
+        },
+    ).json()
 
 
 async def test_a_call_returns_what_it_has_if_no_more_can_come(topic: str) -> None:

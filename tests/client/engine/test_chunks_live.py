@@ -117,7 +117,7 @@ class RawProducer:
 
 @contextlib.asynccontextmanager
 async def raw_producer(engine: Engine, topic: str, name: str) -> AsyncIterator[RawProducer]:
-    host, _, port = engine.url.removeprefix("pulsar://").partition(":")
+    host, _, port = engine.one_url.removeprefix("pulsar://").partition(":")
     connection = await ClientConnection.open(
         host, int(port), timeout_s=10, connect_timeout_s=10, client_version="raw"
     )

@@ -264,7 +264,7 @@ async def test_a_client_may_be_closed_as_the_last_partition_answers(
     engine: Engine, partitioned: str, turns: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing complains, and nobody looks for more partitions (see conftest)."""
-    async with Proxy(engine.url) as proxy:
+    async with Proxy(engine.one_url) as proxy:
         client = aio.Client(proxy.url)
         answers = 0
         closing: list[asyncio.Task[None]] = []

@@ -137,14 +137,14 @@ async def test_a_certificate_that_is_not_trusted_fails_at_once(
 ) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*Issuer(tmp_path).issue("broker"))
-    async with Proxy(engine.url, context) as proxy:
+    async with Proxy(engine.one_url, context) as proxy:
         error = await failure(proxy.url)
         assert "certificate verify failed" in str(error)
         assert "tls_trust_certs_file_path" in str(error)
 
 
 async def test_all_hosts_must_refuse_before_that_is_final(engine: Engine, topic: str) -> None:
-    there = engine.url.removeprefix("pulsar://")
+    there = engine.one_url.removeprefix("pulsar://")
     async with aio.Client(f"pulsar://127.0.0.1:{free_port()},{there}") as client:
         await (await client.create_producer(topic)).send(b"x")
 
@@ -158,7 +158,7 @@ async def test_a_client_that_waits_for_its_broker_gets_it(engine: Engine, topic:
         making = asyncio.ensure_future(client.create_producer(topic))
         await until(lambda: counts.failed_connect >= 2, lambda: str(counts))
         assert not making.done()
-        async with Proxy(engine.url, port=port):
+        async with Proxy(engine.one_url, port=port):
             await (await making).send(b"x")
             await client.close()
 
@@ -170,13 +170,13 @@ async def test_who_was_connected_waits_for_the_broker_to_come_back(
     port = free_port()
     url = f"pulsar://127.0.0.1:{port}"
     async with aio.Client(url, wait_for_broker=True, max_backoff_ms=200) as client:
-        async with Proxy(engine.url, port=port):
+        async with Proxy(engine.one_url, port=port):
             await (await client.create_producer(topic)).send(b"x")
         counts = client._engine.totals.connections
         failed = counts.failed_connect
         making = asyncio.ensure_future(client.create_producer(topic))
         await until(lambda: counts.failed_connect >= failed + 2, lambda: str(counts))
-        async with Proxy(engine.url, port=port):
+        async with Proxy(engine.one_url, port=port):
             await (await making).send(b"x")
             await client.close()
 
@@ -189,7 +189,7 @@ async def test_a_lost_connection_is_one_warning_and_its_recovery_one_info(
 ) -> None:
     caplog.set_level(logging.INFO, "magnetar.client")
     async with (
-        Proxy(engine.url) as proxy,
+        Proxy(engine.one_url) as proxy,
         aio.Client(proxy.url, initial_backoff_ms=5, max_backoff_ms=20) as client,
     ):
         consumer = await client.subscribe(topic, "s")

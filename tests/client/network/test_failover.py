@@ -94,7 +94,7 @@ async def test_where_nothing_can_be_reached_it_stays() -> None:
 
 
 async def test_one_host_of_a_cluster_is_enough(engine: Engine) -> None:
-    host = engine.url.removeprefix("pulsar://")
+    host = engine.one_url.removeprefix("pulsar://")
     nobody = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = nobody.sockets[0].getsockname()[1]
     nobody.close()
@@ -107,7 +107,7 @@ async def test_a_client_goes_over_and_its_producers_and_consumers_with_it(
     engine: Engine, topic: str
 ) -> None:
     with make_engine() as other:
-        async with Proxy(engine.url) as proxy:
+        async with Proxy(engine.one_url) as proxy:
             failover = AutoClusterFailover(
                 ServiceInfo(proxy.url), [ServiceInfo(other.url)], check_interval_ms=20
             )

@@ -324,7 +324,7 @@ async def test_a_consumer_that_comes_back_has_the_name_it_had(engine: Engine, to
 
 
 async def test_a_service_url_may_name_several_hosts(engine: Engine, topic: str) -> None:
-    async with Proxy(engine.url) as dead, Proxy(engine.url) as alive:
+    async with Proxy(engine.one_url) as dead, Proxy(engine.one_url) as alive:
         dead.refusing = True
         url = f"pulsar://127.0.0.1:1,127.0.0.1:{dead.port},127.0.0.1:{alive.port}"
         async with aio.Client(url, **QUICK) as client:
@@ -383,7 +383,7 @@ def served_by(issuer: Issuer) -> ssl.SSLContext:
 
 
 async def test_tls_and_a_token_reach_the_wire(engine: Engine, topic: str, issuer: Issuer) -> None:
-    async with Proxy(engine.url, served_by(issuer)) as proxy:
+    async with Proxy(engine.one_url, served_by(issuer)) as proxy:
         options: list[dict[str, Any]] = [
             {"tls_trust_certs_file_path": str(issuer.certificate), "tls_validate_hostname": True},
             {"tls_allow_insecure_connection": True},
@@ -405,7 +405,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     engine: Engine, topic: str, issuer: Issuer
 ) -> None:
     async with (
-        Proxy(engine.url, served_by(issuer)) as proxy,
+        Proxy(engine.one_url, served_by(issuer)) as proxy,
         aio.Client(proxy.url, operation_timeout_seconds=1) as client,
     ):
         with pytest.raises(ConnectError, match=r"(?i)certificate verify failed"):
@@ -415,7 +415,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 async def test_who_wants_tls_is_not_led_to_where_there_is_none(
     engine: Engine, topic: str, issuer: Issuer
 ) -> None:
-    async with Proxy(engine.url, served_by(issuer)) as proxy:
+    async with Proxy(engine.one_url, served_by(issuer)) as proxy:
         url, proxy.url = proxy.url, ""  # lookups now lead nowhere that has TLS
         async with aio.Client(url, tls_allow_insecure_connection=True) as client:
             with pytest.raises(NotConnected, match="no address with TLS"):

@@ -127,9 +127,7 @@ def test_basic_wants_both_fields_in_its_json(params: str) -> None:
     "make",
     [
         lambda: AuthenticationAthenz("{}"),
-        lambda: AuthenticationOauth2("{}"),
         lambda: Authentication("athenz", "{}"),
-        lambda: Authentication("oauth2", "{}"),
         lambda: Authentication("./own.so", ""),
         lambda: Authentication("token", "file:///secret"),
     ],

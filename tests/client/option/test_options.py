@@ -25,8 +25,9 @@ from magnetar.client.option.options import (
     ReaderOptions,
 )
 from magnetar.errors import InvalidConfiguration, SettingsError, UsageError
-from magnetar.model.enums import CompressionType, ConsumerType, KeySharedMode
+from magnetar.model.enums import CompressionType, KeySharedMode
 from magnetar.model.message_id import MessageId
+from magnetar.model.subscription_type import ConsumerType
 
 pulsar = pytest.importorskip("pulsar")
 

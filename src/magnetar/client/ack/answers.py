@@ -11,6 +11,11 @@
 | lost       | the same                                 | goes again on the next connection, for |
 |            |                                          | nothing unless that was so too often   |
 
+A broker may ack whole batches only (`acknowledgmentAtBatchIndexLevelEnabled` is false). Ours then
+refuses acks of single messages, and whatever is in one ACK with them; Apache's says that it keeps
+them, and does not. Both are the same here: they count as kept, with its last message the batch is
+acked plainly, and until then all of it comes back. What was refused with them is sent again.
+
 An ack that failed for good is none any more: its messages are unacked here too, so that they
 can be refused, and what is acked of the same batch later does not ack them with it.
 
@@ -36,6 +41,7 @@ from magnetar.client.ack.retry import (
     AckRetries,
     is_kept_already,
     may_be_one_of_many,
+    wants_whole_batches,
 )
 from magnetar.client.errors import error_of
 from magnetar.errors import ConnectError
@@ -95,6 +101,8 @@ class AckAnswers:
         error = error_of(response.error, response.message or "the ack was refused")
         if flight.cumulative is not None and is_kept_already(error):
             self._kept(flight)
+        elif wants_whole_batches(error) and flight.names_parts:
+            self._kept_but_parts(flight)
         else:
             self._refused(flight, error)
 
@@ -126,6 +134,26 @@ class AckAnswers:
             self._confirm_through(flight.cumulative, flight.left(0))
             if retries is not None:
                 self._outbox.cumulatives.busy = False
+        self._outbox.gather()
+        self._tell(flight, None)
+
+    def _kept_but_parts(self, flight: Flight) -> None:
+        """The broker acks whole batches only, and parts of some were named: see the module."""
+        retries = self._retries
+        again: list[EntryAcks] = []
+        for at, acks in enumerate(flight.acks):
+            if flight.left(at) > 0:
+                if retries is not None and acks.state != TWICE and acks.live:
+                    self._ended(retries, acks.key, self._now_ms())
+                self._confirm(acks, flight.left(at))
+                continue
+            acks.move(LANDED)
+            if acks.live and acks.state == IDLE and acks.unconfirmed():
+                if retries is not None:
+                    retries.lost(acks.key, flight.begun_ms)
+                again.append(acks)
+        if again:
+            self._outbox.send_apart([again], flight.begun_ms)
         self._outbox.gather()
         self._tell(flight, None)
 

@@ -27,13 +27,12 @@ class Callers:
         self._waiters: dict[Waiter, None] = {}
 
     def note(self, acks: EntryAcks, index: i64) -> None:
-        """The current call acks this."""
+        """Notes that the current call acks this."""
         self._called.append(acks)
         self._called_indexes.append(index)
 
     def wait(self, done: Done | None, cumulative: Cumulative | None, due_ms: int | None) -> None:
-        """The call ends: `done` waits for what it acked, or for the cumulative ack. Without a
-        connection he waits until `due_ms`."""
+        """Ends the call: `done` waits for what it acked, or for the cumulative ack."""
         called = self._called
         indexes = self._called_indexes
         self._called = []
@@ -59,7 +58,7 @@ class Callers:
         return len(self._waiters) > 0
 
     def next_ms(self) -> int | None:
-        """When the first of them has waited long enough; they are in order."""
+        """Returns when the first of them has waited long enough; they are in order."""
         for waiter in self._waiters:
             return waiter.due_ms
         return None
@@ -91,12 +90,12 @@ class Callers:
             self.tell(waiter, error)
 
     def tell(self, waiter: Waiter, error: Exception | None) -> None:
-        """One of the acks that he waits for has ended."""
+        """Tells a caller that one of the acks that he waits for has ended."""
         if waiter.count_down(error):
             self._waiters.pop(waiter, None)
 
     def fail_late(self, now_ms: int, error: Exception) -> None:
-        """Those who have waited long enough, whatever for."""
+        """Fails those who have waited long enough, whatever for."""
         for waiter in [waiter for waiter in self._waiters if waiter.is_late(now_ms)]:
             del self._waiters[waiter]
             waiter.fail(error)

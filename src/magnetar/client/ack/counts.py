@@ -5,6 +5,7 @@ however many of its messages it acks. Nothing but `sent` moves without receipts:
 answered is not known.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -35,6 +36,8 @@ class AckCounts:
         # From the first ack of its group to the broker's word, of all that were kept.
         self.time_ms_sum: i64 = 0
         self.time_buckets: Final[list[int]] = [0] * (len(TIME_BOUNDS_MS) + 1)
+        # Is told of each time, once for all that were confirmed together.
+        self.watcher: Callable[[int], None] | None = None
 
     def keep(self, count: i64, time_ms: int) -> None:
         """So many were confirmed after this time."""
@@ -45,3 +48,5 @@ class AckCounts:
         while bucket < len(TIME_BOUNDS_MS) and time_ms > TIME_BOUNDS_MS[bucket]:
             bucket += 1
         self.time_buckets[bucket] += count
+        if self.watcher is not None:
+            self.watcher(time_ms)

@@ -35,7 +35,7 @@ class Cumulatives:
         self.busy = False
 
     def add(self, cumulative: Cumulative) -> None:
-        """One was given; an earlier one than the newest adds nothing."""
+        """Adds a cumulative ack; one that is earlier than the newest adds nothing."""
         newest = self.newest
         if newest is None:
             self.newest = cumulative
@@ -45,7 +45,8 @@ class Cumulatives:
             self._renew()
 
     def add_again(self, cumulative: Cumulative) -> None:
-        """It is to be sent again, unless a newer one says the same: that has all of its tries."""
+        """Has a cumulative ack sent again, unless a newer one says the same: that has all of its
+        tries."""
         newest = self.newest
         if newest is not None and newest.reaches(cumulative):
             newest.take_over(cumulative)
@@ -62,7 +63,7 @@ class Cumulatives:
     # ---- What they cover -----------------------------------------------------
 
     def beyond(self, key: int, unacked: int) -> int:
-        """What none of them covers of an entry."""
+        """Returns what none of them covers of an entry."""
         if self.newest is not None:
             unacked = self.newest.unacked(key, unacked)
         for cumulative in self._flights.through():
@@ -70,7 +71,8 @@ class Cumulatives:
         return unacked
 
     def hold_back(self, key: int, unacked: int) -> int:
-        """The same of an entry that came again; those that cover some of it note that."""
+        """Returns what none of them covers of an entry that came again; those that cover some of it
+        note that."""
         if self.newest is not None:
             unacked = self.newest.hold_back(key, unacked)
         for cumulative in self._flights.through():
@@ -78,7 +80,7 @@ class Cumulatives:
         return unacked
 
     def cover(self, acks: EntryAcks) -> Cumulative | None:
-        """One of them that covers all that was acked of an entry."""
+        """Returns one of them that covers all that was acked of an entry."""
         newest = self.newest
         if newest is not None and _covers(newest, acks):
             return newest
@@ -88,7 +90,8 @@ class Cumulatives:
         return None
 
     def spare(self, key: int, bits: int) -> int:
-        """Those of some messages of an entry that no ACK names which reaches into the entry."""
+        """Returns those of some messages of an entry that no ACK names which reaches into the
+        entry."""
         if self._flights.cumulatives:
             for flight in self._flights.all():
                 through = flight.cumulative

@@ -51,7 +51,7 @@ class Deadlines:
         self._heap.clear()
 
     def next_ms(self) -> int | None:
-        """The earliest time there is."""
+        """Returns the earliest time there is."""
         heap = self._heap
         while heap and self._due.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
@@ -71,7 +71,7 @@ class Deadlines:
 
 
 def earlier(one: int | None, other: int | None) -> int | None:
-    """The earlier of two times, of which None never comes.
+    """Returns the earlier of two times, of which None never comes.
 
     >>> earlier(5, 3), earlier(None, 3), earlier(None, None)
     (3, 3, None)

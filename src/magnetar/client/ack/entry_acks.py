@@ -75,7 +75,7 @@ class Waiter:
         return self.due_ms is not None and self.due_ms <= now_ms
 
     def count_down(self, error: Exception | None) -> bool:
-        """One of them ended. Says whether it was the last."""
+        """Notes that one of them ended; returns whether it was the last."""
         if self._left <= 0:
             return False
         self._left -= 1
@@ -263,6 +263,12 @@ class EntryAcks:
         """
         return self.batch_size != batch_size and self.batch_size > 0 and batch_size > 0
 
+    def is_outdone_by(self, batch_size: i64) -> bool:
+        """Whether a record that knows this size is to take its place: it tells another, or none
+        and nothing is acked by it, so that it cannot tell the messages of the entry apart."""
+        unsized = self.batch_size == 0 and batch_size > 0 and self.left > 0
+        return unsized or self.contradicts(batch_size)
+
     def waited_for(self) -> int:
         """The bits of what somebody waits for."""
         bits = 0
@@ -324,7 +330,7 @@ class Cumulative:
         return unacked >> following << following
 
     def hold_back(self, key: int, unacked: int) -> int:
-        """As `unacked`, of an entry that came again."""
+        """Returns what `unacked` does, of an entry that came again."""
         left = self.unacked(key, unacked)
         if left != unacked:
             self.held_back = True

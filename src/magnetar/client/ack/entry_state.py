@@ -85,7 +85,7 @@ _NEXT: Final = bytes([following for row in TABLE for following in row[1:]])
 
 
 def next_state(state: i64, event: i64) -> i64:
-    """The state that an event leads to.
+    """Returns the state that an event leads to.
 
     >>> next_state(IDLE, ADDED) == PENDING, next_state(PENDING, SENT) == IN_FLIGHT
     (True, True)

@@ -28,6 +28,16 @@ class Flight:
         self.begun_ms: Final = begun_ms
         self.due_ms: Final = due_ms
 
+    @property
+    def names_parts(self) -> bool:
+        """Whether it names single messages of a batch; not as the end of a cumulative ack."""
+        if self.cumulative is not None:
+            return False
+        for id in self.ids:
+            if id.ack_set:
+                return True
+        return False
+
     def left(self, at: i64) -> int:
         """What it left unacked of the entry that it names there."""
         return self.ids[at].ack_set or 0

@@ -86,7 +86,8 @@ class AckOutbox:
     # ---- Gathering -----------------------------------------------------------
 
     def add(self, acks: EntryAcks) -> None:
-        """There is something to send of an entry: it joins the group, or follows its ACK."""
+        """Adds an entry of which there is something to send: it joins the group, or follows its
+        ACK."""
         if acks.state == IDLE:
             self._pending.append(acks)
         acks.move(ADDED)
@@ -97,13 +98,13 @@ class AckOutbox:
         self._pending.append(acks)
 
     def withdraw(self, acks: EntryAcks) -> None:
-        """It is not to be sent after all."""
+        """Takes an entry out that is not to be sent after all."""
         if acks.state == PENDING:
             self._pending.remove(acks)
         acks.move(DROPPED)
 
     def end_call(self) -> bool:
-        """A call has acked something, and the group may be full.
+        """Ends a call that has acked something, after which the group may be full.
 
         Says whether something falls due now that did not before.
         """
@@ -121,14 +122,14 @@ class AckOutbox:
             self._due_ms = self._now_ms() + self._group_time_ms
 
     def group_size(self) -> i64:
-        """How many entries the group names, plainly or by index."""
+        """Returns how many entries the group names, plainly or by index."""
         count: i64 = len(self._pending)
         if self.cumulatives.newest is not None and not self.cumulatives.busy:
             count += 1
         return count
 
     def _begun_ms(self) -> int:
-        """When the first ack of the group was made."""
+        """Returns when the first ack of the group was made."""
         if self._due_ms is None:
             return self._now_ms()
         return self._due_ms - self._group_time_ms

@@ -56,12 +56,12 @@ class AckRecords:
         """The record of an entry; a new one begins with `unacked`, as it was delivered."""
         key = wide_key(ledger_id, entry_id)
         acks = self._entries.get(key)
-        if acks is not None and not acks.contradicts(batch_size):
+        if acks is not None and not acks.is_outdone_by(batch_size):
             return acks
-        if len(self._entries) >= self._evict_at:
-            self._evict()
         if acks is not None:
             self.drop_wrong(acks, batch_size)
+        if len(self._entries) >= self._evict_at:
+            self._evict()
         acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
         acks.owner = self
         self._entries[key] = acks
@@ -147,7 +147,7 @@ class AckRecords:
         del self._entries[acks.key]
 
     def drop_wrong(self, acks: EntryAcks, batch_size: i64) -> None:
-        """Forgets the record of an id that told a wrong size; this is the right one."""
+        """Forgets the record of an id that told a wrong size, or none; this is the right one."""
         if self.on_wrong_size is not None:
             self.on_wrong_size(acks, batch_size)
         self.drop(acks)

@@ -34,8 +34,14 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.deadlines import Deadlines
-from magnetar.client.option.backoff import JITTER, MultiplierRedeliveryBackoff, RetryBackoff
+from magnetar.client.option.backoff import (
+    JITTER,
+    MultiplierRedeliveryBackoff,
+    RedeliveryBackoff,
+    RetryBackoff,
+)
 from magnetar.client.option.check import MS_MAX
+from magnetar.client.option.options import ConsumerOptions
 from magnetar.errors import (
     ConnectError,
     ConsumerNotFound,
@@ -57,10 +63,12 @@ __all__ = [
     "AckRetries",
     "AckRetry",
     "RetryPolicy",
+    "ack_retries",
     "default_backoff",
     "is_kept_already",
     "is_retriable",
     "may_be_one_of_many",
+    "wants_whole_batches",
     "was_closing",
 ]
 
@@ -97,6 +105,8 @@ NEXT: Final[dict[tuple[int, int], int]] = {
 
 # So many connections may break in a row with an ack on its way before that costs attempts.
 BREAKS_FREE: Final = 16
+# What a broker names when it refuses acks of single messages of a batch.
+BATCH_INDEXES: Final = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
 def is_retriable(error: Exception) -> bool:
@@ -129,11 +139,16 @@ def is_kept_already(error: Exception) -> bool:
     return isinstance(error, UnknownError) and "already mark-deleted" in str(error)
 
 
+def wants_whole_batches(error: Exception) -> bool:
+    """Whether acks were refused because the broker takes none of single messages of a batch."""
+    return isinstance(error, NotAllowedError) and BATCH_INDEXES in str(error)
+
+
 @final
 class RetryPolicy:
     """How often acks are tried again, and after how long.
 
-    A `MultiplierRedeliveryBackoff` is made less by up to a tenth, so that consumers who
+    A `RedeliveryBackoff` is made less by up to a tenth, so that consumers who
     failed together do not come back together. A function is taken at its word: its result
     is the wait in ms. If it raises, or its result is no such number, the default stands in
     and `take_problem` tells.
@@ -142,15 +157,15 @@ class RetryPolicy:
     def __init__(
         self,
         max_retries: int,
-        backoff: MultiplierRedeliveryBackoff | RetryBackoff,
+        backoff: RedeliveryBackoff | RetryBackoff,
         random: Callable[[], float] | None = None,
     ) -> None:
         self.max_retries: Final = max_retries
-        self._multiplier: Final = (
-            backoff if isinstance(backoff, MultiplierRedeliveryBackoff) else default_backoff()
+        self._backoff: Final = (
+            backoff if isinstance(backoff, RedeliveryBackoff) else default_backoff()
         )
         self._function: Final[RetryBackoff | None] = (
-            None if isinstance(backoff, MultiplierRedeliveryBackoff) else backoff
+            None if isinstance(backoff, RedeliveryBackoff) else backoff
         )
         self._random: Final = random
         self._problem: Exception | None = None
@@ -161,7 +176,7 @@ class RetryPolicy:
             delay_ms = self._asked(self._function, failures)
             if delay_ms >= 0:
                 return delay_ms
-        delay_ms = self._multiplier.next_ms(failures)
+        delay_ms = self._backoff.next_ms(failures)
         if self._random is not None:
             delay_ms -= int(delay_ms * JITTER * self._random())
         return delay_ms
@@ -185,7 +200,7 @@ class RetryPolicy:
 
 
 def default_backoff() -> MultiplierRedeliveryBackoff:
-    """From 100 ms, doubling, to 10 s."""
+    """Returns the backoff for acks: 100 ms at first, doubling up to 10 s."""
     return MultiplierRedeliveryBackoff(100, 10_000, 2.0)
 
 
@@ -232,7 +247,7 @@ class AckRetries:
     # ---- Events --------------------------------------------------------------
 
     def sent(self, key: int) -> bool:
-        """It was sent. Says whether that was for another time."""
+        """Notes that it was sent; returns whether it had failed before."""
         retry = self._retries.get(key)
         if retry is None:
             return False
@@ -316,7 +331,7 @@ class AckRetries:
         return self._due.next_ms()
 
     def take_due(self, now_ms: int) -> list[int]:
-        """Those whose time has come, which are pending now."""
+        """Makes those pending whose time has come, and returns them."""
         keys = self._due.take_due(now_ms)
         for key in keys:
             _move(self._retries[key], DUE)
@@ -342,7 +357,7 @@ class AckRetries:
         return True
 
     def end_waits(self) -> list[int]:
-        """There is no later: those that waited are pending now."""
+        """Makes those pending that waited, for there is no later; returns them."""
         keys = self.waiting_keys()
         for key in keys:
             _move(self._retries[key], DUE)
@@ -354,3 +369,13 @@ def _move(retry: AckRetry, event: int) -> None:
     state = NEXT.get((retry.state, event))
     assert state is not None, f"an ack in state {retry.state} had event {event}"
     retry.state = state
+
+
+def ack_retries(options: ConsumerOptions, random: Callable[[], float] | None) -> AckRetries | None:
+    """Returns the retries that the options of a consumer ask for, None if they want none."""
+    if not options.auto_retry_acknowledgement:
+        return None
+    backoff = options.auto_retry_acknowledgement_backoff
+    if backoff is None:
+        backoff = default_backoff()
+    return AckRetries(RetryPolicy(options.max_acknowledgement_retries, backoff, random))

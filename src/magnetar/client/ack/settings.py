@@ -5,9 +5,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.records import IDLE_MAX
-from magnetar.client.option.options import PENDING_MAX
+from magnetar.client.option.options import PENDING_MAX, ConsumerOptions
 
-__all__ = ["RECEIPT_TIMEOUT_MS", "AckSettings"]
+__all__ = ["RECEIPT_TIMEOUT_MS", "AckSettings", "ack_settings"]
 
 # As long as a client waits for the answer to any request, unless it is told otherwise.
 RECEIPT_TIMEOUT_MS: Final = 30_000
@@ -36,3 +36,17 @@ class AckSettings:
         self.receipt_timeout_ms: Final[i64] = receipt_timeout_ms
         self.idle_max: Final[i64] = idle_max
         self.pending_max: Final[i64] = pending_max
+
+
+def ack_settings(options: ConsumerOptions, receipt_timeout_ms: i64) -> AckSettings:
+    """Returns what the options of a consumer say about its acks."""
+    return AckSettings(
+        group_time_ms=options.acknowledgement_group_time_ms,
+        # A group that waits for its time must not be a crowd.
+        group_size_max=min(
+            options.max_acknowledgement_group_size, options.max_pending_acknowledgements
+        ),
+        receipts=options.ack_receipt_enabled,
+        receipt_timeout_ms=receipt_timeout_ms,
+        pending_max=options.max_pending_acknowledgements,
+    )

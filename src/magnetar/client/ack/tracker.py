@@ -10,6 +10,7 @@ One tracker owns its parts, and each part one thing:
 | `answers`     | what becomes of ACKs; what was held back, and what was given up             |
 | `callers`     | who waits for the broker's word                                             |
 | `retries`     | when an ack that failed is sent again (`retry.py`); None if it is not       |
+| `transactions`| what was acked in transactions, which is sent by itself                     |
 
 The tracker itself takes acks, negative acks, time and connections, and tells its parts. The outbox
 knows the records, the answers know all others, and no part knows the tracker.
@@ -62,6 +63,8 @@ from magnetar.client.ack.outbox import AckOutbox
 from magnetar.client.ack.records import AckRecords
 from magnetar.client.ack.retry import CUMULATIVE, AckRetries
 from magnetar.client.ack.settings import AckSettings
+from magnetar.client.ack.transaction_acks import SOUGHT as SOUGHT_IN_TRANSACTION
+from magnetar.client.ack.transaction_acks import TransactionAcks
 from magnetar.errors import BatchIndexError, Interrupted, MemoryBufferIsFull, Timeout
 from magnetar.model.position_key import wide_key
 from magnetar.protocol.ack import CommandAckResponse
@@ -101,6 +104,9 @@ class AckTracker:
         self.retries: Final = retries
         self.counts: Final = AckCounts()
         self.records: Final = AckRecords(settings.idle_max)
+        self.transactions: Final = TransactionAcks(
+            consumer_id, settings, now_ms=now_ms, write=write
+        )
         self._callers: Final = Callers()
         self._outbox: Final = AckOutbox(
             consumer_id,
@@ -211,7 +217,7 @@ class AckTracker:
         if self.records.size:
             acks = self.records.get(wide_key(ledger_id, entry_id))
             if acks is not None:
-                if acks.contradicts(batch_size):
+                if acks.is_outdone_by(batch_size):
                     self.records.drop_wrong(acks, batch_size)
                 elif acks.state == IDLE:
                     self.records.drop(acks)
@@ -219,6 +225,8 @@ class AckTracker:
                     unacked = acks.came_again(unacked)
         if self._outbox.cumulatives.exist:
             unacked = self._outbox.cumulatives.hold_back(wide_key(ledger_id, entry_id), unacked)
+        if self.transactions.busy:
+            unacked = self.transactions.hold_back(wide_key(ledger_id, entry_id), unacked)
         return unacked
 
     def _give_up_wrong(self, acks: EntryAcks, batch_size: i64) -> None:
@@ -295,12 +303,16 @@ class AckTracker:
 
         Without a connection: when a caller has waited for one for long enough.
         """
+        transactions_ms = self.transactions.next_ms() if self.transactions.busy else None
         if not self._outbox.connected:
-            return self._callers.next_ms()
+            return earlier(transactions_ms, self._callers.next_ms())
         due_ms = earlier(self._outbox.due_ms, self._outbox.flights.next_ms())
+        due_ms = earlier(due_ms, transactions_ms)
         return due_ms if self.retries is None else earlier(due_ms, self.retries.next_ms())
 
     def tick(self, now_ms: int) -> None:
+        if self.transactions.busy:
+            self.transactions.tick(now_ms)
         if not self._outbox.connected:
             self._give_up_waiting(now_ms)
             return
@@ -330,7 +342,7 @@ class AckTracker:
         self._callers.fail_late(now_ms, error)
 
     def _wake(self, keys: list[int]) -> bool:
-        """These waited, and are pending now. Says whether there is any."""
+        """Makes those that waited pending; returns whether there are any."""
         for key in keys:
             if key == CUMULATIVE:
                 self._outbox.cumulatives.busy = False
@@ -347,7 +359,8 @@ class AckTracker:
 
     def answered(self, response: CommandAckResponse) -> None:
         """The broker's word on one ACK; of one that nobody waits for any more, nothing."""
-        self._answers.answered(response)
+        if not self.transactions.answered(response):
+            self._answers.answered(response)
 
     def flush(self) -> None:
         """Sends what is pending, if there is a connection."""
@@ -374,9 +387,11 @@ class AckTracker:
                 if key != CUMULATIVE:
                     self._record(key).held_back = False
         self._outbox.connect()
+        self.transactions.connected()
 
     def disconnected(self) -> None:
         """What was not answered is not answered any more."""
+        self.transactions.disconnected()
         flights = self._outbox.disconnect()
         if self.retries is not None:
             self._wake(self.retries.lose_all())
@@ -393,6 +408,7 @@ class AckTracker:
 
     def clear(self, error: Exception | None = None) -> None:
         """Forgets everything, as a seek does; who waits is told."""
+        self.transactions.fail_all(Interrupted(SOUGHT_IN_TRANSACTION) if error is None else error)
         self.records.clear()
         self._outbox.clear()
         self._answers.forget_held_back()

@@ -102,7 +102,7 @@ class Acknowledger:
 
     def acknowledge(self, ids: Sequence[Message | MessageId], done: Done | None) -> None:
         """All of them or, if one of them cannot be acked, none; but for what is gone."""
-        ids = [self._ours(id) for id in ids]
+        ids = [self.ours(id) for id in ids]
         self.check(ids)
         here = [id for id in ids if isinstance(id, MessageId) or not id._delivery.gone]
         if len(here) < len(ids):
@@ -117,7 +117,7 @@ class Acknowledger:
         if here:
             self._acks.joined(done)
 
-    def _ours(self, id: Message | MessageId) -> Message | MessageId:
+    def ours(self, id: Message | MessageId) -> Message | MessageId:
         """A message from another consumer is acked by its id: it may be of another partition."""
         if isinstance(id, Message) and id._delivery.topic != self._topic and not id._delivery.gone:
             return id.message_id()
@@ -150,7 +150,7 @@ class Acknowledger:
             return
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
-        if self._is_beyond(id):
+        if self.is_beyond(id):
             self._fail([id], NOT_HERE, done, cumulative=True)
             return
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
@@ -171,7 +171,7 @@ class Acknowledger:
         self._outstanding.acked_through(through)
         self._acks.joined(done, cumulative=True)
 
-    def _is_beyond(self, id: MessageId) -> bool:
+    def is_beyond(self, id: MessageId) -> bool:
         """Whether something in front of a message must be spared, and the rest did not come."""
         if self._incoming.has_come(id.ledger_id(), id.entry_id()):
             return False
@@ -197,7 +197,7 @@ class Acknowledger:
         complete = self._acks.acknowledge(acks, message._index)
         self._counts.messages_acked += 1
         if self._queue.copies:
-            self._drop_copies(delivery.key, message._index)
+            self.drop_copies(delivery.key, message._index)
         self._outstanding.acked(delivery.key, message._index, complete)
 
     def _ack_id(self, id: MessageId) -> None:
@@ -221,7 +221,7 @@ class Acknowledger:
         complete = self._acks.acknowledge(self._acks.records.find_id(key, index, batch_size), index)
         self._outstanding.acked(key, index, complete)
         if self._queue.copies:
-            self._drop_copies(key, index)
+            self.drop_copies(key, index)
 
     def _ack_chunks(self, keys: list[int], *, all_known: bool = True) -> None:
         """Acks a message in chunks, all of them."""
@@ -232,7 +232,7 @@ class Acknowledger:
             # It may be on its way here once more.
             for chunk in self._assembler.forget_from(keys[0]):
                 self._acks.records.hold_back(chunk)
-            self._drop_copies(key, -1)
+            self.drop_copies(key, -1)
         self._counts.messages_acked += 1
 
     def take_back(self, key: int, index: i64) -> None:
@@ -253,7 +253,8 @@ class Acknowledger:
         first = id.first_chunk_message_id()
         return [wide_key(first.ledger_id(), first.entry_id()), key]
 
-    def _drop_copies(self, key: int, index: i64) -> None:
+    def drop_copies(self, key: int, index: i64) -> None:
+        """What came again of a message that was acked is not for the application."""
         count = self._queue.drop_copies(key, index)
         if count > 0:
             self._acks.records.hold_back(key)

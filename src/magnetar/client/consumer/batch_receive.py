@@ -49,11 +49,12 @@ class BatchReceive:
         self.messages.append(message)
         self._bytes += message.length()
 
-    def withdraw(self, topic: str, withdrawal: Withdrawal) -> None:
-        """Drops messages that the broker takes back, which the application does not have yet."""
-        taken = [
-            one for one in self.messages if one.topic_name() == topic and withdrawal.takes(one)
-        ]
-        for message in taken:
-            self.messages.remove(message)
-            self._bytes -= message.length()
+    def withdraw(self, topic: str, withdrawal: Withdrawal | None) -> None:
+        """Drops messages of a topic that are taken back or come again, or all of it; the
+        application does not have them yet."""
+        for message in list(self.messages):
+            if message.topic_name() != topic:
+                continue
+            if withdrawal is None or withdrawal.takes(message):
+                self.messages.remove(message)
+                self._bytes -= message.length()

@@ -14,7 +14,7 @@ may be with another by now, or skipped, and it has nothing.
 The parts decide, and this tells each of them what happened: `Incoming` what an entry holds,
 `ReceiveQueue` what is next, `Permits` how many the broker may send, `StartPosition` where it
 begins, `Acknowledger` and `AckTracker` what is acked, `Outstanding` what the application has,
-`Redelivery` what comes again.
+`Redelivery` what comes again, `ConsumerTransactions` what is acked in transactions.
 
 A message in chunks takes one permit, when it is whole: those of its other chunks are given
 back at once. To ack it or to have it redelivered concerns all its chunks, together.
@@ -29,8 +29,8 @@ from mypy_extensions import i64
 
 from magnetar.client.ack.deadlines import earlier
 from magnetar.client.ack.entry_acks import Done
-from magnetar.client.ack.retry import AckRetries, RetryPolicy, default_backoff
-from magnetar.client.ack.settings import RECEIPT_TIMEOUT_MS, AckSettings
+from magnetar.client.ack.retry import ack_retries
+from magnetar.client.ack.settings import RECEIPT_TIMEOUT_MS, ack_settings
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.acknowledger import AckFailure, Acknowledger, check_names_message
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
@@ -40,7 +40,7 @@ from magnetar.client.consumer.dead_letter import DeadLetters
 from magnetar.client.consumer.incoming import Arrival, Incoming
 from magnetar.client.consumer.message import Decode, Message
 from magnetar.client.consumer.origin import ANEW, MOVED, RESET, Origin, same_cursor
-from magnetar.client.consumer.outstanding import Outstanding
+from magnetar.client.consumer.outstanding import Due, Outstanding
 from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.consumer.redelivery import Redelivery
@@ -48,11 +48,13 @@ from magnetar.client.consumer.start.start_position import StartPosition
 from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.option.encryption import Opener
 from magnetar.client.option.options import ConsumerOptions
-from magnetar.errors import AlreadyClosed, CumulativeAcknowledgementNotAllowedError, Interrupted
-from magnetar.model.enums import SHARED_TYPES, AckType
+from magnetar.client.transaction.consumer import ConsumerTransactions
+from magnetar.errors import AlreadyClosed, Interrupted
+from magnetar.model.enums import AckType
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import wide_key
+from magnetar.model.subscription_type import type_of
 from magnetar.protocol.ack import CommandAck, CommandAckResponse
 from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandMessage
@@ -88,7 +90,7 @@ class ConsumerCore:
         self._consumer_id: Final[i64] = consumer_id
         self._durable: Final[bool] = options.durable
         # One consumer is active and gets everything.
-        self._single: Final[bool] = options.consumer_type not in SHARED_TYPES
+        self._single: Final[bool] = type_of(options.consumer_type).has_active
         self._now_ms: Final = now_ms
         self._write: Final = write
         self._wake: Final = wake
@@ -99,9 +101,13 @@ class ConsumerCore:
         # Which life of the subscription was joined last, if the broker tells.
         self._life: str = ""
         self.stats: Final = ConsumerCounts()
-        self._retries: Final = _retries_of(options, random)
-        self._acks: Final = _tracker_of(
-            options, receipt_timeout_ms, consumer_id, now_ms, write, self._retries
+        self._retries: Final = ack_retries(options, random)
+        self._acks: Final = AckTracker(
+            consumer_id,
+            ack_settings(options, receipt_timeout_ms),
+            now_ms=now_ms,
+            write=write,
+            retries=self._retries,
         )
         self._assembler: Final = _assembler_of(options, self._single)
         self._spans: Final = ChunkSpans(self._assembler, self._acks.records.chunks)
@@ -156,6 +162,18 @@ class ConsumerCore:
             counts=self.stats,
             now_ms=now_ms,
             write=write,
+        )
+        # What is acked in transactions; `check_open` is the caller's.
+        self.transactions: Final = ConsumerTransactions(
+            self._single,
+            acks=self._acks,
+            acknowledger=self._acknowledger,
+            spans=self._spans,
+            outstanding=self._outstanding,
+            queue=self._queue,
+            permits=self._permits,
+            redelivery=self._redelivery,
+            counts=self.stats,
         )
 
     # ---- The connection ------------------------------------------------------
@@ -237,6 +255,7 @@ class ConsumerCore:
         self._permits.disconnected()
         if error is None:
             error = AlreadyClosed("the consumer was closed before the ack was confirmed")
+        self._acks.transactions.close(error)
         self._acks.give_up_all(error)
         self._acks.disconnected()
         self._queue.clear()
@@ -446,8 +465,9 @@ class ConsumerCore:
 
         Says whether `next_ms` may be sooner now, which is for the first ack of a group.
         """
-        if self._state == CLOSED:
-            raise _closed()
+        self.check_open()
+        if self._acks.transactions.busy:
+            self.transactions.check([message], None)
         return self._acknowledger.acknowledge_message(message, done)
 
     def acknowledge(self, ids: Sequence[Message | MessageId], done: Done | None = None) -> None:
@@ -457,14 +477,14 @@ class ConsumerCore:
         way), or with what went wrong. Raises AlreadyClosed, InvalidMessageIdError,
         BatchIndexError and, where acks are retried, MemoryBufferIsFull.
         """
-        if self._state == CLOSED:
-            raise _closed()
+        self.check_open()
+        self.transactions.check(ids, None)
         self._acknowledger.acknowledge(ids, done)
 
     def check_acks(self, ids: Sequence[Message | MessageId]) -> None:
         """Raises what `acknowledge` would, and changes nothing."""
-        if self._state == CLOSED:
-            raise _closed()
+        self.check_open()
+        self.transactions.check(ids, None)
         self._acknowledger.check(ids)
 
     def acknowledge_cumulative(
@@ -472,14 +492,14 @@ class ConsumerCore:
     ) -> None:
         """Acks everything through a message. Raises as `acknowledge` does, and
         CumulativeAcknowledgementNotAllowedError where consumers share a subscription."""
-        if self._state == CLOSED:
-            raise _closed()
-        if not self._single:
-            raise CumulativeAcknowledgementNotAllowedError(
-                "consumers that share a subscription cannot ack cumulatively: acknowledge the "
-                "messages one by one, or a list of them"
-            )
+        self.check_open()
+        self.transactions.check_cumulative()
         self._acknowledger.acknowledge_cumulative(message, done)
+
+    def check_open(self) -> None:
+        """Raises AlreadyClosed."""
+        if self._state == CLOSED:
+            raise AlreadyClosed("the consumer is closed: subscribe again")
 
     def ack_response(self, response: CommandAckResponse) -> None:
         self._acks.answered(response)
@@ -519,8 +539,7 @@ class ConsumerCore:
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
         """The application could not handle a message: it is to come again, later."""
-        if self._state == CLOSED:
-            raise _closed()
+        self.check_open()
         self._refuse(message)
         self.stats.messages_refused += 1
 
@@ -541,12 +560,20 @@ class ConsumerCore:
             if isinstance(message, ChunkMessageId) and key not in self._acks.records.chunks:
                 self._acks.records.chunks[key] = self._acknowledger.chunks_of(message, key)
         self._acknowledger.take_back(key, index)
+        if self._acks.transactions.busy:
+            self.transactions.take_back(key, index)
         self._outstanding.refused(key, index, count)
+
+    def when_again(
+        self, again: Callable[[list[int] | None], None], due: Callable[[Due], None]
+    ) -> None:
+        """Tells which entries are asked for again, or None: all; and which of them were due."""
+        self._redelivery.on_again = again
+        self._redelivery.on_due = due
 
     def redeliver_all(self) -> None:
         """Everything that is not acked is to come again, now."""
-        if self._state == CLOSED:
-            raise _closed()
+        self.check_open()
         self._redelivery.everything(self._state == READY)
 
     # ---- Time ----------------------------------------------------------------
@@ -646,37 +673,3 @@ def _assembler_of(options: ConsumerOptions, single: bool) -> ChunkAssembler:
 def _opener_of(options: ConsumerOptions) -> Opener | None:
     reader = options.crypto_key_reader
     return None if reader is None else Opener(reader.unwrap)
-
-
-def _retries_of(options: ConsumerOptions, random: Callable[[], float] | None) -> AckRetries | None:
-    if not options.auto_retry_acknowledgement:
-        return None
-    backoff = options.auto_retry_acknowledgement_backoff
-    if backoff is None:
-        backoff = default_backoff()
-    return AckRetries(RetryPolicy(options.max_acknowledgement_retries, backoff, random))
-
-
-def _tracker_of(
-    options: ConsumerOptions,
-    receipt_timeout_ms: i64,
-    consumer_id: i64,
-    now_ms: Callable[[], int],
-    write: Callable[[list[Command]], None],
-    retries: AckRetries | None,
-) -> AckTracker:
-    settings = AckSettings(
-        group_time_ms=options.acknowledgement_group_time_ms,
-        # A group that waits for its time must not be a crowd.
-        group_size_max=min(
-            options.max_acknowledgement_group_size, options.max_pending_acknowledgements
-        ),
-        receipts=options.ack_receipt_enabled,
-        receipt_timeout_ms=receipt_timeout_ms,
-        pending_max=options.max_pending_acknowledgements,
-    )
-    return AckTracker(consumer_id, settings, now_ms=now_ms, write=write, retries=retries)
-
-
-def _closed() -> AlreadyClosed:
-    return AlreadyClosed("the consumer is closed: subscribe again")

@@ -59,17 +59,17 @@ class DeadLetters:
         self._dying: dict[int, set[int]] = {}
 
     def died(self, redelivery_count: i64) -> bool:
-        """Whether a message was redelivered too often to be handed out at all."""
+        """Returns whether a message was redelivered too often to be handed out at all."""
         return self.enabled and redelivery_count > self._count_max
 
     def taken(self, message: Message) -> None:
-        """The application gets a message, for the last time if its count says so."""
+        """Counts a message that the application gets, for the last time if its count says so."""
         delivery = message._delivery
         if delivery.redelivery_count >= self._count_max:
             self._candidates.setdefault(delivery.key, {})[message._index] = message
 
     def refused(self, key: int, index: i64) -> None:
-        """The application does not want a message; index -1 means all of the entry."""
+        """Notes that the application does not want a message; index -1 means all of the entry."""
         candidates = self._candidates.get(key)
         if candidates is not None:
             refused = self._refused.setdefault(key, set())
@@ -93,7 +93,7 @@ class DeadLetters:
                 self.acked(key, index, False)
 
     def take_refused(self, key: int) -> list[Message]:
-        """The refused messages of an entry, which die now; its others stay."""
+        """Returns the refused messages of an entry, which die now; its others stay."""
         refused = self._refused.pop(key, set())
         candidates = self._candidates.get(key, {})
         dead = [candidates.pop(index) for index in sorted(refused) if index in candidates]
@@ -102,7 +102,7 @@ class DeadLetters:
         return dead
 
     def take_all(self, key: int) -> list[Message]:
-        """All that the application has of an entry, which dies since its time is up."""
+        """Returns all that the application has of an entry, which dies since its time is up."""
         self._refused.pop(key, None)
         candidates = self._candidates.pop(key, {})
         return [candidates[index] for index in sorted(candidates)]
@@ -128,7 +128,7 @@ class DeadLetters:
             self._dying.setdefault(key, set()).add(message._index)
 
     def published(self, message: Message) -> None:
-        """It is in its new topic, or will not get there."""
+        """Lets go of a letter: it is in its new topic, or will not get there."""
         for key in _keys(message):
             indexes = self._dying.get(key)
             if indexes is not None:
@@ -137,7 +137,7 @@ class DeadLetters:
                     del self._dying[key]
 
     def without_dying(self, key: int, unacked: int) -> int:
-        """What of an entry that came again is not on its way to the dead letter topic."""
+        """Returns what of an entry that came again is not on its way to the dead letter topic."""
         indexes = self._dying.get(key)
         if indexes is not None:
             for index in indexes:
@@ -146,7 +146,7 @@ class DeadLetters:
 
 
 def _keys(message: Message) -> list[int]:
-    """The entries that a message is in: of one in chunks, several."""
+    """Returns the entries that a message is in: of one in chunks, several."""
     delivery = message._delivery
     return [delivery.key] if delivery.chunks is None else delivery.chunks
 
@@ -154,7 +154,7 @@ def _keys(message: Message) -> list[int]:
 def dead_letter_topic(
     topic: str, subscription: str, policy: ConsumerDeadLetterPolicy | None = None
 ) -> str:
-    """Where the dead letters of a subscription go.
+    """Returns where the dead letters of a subscription go.
 
     >>> dead_letter_topic("persistent://public/default/orders", "billing")
     'persistent://public/default/orders-billing-DLQ'
@@ -167,7 +167,7 @@ def dead_letter_topic(
 def retry_letter_topic(
     topic: str, subscription: str, policy: ConsumerDeadLetterPolicy | None = None
 ) -> str:
-    """Where the retry letters of a subscription go.
+    """Returns where the retry letters of a subscription go.
 
     >>> retry_letter_topic("persistent://public/default/orders", "billing")
     'persistent://public/default/orders-billing-RETRY'
@@ -178,7 +178,7 @@ def retry_letter_topic(
 
 
 def dead_letter_properties(message: Message, subscription: str) -> dict[str, str]:
-    """The properties of a dead letter: the message's own, and where it came from."""
+    """Returns the properties of a dead letter: the message's own, and where it came from."""
     properties = message.properties()
     _put_origin(properties, message, subscription)
     return properties
@@ -187,7 +187,7 @@ def dead_letter_properties(message: Message, subscription: str) -> dict[str, str
 def retry_letter_properties(
     message: Message, subscription: str, delay_ms: int, properties: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """The properties of a retry letter; `properties` are what the application adds."""
+    """Returns the properties of a retry letter; `properties` are what the application adds."""
     merged = message.properties()
     if properties is not None:
         merged.update(properties)
@@ -199,13 +199,15 @@ def retry_letter_properties(
 
 
 def reconsume_times(message: Message) -> int:
-    """How often the message went through the retry topic; text that is not a number is never."""
+    """Returns how often the message went through the retry topic; text that is not a number is
+    never."""
     text = message.properties().get(RECONSUME_TIMES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def origin_text(message: Message) -> str:
-    """A message's id as the Java client writes it, which is what readers of letters expect."""
+    """Returns a message's id as the Java client writes it, which is what readers of letters
+    expect."""
     delivery = message._delivery
     text = f"{delivery.ledger_id}:{delivery.entry_id}:{delivery.partition}"
     if delivery.chunks is not None:

@@ -95,7 +95,7 @@ class Start:
         self.index: Final[i64] = id.batch_index()
 
     def unacked(self, unacked: int) -> int:
-        """What of the entry it names is not before it."""
+        """Returns what of the entry it names is not before it."""
         if self.index >= 0:
             # As an i64 it would make one of the long int, too.
             first = int(self.index) if self.inclusive else int(self.index) + 1
@@ -178,12 +178,12 @@ class Incoming:
         self._last_entry = -1
 
     def last_key(self) -> int:
-        """The entry that came last on this connection, -1 if none did."""
+        """Returns the entry that came last on this connection, -1 if none did."""
         return -1 if self._last_ledger < 0 else wide_key(self._last_ledger, self._last_entry)
 
     def has_come(self, ledger_id: i64, entry_id: i64) -> bool:
-        """Whether an entry came since the subscription was moved, or one behind it: then all
-        before it came, too, or are acked."""
+        """Returns whether an entry came since the subscription was moved, or one behind it: then
+        all before it came, too, or are acked."""
         return not self._is_further(ledger_id, entry_id)
 
     def _is_further(self, ledger_id: i64, entry_id: i64) -> bool:
@@ -192,7 +192,7 @@ class Incoming:
         return entry_id > self._far_entry
 
     def in_turn(self, command: CommandMessage) -> bool:
-        """Whether it was sent after the last call for the redelivery of everything."""
+        """Returns whether it was sent after the last call for the redelivery of everything."""
         return self.epoch == 0 or command.consumer_epoch == self.epoch
 
     def read(self, command: CommandMessage, permits: i64) -> Arrival:
@@ -319,7 +319,8 @@ class Incoming:
         arrival.messages.append(Message(delivery, -1, 0, 0, len(payload)))
 
     def _chunk_wanted(self, command: CommandMessage, metadata: MessageMetadata) -> bool:
-        """Whether the application may get the message; the last chunk says where that stands."""
+        """Returns whether the application may get the message; the last chunk says where that
+        stands."""
         if not self._unseen(command, 0, 1):
             return False
         key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
@@ -398,7 +399,7 @@ class Incoming:
         return delivery
 
     def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
-        """Which of an entry's unacked messages are not acked here, nor from before."""
+        """Returns which of an entry's unacked messages are not acked here, nor from before."""
         if command.consumer_epoch is not None and command.consumer_epoch < self.epoch:
             return 0
         ledger_id = command.message_id.ledger_id
@@ -406,7 +407,7 @@ class Incoming:
         return self._acks.unacked_of(ledger_id, entry_id, batch_size, unacked)
 
     def _wanted(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
-        """Which of an entry's unacked messages the application is to get."""
+        """Returns which of an entry's unacked messages the application is to get."""
         wanted = self._unseen(command, batch_size, unacked)
         if self.start is None and not self._dead_letters.enabled:
             return wanted
@@ -420,7 +421,7 @@ class Incoming:
 
 
 def _charged(command: CommandMessage, entry: Entry, metadata: MessageMetadata) -> i64:
-    """How many permits the broker took for the entry."""
+    """Returns how many permits the broker took for the entry."""
     claimed = metadata.num_messages_in_batch
     if claimed is None:
         return 1
@@ -440,7 +441,7 @@ def _uncompressed(
     arrival: Arrival,
     size_max: i64 = UNCOMPRESSED_SIZE_MAX,
 ) -> bytes | None:
-    """The payload as it was; if it cannot be had, the arrival says why."""
+    """Returns the payload as it was; if it cannot be had, the arrival says why."""
     if metadata.compression == 0:
         return payload
     size = metadata.uncompressed_size

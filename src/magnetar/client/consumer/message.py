@@ -85,7 +85,7 @@ class Delivery:
         return self.origin is not None and self.resets < self.origin.resets
 
     def unacked_now(self) -> int:
-        """What is unacked of the entry, as far as is known: of what was acked before the
+        """Returns what is unacked of the entry, as far as is known: of what was acked before the
         subscription was moved, nothing is."""
         if self.batch_size > 0 and self.origin is not None and self.moves < self.origin.moves:
             return all_unacked(self.batch_size)
@@ -117,7 +117,7 @@ class Message(Generic[Received]):
         self._own: SingleMessage | None = None
 
     def data(self) -> bytes:
-        """The payload; that of a message without a value is empty."""
+        """Returns the payload; that of a message without a value is empty."""
         payload = self._delivery.payload
         if self._data_first == 0 and self._end == len(payload):
             return payload  # compiled, a slice of everything would be a copy
@@ -135,13 +135,13 @@ class Message(Generic[Received]):
         return self.data() if decode is None else decode(self)  # type: ignore[return-value]
 
     def properties(self) -> dict[str, str]:
-        """What the application attached; a name given twice has its last value."""
+        """Returns what the application attached; a name given twice has its last value."""
         metadata = self._delivery.metadata
         pairs = self._single().properties if self._index >= 0 else metadata.properties
         return {} if pairs is None else dict(pairs)
 
     def partition_key(self) -> str:
-        """The key, empty if there is none; base64 if its producer had bytes for a key."""
+        """Returns the key, empty if there is none; base64 if its producer had bytes for a key."""
         if self._index >= 0:
             key = self._single().partition_key
         else:
@@ -149,7 +149,7 @@ class Message(Generic[Received]):
         return "" if key is None else key
 
     def ordering_key(self) -> str:
-        """The key that orders messages, empty if there is none.
+        """Returns the key that orders messages, empty if there is none.
 
         Bytes that are not UTF-8 become surrogates, as in names of files.
         """
@@ -163,17 +163,17 @@ class Message(Generic[Received]):
         return self._delivery.metadata.ordering_key
 
     def publish_timestamp(self) -> int:
-        """When it was published, in milliseconds since 1970."""
+        """Returns when it was published, in milliseconds since 1970."""
         return self._delivery.metadata.publish_time
 
     def event_timestamp(self) -> int:
-        """The time that its producer gave it, in milliseconds since 1970; 0 if none."""
+        """Returns the time that its producer gave it, in milliseconds since 1970; 0 if none."""
         if self._index >= 0:
             return self._single().event_time
         return self._delivery.metadata.event_time
 
     def message_id(self) -> MessageId:
-        """Where it stands, for acks, seeks and storage."""
+        """Returns the id of the message, for acks, seeks and storage."""
         delivery = self._delivery
         if delivery.chunks is not None:
             first = delivery.chunks[0]
@@ -195,20 +195,20 @@ class Message(Generic[Received]):
         return MessageId(delivery.partition, ledger_id, entry_id, topic=delivery.topic)
 
     def topic_name(self) -> str:
-        """The topic, with its partition, that the message came from."""
+        """Returns the topic, with its partition, that the message came from."""
         return self._delivery.topic
 
     def redelivery_count(self) -> int:
-        """How often the broker was asked to deliver it again."""
+        """Returns how often the broker was asked to deliver it again."""
         return self._delivery.redelivery_count
 
     def schema_version(self) -> str:
-        """The version of the schema, as the characters of its bytes; empty if none."""
+        """Returns the version of the schema, as the characters of its bytes; empty if none."""
         version = self._delivery.metadata.schema_version
         return "" if version is None else version.decode("latin-1")
 
     def int_schema_version(self) -> int:
-        """The version of the schema as a number, -1 if there is none."""
+        """Returns the version of the schema as a number, -1 if there is none."""
         version = self._delivery.metadata.schema_version
         return int.from_bytes(version, "big") if version else -1
 
@@ -217,7 +217,7 @@ class Message(Generic[Received]):
         return self._delivery.metadata.producer_name
 
     def sequence_id(self) -> int:
-        """The number that its producer gave it."""
+        """Returns the number that its producer gave it."""
         metadata = self._delivery.metadata
         if self._index < 0:
             return metadata.sequence_id
@@ -226,24 +226,24 @@ class Message(Generic[Received]):
         return metadata.sequence_id + self._index if own is None else own
 
     def has_null_value(self) -> bool:
-        """Whether it says that its key has no value any more."""
+        """Returns whether it says that its key has no value any more."""
         if self._index >= 0:
             return self._single().null_value
         return self._delivery.metadata.null_value
 
     def encryption_context(self) -> EncryptionContext | None:
-        """How it was encrypted, and whether it still is; None if it never was."""
+        """Returns how it was encrypted, and whether it still is; None if it never was."""
         delivery = self._delivery
         if delivery.metadata.encryption_keys is None:
             return None
         return EncryptionContext(delivery.metadata, delivery.decryption_failed)
 
     def length(self) -> int:
-        """The bytes of its payload."""
+        """Returns the bytes of its payload."""
         return self._end - self._data_first
 
     def _single(self) -> SingleMessage:
-        """The metadata of a message in a batch. Raises RemoteProtocolError."""
+        """Returns the metadata of a message in a batch. Raises RemoteProtocolError."""
         single = self._own
         if single is None:
             single = decode_batch(self._delivery.payload[self._first : self._end], 1)[0]

@@ -8,7 +8,7 @@ never puts off.
 from typing import Final, final
 
 from magnetar.client.ack.deadlines import Deadlines
-from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.option.backoff import RedeliveryBackoff
 
 __all__ = ["NegativeAcks"]
 
@@ -17,7 +17,7 @@ __all__ = ["NegativeAcks"]
 class NegativeAcks:
     """Entries to be redelivered after `delay_ms`, or as `backoff` says of their count."""
 
-    def __init__(self, delay_ms: int, backoff: MultiplierRedeliveryBackoff | None = None) -> None:
+    def __init__(self, delay_ms: int, backoff: RedeliveryBackoff | None = None) -> None:
         self._delay_ms: Final = delay_ms
         self._backoff: Final = backoff
         self.deadlines: Final = Deadlines()

@@ -51,7 +51,7 @@ class Origin:
 
 
 def same_cursor(life: str, other: str) -> bool:
-    """Whether two lives are of one subscription, which was perhaps reset in between.
+    """Returns whether two lives are of one subscription, which was perhaps reset in between.
 
     >>> same_cursor("12.0", "12.3"), same_cursor("12.0", "31.0")
     (True, False)

@@ -105,13 +105,13 @@ class Outstanding:
                 self._dead_letters.withdrawn(key, kept)
 
     def forget(self, key: int) -> None:
-        """The entry is asked for again."""
+        """Forgets an entry that is asked for again."""
         self._dead_letters.forget(key)
         self._unacked.deadlines.remove(key)
         self._negative.deadlines.remove(key)
 
     def clear(self) -> None:
-        """Everything comes again anyway."""
+        """Forgets everything, for everything comes again."""
         self._negative.deadlines.clear()
         self._unacked.deadlines.clear()
         self._dead_letters.clear()
@@ -134,7 +134,7 @@ class Outstanding:
         return Due(refused, late) if refused or late else None
 
     def bury(self, due: Due) -> list[int]:
-        """Has those die whose time to be redelivered is over; the others are to come again."""
+        """Lets candidates for dead letters die; returns the others, which are to come again."""
         keys: list[int] = []
         for key in due.refused:
             if self._dead_letters.is_candidate(key):
@@ -164,5 +164,5 @@ class Outstanding:
         return dead
 
     def dead_ended(self, message: Message) -> None:
-        """It is in the dead letter topic, or will not get there."""
+        """Lets go of a message that is in the dead letter topic, or will not get there."""
         self._dead_letters.published(message)

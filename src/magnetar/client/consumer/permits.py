@@ -93,7 +93,7 @@ class Permits:
             self.give_back(1)
 
     def give_back(self, permits: i64) -> None:
-        """So many messages went past the queue, or were dropped from it."""
+        """Gives back the permits of messages that went past the queue, or were dropped from it."""
         if self.queue_size == 0:
             self._flow()
             return

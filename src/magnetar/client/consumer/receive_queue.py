@@ -59,7 +59,8 @@ class ReceiveQueue:
         return self._current.pop()
 
     def has_copy(self, key: int) -> bool:
-        """Whether messages of the entry are still to be taken; False as long as none can be."""
+        """Returns whether messages of the entry are still to be taken; False as long as none can
+        be."""
         if not self.copies:
             return False
         if self._current and self._current[-1]._delivery.key == key:
@@ -67,7 +68,7 @@ class ReceiveQueue:
         return key in self._keys
 
     def chunks(self) -> list[list[int]]:
-        """The chunks of all messages that were split."""
+        """Returns the chunks of all messages that were split."""
         found: list[list[int]] = []
         for messages in [*self._entries, self._current]:
             if messages and messages[0]._delivery.chunks is not None:
@@ -180,7 +181,7 @@ class ReceiveQueue:
 
 
 def _covers(cumulative: Cumulative, message: Message) -> bool:
-    """Whether the ack is of this message too."""
+    """Returns whether the ack is of this message too."""
     key = message._delivery.key
     if key != cumulative.key:
         return key < cumulative.key

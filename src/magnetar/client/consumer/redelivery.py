@@ -15,7 +15,7 @@ from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.counts import ConsumerCounts
 from magnetar.client.consumer.incoming import Incoming
-from magnetar.client.consumer.outstanding import Outstanding
+from magnetar.client.consumer.outstanding import Due, Outstanding
 from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.consumer.start.start_position import StartPosition
@@ -65,6 +65,11 @@ class Redelivery:
         self._counts: Final = counts
         self._now_ms: Final = now_ms
         self._write: Final = write
+        # Told which entries are to come again, or None: all. Whoever keeps messages that the
+        # application was not handed drops them: the queue is not all that does.
+        self.on_again: Callable[[list[int] | None], None] | None = None
+        # Told what was refused or late, before it is asked for.
+        self.on_due: Callable[[Due], None] | None = None
 
     def everything(self, online: bool) -> None:
         """Everything that is not acked is to come again; offline it does so anyway.
@@ -73,6 +78,8 @@ class Redelivery:
         """
         self._queue.expect_copies()
         self._acks.flush()
+        if self.on_again is not None:
+            self.on_again(None)
         count = self._queue.clear()
         self._assembler.expect_all(self._now_ms())
         self._outstanding.clear()
@@ -93,6 +100,8 @@ class Redelivery:
             return
         self._queue.expect_copies()
         self._acks.flush()
+        if self.on_again is not None:
+            self.on_again(keys)
         dropped = self._queue.drop(set(keys))
         entries: list[int] = []
         for key in keys:
@@ -116,6 +125,8 @@ class Redelivery:
         due = self._outstanding.take_due(now_ms)
         if due is None:
             return
+        if self.on_due is not None:
+            self.on_due(due)
         if self._single:
             self.everything(True)
             return

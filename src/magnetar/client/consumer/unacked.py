@@ -8,7 +8,7 @@ consumer of many messages wakes up once for all that fall due together.
 from typing import Final, final
 
 from magnetar.client.ack.deadlines import Deadlines
-from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
+from magnetar.client.option.backoff import RedeliveryBackoff
 
 __all__ = ["Unacked"]
 
@@ -23,7 +23,7 @@ class Unacked:
     def __init__(
         self,
         timeout_ms: int,
-        backoff: MultiplierRedeliveryBackoff | None = None,
+        backoff: RedeliveryBackoff | None = None,
         tick_ms: int = TICK_MS,
     ) -> None:
         self.enabled: Final = timeout_ms > 0

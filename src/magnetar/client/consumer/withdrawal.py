@@ -41,12 +41,12 @@ class Withdrawal:
         self._left: Final[dict[int, int]] = {}
 
     def concerns(self, message: Message) -> bool:
-        """Whether something of its entry is taken, or of the chunks that it came in."""
+        """Returns whether something of its entry is taken, or of the chunks that it came in."""
         delivery = message._delivery
         return delivery.key in self.kept or delivery.chunks is not None
 
     def takes(self, message: Message) -> bool:
-        """Whether the message is one of these; then it counts as given back."""
+        """Returns whether the message is one of these; then it counts as given back."""
         delivery = message._delivery
         if delivery.chunks is not None:
             return self.takes_chunks(delivery.chunks)
@@ -61,7 +61,7 @@ class Withdrawal:
         return True
 
     def takes_chunks(self, keys: list[int]) -> bool:
-        """The same for chunks of one message, which go together."""
+        """Returns whether a message in chunks is one of these; its chunks go together."""
         found = [key for key in keys if key in self.kept]
         for key in found:
             self._left[key] = 0

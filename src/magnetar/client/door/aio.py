@@ -4,32 +4,22 @@ Everything runs on the loop that the client was made on. `Producer.send` is a pl
 that returns a future, so a thousand sends can be on their way without a task for each.
 """
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from random import Random
-from typing import Any, Generic, Self, TypeVar, Unpack, cast
+from typing import Unpack, cast
 
-from magnetar.client.consumer.message import Message
+from magnetar.client.door.aio_consumer import Consumer
+from magnetar.client.door.aio_producer import Producer, answer_futures
+from magnetar.client.door.aio_reader import Reader
 from magnetar.client.door.aio_table_view import TableView
-from magnetar.client.door.arguments import (
-    SendKeywords,
-    make_outgoing,
-    message_of,
-    messages_of,
-    split_topics,
-    version_bytes,
-)
+from magnetar.client.door.arguments import split_topics, version_bytes
 from magnetar.client.door.closing import AsyncClosing
-from magnetar.client.door.processing import Processing
-from magnetar.client.door.reading import has_message, reader_of
+from magnetar.client.door.reading import reader_of
+from magnetar.client.door.transaction import Begin, Transaction, timeout_ms_of
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.producer import EngineProducer, partition_names
-from magnetar.client.errors import Result
 from magnetar.client.network.clock import Clock
 from magnetar.client.option.crypto_key_reader import CryptoKeyReader
 from magnetar.client.option.keywords import (
@@ -40,7 +30,6 @@ from magnetar.client.option.keywords import (
 )
 from magnetar.client.option.options import (
     ClientOptions,
-    ConsumerBatchReceivePolicy,
     ConsumerOptions,
     ProducerOptions,
     ReaderOptions,
@@ -50,22 +39,13 @@ from magnetar.client.option.service_info import (
     ServiceInfo,
     ServiceInfoProvider,
 )
-from magnetar.client.producer.outgoing import Outgoing
-from magnetar.client.schema.avro_schema import AvroSchema
 from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.schema_info import SchemaInfo
-from magnetar.client.schema.value import Default, Received, Sent
-from magnetar.client.telemetry.observer import SendTrace, Tracing
-from magnetar.client.telemetry.stats import ConsumerStats, ProducerStats
+from magnetar.client.schema.value import Default
 from magnetar.client.telemetry.totals import ClientStats
-from magnetar.errors import AlreadyClosed, MagnetarError, ProducerQueueIsFull, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
 
-__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
-
-
-# Of a message, whichever consumer it is from.
-Value = TypeVar("Value")
+__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView", "Transaction"]
 
 
 class Client(AsyncClosing):
@@ -128,7 +108,7 @@ class Client(AsyncClosing):
         *,
         schema: Schema[Default] | None = None,
         **options: Unpack[ProducerKeywords],
-    ) -> "Producer[Default]":
+    ) -> Producer[Default]:
         """Returns a producer of a topic, which the broker knows already.
 
         `send` waits for room where there is none, unless `block_if_queue_full=False` is given.
@@ -169,12 +149,14 @@ class Client(AsyncClosing):
             chunk_max_message_size: Largest chunk in bytes; 0 leaves it to the broker's limit.
             initial_subscription_name: Subscription that is made with the topic, if that is new.
             auto_update_partitions_interval_seconds: How often the client looks for new partitions.
+            interceptors: Interceptors that see each message before it is sent, may change it, and
+                hear what becomes of it, in this order.
         """
         schema = _or_bytes(schema)
         options.setdefault("block_if_queue_full", True)
         checked = ProducerOptions(**options)
         producer = EngineProducer(self._engine, topic, checked, schema)
-        producer.tell = _answer_futures
+        producer.tell = answer_futures
         await self._engine.open(producer)
         return Producer(producer, schema)
 
@@ -185,7 +167,7 @@ class Client(AsyncClosing):
         consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema[Default] | None = None,
         **options: Unpack[ConsumerKeywords],
-    ) -> "Consumer[Default]":
+    ) -> Consumer[Default]:
         """Returns a consumer of a topic, of several, or of all that match a pattern.
 
         Args:
@@ -202,7 +184,7 @@ class Client(AsyncClosing):
             broker_consumer_stats_cache_time_ms: Accepted and ignored: stats() asks no broker.
             negative_ack_redelivery_delay_ms: Time after which a negatively acknowledged message is
                 delivered again.
-            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            is_read_compacted: Read the compacted view of the topic, then what came later.
             properties: Properties of the consumer, which the subscription's stats show.
             pattern_auto_discovery_period: Seconds between two looks for new topics that match the
                 pattern.
@@ -240,9 +222,9 @@ class Client(AsyncClosing):
             max_pending_acknowledgements: Unconfirmed acknowledgements at which a consumer that
                 retries them asks for no more messages.
             negative_ack_redelivery_backoff: Instead of negative_ack_redelivery_delay_ms: a wait
-                that grows with each redelivery.
+                that grows with each redelivery, a MultiplierRedeliveryBackoff.
             ack_timeout_redelivery_backoff: Added to unacked_messages_timeout_ms: a wait that grows
-                with each redelivery.
+                with each redelivery, a MultiplierRedeliveryBackoff.
             retry_enabled: Subscribe to the retry topic as well; reconsume_later needs it.
             expire_time_of_incomplete_chunked_message_ms: Time after which an incomplete message in
                 chunks is given up; 0 keeps it for ever.
@@ -254,6 +236,8 @@ class Client(AsyncClosing):
             auto_update_partitions_interval_seconds: How often the client looks for new partitions.
             durable: False: the subscription is deleted with its consumer, as a reader's is.
             start_message_id: Where a subscription that is not durable, or new, begins.
+            interceptors: Interceptors that see each message before it is handed over, and its
+                acknowledgement, in this order.
         """
         schema = _or_bytes(schema)
         topics, pattern = split_topics(topic)
@@ -274,7 +258,7 @@ class Client(AsyncClosing):
         *,
         schema: Schema[Default] | None = None,
         **options: Unpack[ReaderKeywords],
-    ) -> "Reader[Default]":
+    ) -> Reader[Default]:
         """Returns a reader of a topic, from a message on.
 
         Args:
@@ -285,7 +269,7 @@ class Client(AsyncClosing):
             reader_name: Name that the topic's stats show.
             subscription_role_prefix: Begins the name of the subscription that the reader has
                 meanwhile.
-            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            is_read_compacted: Read the compacted view of the topic, then what came later.
             crypto_key_reader: Loads the keys that messages are decrypted with.
             start_message_id_inclusive: Whether start_message_id itself is read.
             crypto_failure_action: What to do with a message that cannot be decrypted.
@@ -308,7 +292,7 @@ class Client(AsyncClosing):
         subscription_name: str | None = None,
         schema: Schema[Default] | None = None,
         crypto_key_reader: CryptoKeyReader | None = None,
-    ) -> "TableView[Default]":
+    ) -> TableView[Default]:
         """Returns the latest value of every key of a topic, kept up to date.
 
         It has all that the topic held when it was made. `subscription_name` begins the name of
@@ -319,6 +303,7 @@ class Client(AsyncClosing):
             MessageId.earliest,
             schema=schema,
             subscription_role_prefix=subscription_name,
+            is_read_compacted=TopicName.parse(topic).persistent,
             crypto_key_reader=crypto_key_reader,
         )
         view = TableView(reader, self._engine.log_problem)
@@ -329,8 +314,20 @@ class Client(AsyncClosing):
             raise
         return view
 
+    def transaction(self, timeout: float | timedelta | None = None) -> Begin:
+        """Begins a transaction: `async with client.transaction() as txn`.
+
+        What is sent and acknowledged with `transaction=txn` counts all together when the block
+        ends, or not at all when it raises. By hand, `txn = await client.transaction()` is ended by
+        its `commit` or `abort`. The broker aborts it if it is not committed within `timeout`
+        seconds (or a timedelta), 60 without one.
+
+        Entered or awaited, it raises TransactionsDisabledError where the broker has none.
+        """
+        return Begin(self._engine, timeout_ms_of(timeout))
+
     async def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
-        """The schema of a topic, or a version of it."""
+        """Returns the schema of a topic, or a version of it."""
         return await self._engine.schema_info(topic, version_bytes(version))
 
     async def get_topic_partitions(self, topic: str) -> list[str]:
@@ -339,11 +336,11 @@ class Client(AsyncClosing):
         return partition_names(str(TopicName.parse(topic)), count)
 
     def get_service_info(self) -> ServiceInfo:
-        """What the client connects to now."""
+        """Returns what the client connects to now."""
         return self._engine.service_info
 
     def stats(self) -> ClientStats:
-        """What all of its producers and consumers did so far."""
+        """Returns what all of its producers and consumers did so far."""
         return self._engine.totals.stats()
 
     async def close(self) -> None:
@@ -361,466 +358,3 @@ class Client(AsyncClosing):
 def _or_bytes(schema: Schema[Default] | None) -> Schema[Default]:
     """Returns the schema; that of bytes, for which `Default` stands then, if there is none."""
     return cast("Schema[Default]", BytesSchema()) if schema is None else schema
-
-
-class Producer(AsyncClosing, Generic[Sent]):
-    """Publishes to a topic."""
-
-    def __init__(self, producer: EngineProducer, schema: Schema[Any]) -> None:
-        self._producer = producer
-        self._schema = schema
-        self._tracing = producer.tracing
-        self._plain = type(schema) is BytesSchema and self._tracing is None
-        self._send = producer.send
-        self._waits = producer.options.block_if_queue_full
-        self._new_future = _future_maker(asyncio.get_running_loop())
-
-    def send(
-        self, content: Sent | None, **options: Unpack[SendKeywords]
-    ) -> "asyncio.Future[MessageId]":
-        """Sends a message; the future is its id, when it is stored.
-
-        It is a plain function: messages go out in the order of the calls, also of those that
-        nobody awaits yet. Where `max_pending_messages` wait for their receipt already the
-        message waits for room here, without a limit; to make the caller wait, which keeps
-        memory bounded, await the future or `send_when_room`. A message whose future is cancelled
-        while it waits for room is not sent.
-
-        A content of None is a message without a value: table views and compaction forget its key.
-
-        Raises what the schema refuses, MessageTooBig and AlreadyClosed; ProducerQueueIsFull
-        only of a producer that was made with `block_if_queue_full=False`.
-
-        Args:
-            content: The value, as the schema takes it, or bytes; None is a message without a value.
-            properties: Texts that go with the message, each by its name.
-            partition_key: The message's key: it chooses the partition, and the consumer of a
-                KeyShared subscription.
-            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
-            sequence_id: Number that deduplication compares, larger than that of the message before;
-                None counts on.
-            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
-                all.
-            disable_replication: Keep the message in the cluster that it is sent to.
-            event_timestamp: When it happened that the message tells of, in ms since 1970.
-            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
-                subscriptions.
-            deliver_after: The same, as a timedelta from now on.
-        """
-        future: asyncio.Future[MessageId] = self._new_future()
-        if self._plain and type(content) is bytes and not options:
-            message = Outgoing(content, future)
-            try:
-                self._send(message)
-            except ProducerQueueIsFull:
-                self._wait_in_turn(message)
-            return future
-        message = self._outgoing(content, future, options)
-        if self._tracing is None:
-            self._send_or_wait(message)
-        else:
-            with self._traced(self._tracing, message, future):
-                self._send_or_wait(message)
-        return future
-
-    def _send_or_wait(self, message: Outgoing) -> None:
-        try:
-            self._send(message)
-        except ProducerQueueIsFull:
-            self._wait_in_turn(message)
-
-    def _wait_in_turn(self, message: Outgoing) -> None:
-        """While ProducerQueueIsFull is handled, which is raised again if it was asked for."""
-        if not self._waits:
-            raise
-        self._producer.wait_in_turn(message)
-
-    async def send_when_room(
-        self, content: Sent | None, **options: Unpack[SendKeywords]
-    ) -> "asyncio.Future[MessageId]":
-        """As `send`, but returns when there was room for the message: the caller waits for it.
-
-        For whoever sends faster than the broker stores, and does not want to await each message.
-
-        Args:
-            content: The value, as the schema takes it, or bytes; None is a message without a value.
-            properties: Texts that go with the message, each by its name.
-            partition_key: The message's key: it chooses the partition, and the consumer of a
-                KeyShared subscription.
-            ordering_key: Chooses the consumer of a KeyShared subscription instead of partition_key.
-            sequence_id: Number that deduplication compares, larger than that of the message before;
-                None counts on.
-            replication_clusters: Clusters that Apache Pulsar replicates the message to; None is
-                all.
-            disable_replication: Keep the message in the cluster that it is sent to.
-            event_timestamp: When it happened that the message tells of, in ms since 1970.
-            deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
-                subscriptions.
-            deliver_after: The same, as a timedelta from now on.
-        """
-        future: asyncio.Future[MessageId] = self._new_future()
-        message = self._outgoing(content, future, options)
-        if self._tracing is None:
-            await self._producer.send_when_room(message)
-        else:
-            with self._traced(self._tracing, message, future):
-                await self._producer.send_when_room(message)
-        return future
-
-    @contextmanager
-    def _traced(
-        self, tracing: Tracing, message: Outgoing, future: "asyncio.Future[MessageId]"
-    ) -> Iterator[None]:
-        trace = tracing.follow(self._producer.topic, message)
-        try:
-            yield
-        except BaseException as error:
-            trace.end(error if isinstance(error, Exception) else Result.Interrupted, None)
-            raise
-        future.add_done_callback(partial(_end_trace, trace))
-
-    def _outgoing(
-        self, content: Sent | None, future: "asyncio.Future[MessageId]", options: SendKeywords
-    ) -> Outgoing:
-        return make_outgoing(self._schema, content, future, self._producer.day_ms, **options)
-
-    async def flush(self) -> None:
-        """Returns when everything sent so far is stored."""
-        await self._producer.flush()
-
-    async def close(self) -> None:
-        """Sends what is still waiting, and closes the producer."""
-        await self._producer.close()
-
-    def topic(self) -> str:
-        """Returns the whole name of the topic."""
-        return self._producer.topic
-
-    def producer_name(self) -> str:
-        """Returns the producer's name, which the broker made if none was given."""
-        return self._producer.name
-
-    def stats(self) -> ProducerStats:
-        """What it did so far."""
-        return self._producer.stats()
-
-    def last_sequence_id(self) -> int:
-        """Returns the highest sequence id that the broker has stored, -1 for none."""
-        return self._producer.last_sequence_id
-
-    def is_connected(self) -> bool:
-        """Whether the producer has a connection to its broker now."""
-        return self._producer.connected
-
-    def __repr__(self) -> str:
-        return f"<magnetar.aio.Producer of {self._producer.topic}: {self._producer.state}>"
-
-
-def _future_maker(loop: asyncio.AbstractEventLoop) -> "Callable[[], asyncio.Future[MessageId]]":
-    """`loop.create_future`, without the function around it that asyncio's own loops have."""
-    if getattr(type(loop), "create_future", None) is asyncio.BaseEventLoop.create_future:
-        return partial(asyncio.Future, loop=loop)
-    return loop.create_future
-
-
-def _answer_futures(
-    futures: "list[Any]", error: Exception | None, ids: Sequence[MessageId]
-) -> None:
-    """Hands what became of the messages of an entry to the futures of their senders."""
-    if error is not None:
-        for future in futures:
-            if not future.done():
-                future.set_exception(error)
-        return
-    for future, id in zip(futures, ids, strict=True):
-        try:
-            future.set_result(id)
-        except asyncio.InvalidStateError:
-            continue  # cancelled: nobody waits for it
-
-
-def _end_trace(trace: SendTrace, future: "asyncio.Future[MessageId]") -> None:
-    if future.cancelled():
-        trace.end(None, None)  # the message was sent all the same
-        return
-    error = future.exception()
-    if error is None:
-        trace.end(None, future.result())
-    else:
-        trace.end(error if isinstance(error, Exception) else Result.UnknownError, None)
-
-
-class _AckFuture:
-    """Hands what became of an ack to a future."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, future: "asyncio.Future[None]") -> None:
-        self._future = future
-
-    def __call__(self, error: Exception | None) -> None:
-        if self._future.done():
-            return
-        if error is not None:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(None)
-
-
-class Consumer(AsyncClosing, Generic[Received]):
-    """Receives from a subscription; `async for message in consumer` goes on until it is closed."""
-
-    def __init__(self, consumer: EngineConsumer) -> None:
-        self._consumer = consumer
-        self._tracing = consumer.tracing
-        self._avro = consumer.schema if isinstance(consumer.schema, AvroSchema) else None
-
-    async def receive(self, timeout_millis: int | None = None) -> Message[Received]:
-        """Returns the next message. Raises Timeout, and AlreadyClosed once it is closed."""
-        began_ns = 0 if self._tracing is None else self._tracing.now_ns()
-        message = self._consumer.take()
-        if message is None:
-            message = await self._wait(timeout_millis)
-        if self._tracing is not None:
-            self._tracing.received(message, self.subscription_name(), began_ns)
-        if self._avro is not None and not await self._learned(self._avro, message):
-            return await self.receive(timeout_millis)
-        return message
-
-    async def _learned(self, schema: AvroSchema[Any], message: Message) -> bool:
-        """Whether the message, whose schema is known now, is still for the application."""
-        if schema.knows(message.topic_name(), message.int_schema_version()):
-            return True
-        batch = self._consumer.gather(None, asyncio.get_running_loop().time)
-        batch.add(message)
-        try:
-            await self._learn(schema, message)
-        except BaseException:
-            self._consumer.put_back(batch.messages)
-            raise
-        finally:
-            self._consumer.handed(batch)
-        return len(batch.messages) > 0
-
-    async def _learn(self, schema: AvroSchema[Any], message: Message) -> None:
-        """Gets the schema that a message was written with, for `value` cannot wait.
-
-        If it cannot be had the message is received all the same, and `value` says why.
-        """
-        topic, version = message.topic_name(), message.int_schema_version()
-        try:
-            info = await self._consumer.schema_info(topic, version)
-            schema.add_writer_schema(topic, version, info)
-        except MagnetarError as error:
-            schema.add_problem(topic, version, error)
-
-    async def _wait(self, timeout_millis: int | None) -> Message[Any]:
-        if timeout_millis is None:
-            return await self._consumer.receive()
-        try:
-            async with asyncio.timeout(timeout_millis / 1000):
-                return await self._consumer.receive()
-        except Timeout:
-            raise  # why there will be no message
-        except TimeoutError:
-            raise Timeout(f"no message within {timeout_millis} ms") from None
-
-    async def batch_receive(
-        self, policy: ConsumerBatchReceivePolicy | None = None
-    ) -> list[Message[Received]]:
-        """Returns some messages: as many as the policy wants, or those that came in its time.
-
-        The list is empty if none came.
-        """
-        batch = self._consumer.gather(policy, asyncio.get_running_loop().time)
-        try:
-            while batch.open:
-                batch.add(await self.receive(batch.left_ms()))
-        except Timeout:
-            pass
-        except MagnetarError:
-            # What it has is for the application, unless that could not ack it any more.
-            if not batch.messages or self._consumer.closed:
-                raise
-        except BaseException:
-            self._consumer.put_back(batch.messages)
-            raise
-        finally:
-            self._consumer.handed(batch)
-        return cast("list[Message[Received]]", batch.messages)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[Received]:
-        try:
-            return await self.receive()
-        except AlreadyClosed:
-            raise StopAsyncIteration from None
-
-    async def acknowledge(
-        self, message: "Message | MessageId | Iterable[Message | MessageId]"
-    ) -> None:
-        """Acks a message or several; with receipts, returns when that is kept.
-
-        With receipts and retries it returns after the success, or raises what the last try
-        failed with.
-        """
-        messages = messages_of(message)
-        await self._ack(lambda done: self._consumer.acknowledge(messages, done))
-
-    async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
-        """Acknowledges a message and all before it."""
-        one = message_of(message)
-        await self._ack(lambda done: self._consumer.acknowledge_cumulative(one, done))
-
-    async def _ack(self, ack: Any) -> None:
-        if not self._consumer.options.ack_receipt_enabled:
-            ack(None)
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        ack(_AckFuture(future))
-        await future
-
-    def negative_acknowledge(self, message: "Message | MessageId") -> None:
-        """Asks for it again, after a while."""
-        self._consumer.negative_acknowledge(message)
-
-    def processing(
-        self, message: Message[Value], *, retry_after: timedelta | None = None
-    ) -> Processing[Value]:
-        """`async with` it: the message is acked when the block ends, and nacked when it raises.
-
-        A cancelled block nacks too; whatever was raised goes on. With `retry_after` and
-        `retry_enabled=True` a message whose block raised an error is not nacked but sent to the
-        retry topic, to come again after that time (`reconsume_later`).
-        """
-        return Processing(self, self._consumer, message, retry_after)
-
-    async def reconsume_later(
-        self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
-    ) -> None:
-        """Publishes it to the retry topic, to come again after a delay, and acks it.
-
-        The consumer was made with `retry_enabled=True`. After as many rounds as the dead
-        letter policy says, 16 without one, the message is a dead letter.
-        """
-        await reconsume(self._consumer, message, delay, properties)
-
-    def redeliver_unacknowledged_messages(self) -> None:
-        """Asks for all messages again that are not acknowledged."""
-        self._consumer.redeliver()
-
-    async def seek(self, messageid: "MessageId | int") -> None:
-        """Moves the subscription to a message, or to a time in ms."""
-        if isinstance(messageid, MessageId):
-            await self._consumer.seek(messageid, None)
-        else:
-            await self._consumer.seek(None, messageid)
-
-    async def get_last_message_id(self) -> MessageId:
-        """Returns the id of the last message in the topic."""
-        return max(last for last, _ in await self._consumer.last_message_ids())
-
-    async def unsubscribe(self) -> None:
-        """Deletes the subscription, and closes the consumer."""
-        await self._consumer.unsubscribe()
-
-    # A time of its own: `asyncio.timeout` would end the wait for it, and not the closing.
-    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Closes it. Acks that are not confirmed yet are waited for, `timeout` seconds long.
-
-        Without a time that is as long as an operation may take if acks are retried, else
-        not at all. Acks that are left then fail, and `on_acknowledgement_failed` is told.
-        """
-        await self._consumer.close(timeout)
-
-    def topic(self) -> str:
-        """Returns the whole name of the topic."""
-        return self._consumer.topic
-
-    def subscription_name(self) -> str:
-        """Returns the name of the subscription."""
-        return self._consumer.options.subscription_name
-
-    def consumer_name(self) -> str:
-        """Returns the consumer's name."""
-        return self._consumer.name
-
-    def stats(self) -> ConsumerStats:
-        """What it did so far."""
-        return self._consumer.stats()
-
-    def is_connected(self) -> bool:
-        """Whether the consumer has a connection to its broker now."""
-        return self._consumer.connected
-
-    def __repr__(self) -> str:
-        return f"<magnetar.aio.Consumer of {self._consumer.description}>"
-
-
-class Reader(AsyncClosing, Generic[Received]):
-    """Reads a topic from a place on, without a subscription that stays.
-
-    `async for message in reader` goes on until it is closed.
-    """
-
-    def __init__(self, consumer: EngineConsumer) -> None:
-        self._consumer: Consumer[Received] = Consumer(consumer)
-        self._engine = consumer
-
-    async def read_next(self, timeout_millis: int | None = None) -> Message[Received]:
-        """Returns the next message. Raises Timeout."""
-        message = await self._consumer.receive(timeout_millis)
-        self._engine.acknowledge_cumulative(message, None)
-        return message
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[Received]:
-        try:
-            return await self.read_next()
-        except AlreadyClosed:
-            raise StopAsyncIteration from None
-
-    async def has_message_available(self) -> bool:
-        """Whether there is a message behind the last one that was read."""
-        return await has_message(self._engine)
-
-    async def seek(self, messageid: "MessageId | int") -> None:
-        """Moves the reader to a message, or to a time in ms."""
-        await self._consumer.seek(messageid)
-
-    async def close(self) -> None:
-        """Closes the reader."""
-        await self._consumer.close()
-
-    def topic(self) -> str:
-        """Returns the whole name of the topic."""
-        return self._consumer.topic()
-
-    def is_connected(self) -> bool:
-        """Whether the reader has a connection to its broker now."""
-        return self._consumer.is_connected()
-
-    def __repr__(self) -> str:
-        return f"<magnetar.aio.Reader of {self._engine.topic}: {self._engine.state}>"
-
-
-# ---- What both doors share ---------------------------------------------------
-
-
-async def reconsume(
-    consumer: EngineConsumer,
-    message: Message,
-    delay: timedelta,
-    properties: dict[str, str] | None,
-) -> None:
-    delay_ms = int(delay.total_seconds() * 1000)
-    if not consumer.options.ack_receipt_enabled:
-        await consumer.reconsume_later(message, delay_ms, properties, None)
-        return
-    kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    await consumer.reconsume_later(message, delay_ms, properties, _AckFuture(kept))
-    await kept

@@ -3,15 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
+from magnetar.client.door.aio_reader import Reader
 from magnetar.client.door.closing import AsyncClosing
 from magnetar.client.door.table import Table
 from magnetar.client.schema.value import Received
 from magnetar.errors import MagnetarError
-
-if TYPE_CHECKING:
-    from magnetar.client.door.aio import Reader
 
 __all__ = ["TableView"]
 
@@ -23,7 +20,7 @@ class TableView(AsyncClosing, Table[Received]):
     """
 
     def __init__(
-        self, reader: "Reader[Received]", log_problem: Callable[[str, Exception], None]
+        self, reader: Reader[Received], log_problem: Callable[[str, Exception], None]
     ) -> None:
         super().__init__(nullcontext())
         self._reader = reader

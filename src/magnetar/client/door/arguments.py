@@ -5,11 +5,16 @@ classes that users write, and of Any, so this file is not compiled.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, TypedDict
 
 from magnetar.client.consumer.message import Message
+from magnetar.client.door.transaction import BaseTransaction, core_of
+from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.intercept.consumer_interceptors import ConsumerInterceptors
+from magnetar.client.intercept.producer_interceptor import ProducerInterceptors
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import Schema
 from magnetar.errors import InvalidConfiguration, UsageError
@@ -17,6 +22,8 @@ from magnetar.model import MessageId
 
 __all__ = [
     "SendKeywords",
+    "consumer_interceptors_of",
+    "interceptors_of",
     "make_outgoing",
     "message_of",
     "messages_of",
@@ -37,13 +44,14 @@ class SendKeywords(TypedDict, total=False):
     event_timestamp: int | None
     deliver_at: int | None
     deliver_after: timedelta | None
+    transaction: BaseTransaction | None
 
 
 def make_outgoing(
     schema: Schema[Any],
     content: Any,
     sender: Any,
-    day_ms: Callable[[], int],
+    producer: EngineProducer,
     *,
     properties: dict[str, str] | None = None,
     partition_key: str | None = None,
@@ -54,14 +62,15 @@ def make_outgoing(
     event_timestamp: int | None = None,
     deliver_at: int | None = None,
     deliver_after: timedelta | None = None,
+    transaction: BaseTransaction | None = None,
 ) -> Outgoing:
-    """A message from what `send` was given. Raises what the schema refuses."""
+    """Returns a message of what `send` was given. Raises what the schema raises."""
     if isinstance(ordering_key, str):
         ordering_key = ordering_key.encode()
     if deliver_after is not None:
         if not hasattr(deliver_after, "total_seconds"):
             raise UsageError(f"deliver_after: expected a timedelta, not {deliver_after!r:.40}")
-        deliver_at = day_ms() + int(deliver_after.total_seconds() * 1000)
+        deliver_at = producer.day_ms() + int(deliver_after.total_seconds() * 1000)
     if disable_replication:
         replication_clusters = ["__local__"]
     return Outgoing(
@@ -75,7 +84,21 @@ def make_outgoing(
         replication_clusters=replication_clusters,
         null_value=content is None,
         sender=sender,
+        transaction=core_of(transaction, producer.engine),
     )
+
+
+def interceptors_of(producer: EngineProducer) -> ProducerInterceptors | None:
+    """Those that a producer was made with, if there are any."""
+    if not producer.options.interceptors:
+        return None
+    return ProducerInterceptors(producer.options.interceptors, producer.engine.log)
+
+
+def consumer_interceptors_of(consumer: EngineConsumer) -> ConsumerInterceptors | None:
+    if not consumer.options.interceptors:
+        return None
+    return ConsumerInterceptors(consumer.options.interceptors, consumer.engine.log)
 
 
 def version_bytes(version: int | None) -> bytes:
@@ -83,7 +106,7 @@ def version_bytes(version: int | None) -> bytes:
 
 
 def message_of(message: "Message | MessageId") -> "Message | MessageId":
-    """One thing that can be acked. A message stays one: it knows where it came from."""
+    """Returns one thing that can be acked. A message stays one: it knows where it came from."""
     if isinstance(message, (Message, MessageId)):
         return message
     raise InvalidConfiguration(
@@ -102,7 +125,7 @@ def messages_of(
 def split_topics(
     topic: "str | list[str] | re.Pattern[str]",
 ) -> "tuple[list[str], re.Pattern[str] | None]":
-    """The topics that were named, or the pattern."""
+    """Returns the topics that were named, or the pattern."""
     if isinstance(topic, re.Pattern):
         return [], topic
     if isinstance(topic, str):

@@ -14,6 +14,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, Unpack, cast
 
@@ -27,6 +28,8 @@ from magnetar.client.door.threads.listener import Listeners
 from magnetar.client.door.threads.loop_thread import LoopThread
 from magnetar.client.door.threads.producer import Producer
 from magnetar.client.door.threads.teller import Callbacks, Teller
+from magnetar.client.door.threads.transaction import Transaction
+from magnetar.client.door.transaction import timeout_ms_of
 from magnetar.client.engine.client import Engine
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.engine.fork import fork_error
@@ -72,7 +75,7 @@ from magnetar.model import (
     TopicName,
 )
 
-__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
+__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView", "Transaction"]
 
 T = TypeVar("T")
 
@@ -227,6 +230,8 @@ class Client(Closing):
             chunk_max_message_size: Largest chunk in bytes; 0 leaves it to the broker's limit.
             initial_subscription_name: Subscription that is made with the topic, if that is new.
             auto_update_partitions_interval_seconds: How often the client looks for new partitions.
+            interceptors: Interceptors that see each message before it is sent, may change it, and
+                hear what becomes of it, in this order.
         """
         schema = self._attached(schema)
         options = ProducerOptions(
@@ -306,7 +311,7 @@ class Client(Closing):
             broker_consumer_stats_cache_time_ms: Accepted and ignored: stats() asks no broker.
             negative_ack_redelivery_delay_ms: Time after which a negatively acknowledged message is
                 delivered again.
-            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            is_read_compacted: Read the compacted view of the topic, then what came later.
             properties: Properties of the consumer, which the subscription's stats show.
             pattern_auto_discovery_period: Seconds between two looks for new topics that match the
                 pattern.
@@ -344,9 +349,9 @@ class Client(Closing):
             max_pending_acknowledgements: Unconfirmed acknowledgements at which a consumer that
                 retries them asks for no more messages.
             negative_ack_redelivery_backoff: Instead of negative_ack_redelivery_delay_ms: a wait
-                that grows with each redelivery.
+                that grows with each redelivery, a MultiplierRedeliveryBackoff.
             ack_timeout_redelivery_backoff: Added to unacked_messages_timeout_ms: a wait that grows
-                with each redelivery.
+                with each redelivery, a MultiplierRedeliveryBackoff.
             retry_enabled: Subscribe to the retry topic as well; reconsume_later needs it.
             expire_time_of_incomplete_chunked_message_ms: Time after which an incomplete message in
                 chunks is given up; 0 keeps it for ever.
@@ -358,6 +363,8 @@ class Client(Closing):
             auto_update_partitions_interval_seconds: How often the client looks for new partitions.
             durable: False: the subscription is deleted with its consumer, as a reader's is.
             start_message_id: Where a subscription that is not durable, or new, begins.
+            interceptors: Interceptors that see each message before it is handed over, and its
+                acknowledgement, in this order.
         """
         _warn_of_batch_index(batch_index_ack_enabled)
         schema = self._attached(schema)
@@ -424,7 +431,7 @@ class Client(Closing):
             reader_name: Name that the topic's stats show.
             subscription_role_prefix: Begins the name of the subscription that the reader has
                 meanwhile.
-            is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+            is_read_compacted: Read the compacted view of the topic, then what came later.
             crypto_key_reader: Loads the keys that messages are decrypted with.
             start_message_id_inclusive: Whether start_message_id itself is read.
             crypto_failure_action: What to do with a message that cannot be decrypted.
@@ -475,8 +482,20 @@ class Client(Closing):
         attached.attach_client(self)
         return attached
 
+    def transaction(self, timeout: float | timedelta | None = None) -> Transaction:
+        """Begins a transaction: `with client.transaction() as txn`.
+
+        What is sent and acknowledged with `transaction=txn` counts all together when the block
+        ends, or not at all when it raises; by hand, it is ended by `commit` or `abort`. The broker
+        aborts it if it is not committed within `timeout` seconds (or a timedelta), 60 without one.
+
+        Raises TransactionsDisabledError where the broker has none.
+        """
+        timeout_ms = timeout_ms_of(timeout)
+        return Transaction(self, self._call(self._engine.begin_transaction(timeout_ms)))
+
     def get_schema_info(self, topic: str, version: int | None = None) -> SchemaInfo:
-        """The schema of a topic, or a version of it."""
+        """Returns the schema of a topic, or a version of it."""
         return self._call(self._engine.schema_info(topic, version_bytes(version)))
 
     def get_topic_partitions(self, topic: str) -> list[str]:
@@ -485,11 +504,11 @@ class Client(Closing):
         return partition_names(str(TopicName.parse(topic)), count)
 
     def get_service_info(self) -> ServiceInfo:
-        """What the client connects to."""
+        """Returns what the client connects to now."""
         return self._engine.service_info
 
     def stats(self) -> ClientStats:
-        """What all of its producers and consumers did so far."""
+        """Returns what all of its producers and consumers did so far."""
         return self._engine.totals.stats()
 
     def close(self) -> None:

@@ -13,21 +13,25 @@ that closes the connection for it is connected to again.
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from magnetar.client.consumer.start.entry_range import At, Gap, RawEntry
 from magnetar.client.door import aio
 from magnetar.client.door.threads.loop_thread import new_event_loop
 from magnetar.client.engine.entries import EngineEntries
 from magnetar.client.engine.producer import EngineProducer, PartitionProducer, partition_names
+from magnetar.client.engine.transaction import EngineTransaction
 from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
+from magnetar.client.option.keywords import ClientKeywords
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.core import ProducerCore
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.schema_info import SchemaInfo
+from magnetar.client.transaction.enlistment import Enlistment
 from magnetar.errors import AlreadyClosed, TopicNotFound
 from magnetar.model import MessageId, TopicName
+from magnetar.model.txn_id import TxnId
 from magnetar.protocol import MESSAGE_SIZE_MAX
 
 __all__ = ["BulkClient", "BulkProducer", "Entries", "mark_delete"]
@@ -46,11 +50,11 @@ class Entries:
         self._timeout_s = timeout_s
 
     def next(self, size_min: int = CHUNK_BYTES) -> list[RawEntry]:
-        """The next entries, of about so many bytes; none at the end of the range."""
+        """Returns the next entries, of about so many bytes; none at the end of the range."""
         return self._client.call(self._entries.next_entries(size_min, self._timeout_s))
 
     def take_gaps(self) -> list[Gap]:
-        """The ranges that the broker passed over since the last call."""
+        """Returns the ranges that the broker passed over since the last call."""
         return self._entries.take_gaps()
 
     def close(self) -> None:
@@ -102,6 +106,10 @@ class BulkProducer:
         connection = self._part.connection
         return MESSAGE_SIZE_MAX if connection is None else int(connection.max_message_size)
 
+    def enlist(self, transaction: EngineTransaction) -> Enlistment:
+        """Returns the place of this topic in a transaction, which its messages need."""
+        return self._part.enlist(transaction.core)
+
     def call_on_answers(self, on_room: Callable[[], None]) -> None:
         """Has this called after each answer of the broker."""
         self._producer.on_room = on_room
@@ -123,7 +131,8 @@ class BulkProducer:
 
 
 async def mark_delete(consumer: aio.Consumer) -> MessageId | None:
-    """The position up to which the subscription of a topic that is not partitioned is acked.
+    """Returns the position up to which the subscription of a topic that is not partitioned is
+    acked.
 
     Returns None from a broker that does not tell.
     """
@@ -134,7 +143,7 @@ async def mark_delete(consumer: aio.Consumer) -> MessageId | None:
 class BulkClient:
     """See the module."""
 
-    def __init__(self, service_url: str, **options: Any) -> None:
+    def __init__(self, service_url: str, **options: Unpack[ClientKeywords]) -> None:
         """Options are those of `magnetar.Client`."""
         # The asyncio door, for what is not by the entry.
         self.aio: aio.Client = aio.Client(service_url, **options)
@@ -153,7 +162,7 @@ class BulkClient:
     # ---- Topics --------------------------------------------------------------
 
     def partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions, or its own. Raises TopicNotFound."""
+        """Returns the names of a topic's partitions, or its own. Raises TopicNotFound."""
         return self.call(self._partitions(topic))
 
     async def _partitions(self, topic: str) -> list[str]:
@@ -164,7 +173,7 @@ class BulkClient:
         return partition_names(name, count)
 
     def topics(self, pattern: str) -> list[str]:
-        """The names of all topics that match, partitioned ones once."""
+        """Returns the names of all topics that match, partitioned ones once."""
         return self.call(self._topics(pattern))
 
     async def _topics(self, pattern: str) -> list[str]:
@@ -176,15 +185,17 @@ class BulkClient:
         return matching(re.compile(pattern), found.names)
 
     def schema_info(self, topic: str, version: bytes) -> SchemaInfo:
-        """A topic's schema of a version, or its latest."""
+        """Returns a topic's schema of a version, or its latest."""
         return self.call(self.find_schema_info(topic, version))
 
     async def find_schema_info(self, topic: str, version: bytes) -> SchemaInfo:
-        """The same, for who is in a coroutine already."""
+        """Returns a topic's schema of a version, or its latest, to who is in a coroutine
+        already."""
         return await self._engine.schema_info(topic, version)
 
     async def count_partitions(self, topic: str) -> int:
-        """How many partitions a topic has, 0 for none; it is made if the broker makes topics."""
+        """Returns how many partitions a topic has, 0 for none; it is made if the broker makes
+        topics."""
         return await self._engine.partitions(str(TopicName.parse(topic)))
 
     # ---- Producers -----------------------------------------------------------
@@ -197,10 +208,20 @@ class BulkClient:
         await self._engine.open(producer)
         return BulkProducer(producer)
 
+    # ---- Transactions --------------------------------------------------------
+
+    async def begin_transaction(self, timeout_ms: int) -> EngineTransaction:
+        """Begins one. Raises TransactionsDisabledError."""
+        return await self._engine.begin_transaction(timeout_ms)
+
+    async def join_transaction(self, id: TxnId, timeout_ms: int) -> EngineTransaction:
+        """Takes part in one that another client began, perhaps in another process."""
+        return await self._engine.join_transaction(id, timeout_ms)
+
     # ---- Entries -------------------------------------------------------------
 
     def entries(self, topic: str, start: At, end: At | None, *, timeout_s: float = 60.0) -> Entries:
-        """The entries from `start` on, up to `end`, which is not included."""
+        """Returns the entries from `start` on, up to `end`, which is not included."""
         return Entries(self, self.call(self._open(topic, start, end)), timeout_s)
 
     async def _open(self, topic: str, start: At, end: At | None) -> EngineEntries:
@@ -244,7 +265,7 @@ class BulkClient:
             await entries.close()
 
     def last_ids(self, topics: list[str]) -> dict[str, "tuple[int, int, int, int] | None"]:
-        """Of each topic ledger, entry, batch index and batch size of the last message.
+        """Returns ledger, entry, batch index and batch size of the last message of each topic.
 
         None is for a topic that does not exist any more.
         """

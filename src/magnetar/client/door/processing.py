@@ -28,7 +28,7 @@ from magnetar.client.telemetry.observer import Observer
 from magnetar.errors import AlreadyClosed, InvalidConfiguration, MagnetarError, UsageError
 from magnetar.model import TopicName
 
-__all__ = ["Processing", "ThreadProcessing"]
+__all__ = ["Observed", "Processing", "ThreadProcessing"]
 
 
 class AsyncAcker(Protocol):
@@ -102,6 +102,24 @@ def _check(engine: EngineConsumer, message: object, retry_after: object) -> None
 
 def _note(error: BaseException, problem: MagnetarError) -> None:
     error.add_note(f"it could not be sent to the retry topic, and was nacked: {problem}")
+
+
+class Observed(_Block[Received]):
+    """A span and a time alone: what becomes of the message is for whoever has this."""
+
+    def __init__(self, engine: EngineConsumer, message: Message[Received]) -> None:
+        super().__init__(engine, message, None)
+
+    def __enter__(self) -> Message[Received]:
+        return self._begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end(kind, error, traceback)
 
 
 class Processing(_Block[Received]):

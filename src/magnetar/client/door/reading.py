@@ -16,13 +16,13 @@ __all__ = ["has_message", "reader_of"]
 def reader_of(
     engine: Engine, topic: str, options: ReaderOptions, schema: Schema[Any]
 ) -> EngineConsumer:
-    """What reads for a reader: a consumer, on a subscription that goes with it."""
+    """Returns what reads for a reader: a consumer, on a subscription that goes with it."""
     name = f"reader-{int(engine.random() * (1 << 40)):010x}"
     return EngineConsumer(engine, [topic], None, options.consumer_options(name), schema)
 
 
 async def has_message(consumer: EngineConsumer) -> bool:
-    """Whether there is a message behind the last one that was read."""
+    """Returns whether there is a message behind the last one that was read."""
     if consumer.has_returned:
         return True
     # A list, since partitions may join meanwhile.
@@ -41,7 +41,7 @@ async def has_message(consumer: EngineConsumer) -> bool:
 
 
 def _begins_with(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
-    """Whether reading is to begin with the last message, and none was published since."""
+    """Returns whether reading is to begin with the last message, and none was published since."""
     start = part.core.start_message_id()
     if start is None or start.ledger_id != INT64_MAX or part.core.has_taken:
         return False
@@ -49,7 +49,7 @@ def _begins_with(part: PartitionConsumer, last: MessageId, mark_delete: MessageI
 
 
 def _is_behind(part: PartitionConsumer, last: MessageId, mark_delete: MessageId | None) -> bool:
-    """Whether the last message of a topic is one that was not read yet."""
+    """Returns whether the last message of a topic is one that was not read yet."""
     start = part.core.start_message_id()
     by_time = part.sought_by_time and not part.core.has_taken
     entry = (last.ledger_id(), last.entry_id())

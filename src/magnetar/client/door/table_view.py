@@ -8,7 +8,7 @@ from magnetar.client.door.table import Table
 from magnetar.client.option.crypto_key_reader import CryptoKeyReader
 from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.value import Received
-from magnetar.model import MessageId
+from magnetar.model import MessageId, TopicName
 
 if TYPE_CHECKING:
     from magnetar.client.door.blocking import Client
@@ -36,6 +36,7 @@ class TableView(Closing, Table[Received]):
             MessageId.earliest,
             schema=schema,
             subscription_role_prefix=subscription_name,
+            is_read_compacted=TopicName.parse(topic).persistent,
             crypto_key_reader=crypto_key_reader,
         )
         try:

@@ -5,13 +5,15 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from magnetar.client.engine.consumer import EngineConsumer
+from magnetar.client.engine.coordinator import Coordinators
 from magnetar.client.engine.fork import fork_error, release, watch_forks
 from magnetar.client.engine.producer import EngineProducer
+from magnetar.client.engine.transaction import EngineTransaction
 from magnetar.client.network.clock import Clock
 from magnetar.client.network.connection import ClientConnection
 from magnetar.client.network.failover import Failover, can_reach
@@ -33,6 +35,7 @@ from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats_log import StatsLog
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import RETRY_CONNECT, AlreadyClosed, ConnectError, MagnetarError, SettingsError
+from magnetar.model.txn_id import TxnId
 from magnetar.model.version import VERSION
 
 __all__ = ["Engine"]
@@ -106,6 +109,10 @@ class Engine:
             waits_for_broker=options.wait_for_broker,
         )
         self._open: dict[EngineProducer | EngineConsumer, None] = {}
+        self._coordinators: Coordinators | None = None
+        # Whether a transaction was begun: producers say so from then on.
+        self.transactional: bool = False
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self.closed: bool = False
         # Nothing is waited for any more.
@@ -156,6 +163,8 @@ class Engine:
                 if isinstance(what, EngineConsumer):
                     what.moved()
         self.lookup.begin_anew()
+        if self._coordinators is not None:
+            self._coordinators.forget()
         self._pool.leave()
 
     def _follow_service(self) -> None:
@@ -253,15 +262,20 @@ class Engine:
     def warn(self, problem: str) -> None:
         self.log.warning("%s", problem)
 
-    async def retrying(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Asks again while that may help, for as long as an operation may take."""
+    async def retrying(
+        self,
+        request: Callable[[], Awaitable[T]],
+        passing: tuple[type[Exception], ...] = RETRY_CONNECT,
+    ) -> T:
+        """Asks again while that may help, for as long as an operation may take: after errors
+        that are `passing`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeout_s
         backoff = self.backoff()
         while True:
             try:
                 return await request()
-            except RETRY_CONNECT as error:
+            except passing as error:
                 permanent = isinstance(error, ConnectError) and error.permanent
                 left_s = deadline - loop.time()
                 if self.closed or permanent or left_s <= 0:
@@ -269,6 +283,39 @@ class Engine:
                 self.log.debug("%s; trying again", error)
             # The last attempt is when the time is up, not when the wait before it is over.
             await asyncio.sleep(min(backoff.next_ms() / 1000, left_s))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Runs something beside all else, which ends with the client. On the loop."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ---- Transactions --------------------------------------------------------
+
+    async def begin_transaction(self, timeout_ms: int) -> EngineTransaction:
+        """Begins one. Raises TransactionsDisabledError, and what a lookup raises."""
+        coordinator = await self._transactions().next()
+        begun_ms = self.now_ms()
+        id = await coordinator.begin(timeout_ms)
+        return EngineTransaction(self, coordinator, id, timeout_ms, begun_ms)
+
+    async def join_transaction(self, id: TxnId, timeout_ms: int) -> EngineTransaction:
+        """Takes part in one that another client began; `timeout_ms` is what that gave it.
+
+        Nobody is asked whether it is there. Raises TransactionsDisabledError, TransactionNotFound,
+        and what a lookup raises.
+        """
+        coordinator = await self._transactions().of(id)
+        return EngineTransaction(self, coordinator, id, timeout_ms, self.now_ms())
+
+    def _transactions(self) -> Coordinators:
+        self._check_open()
+        self.bind()
+        self.transactional = True
+        if self._coordinators is None:
+            self._coordinators = Coordinators(self)
+        return self._coordinators
 
     async def partitions(self, topic: str) -> int:
         """How many partitions a topic has, 0 if it has none."""
@@ -341,6 +388,9 @@ class Engine:
         )
         await self._stop_tasks()
         await self._pool.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._log.close()
         if self.observer is not None:
             self.observer.closed(self.totals)

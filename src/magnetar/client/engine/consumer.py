@@ -30,7 +30,8 @@ from magnetar.client.schema.schema import Schema
 from magnetar.client.schema.schema_info import SchemaInfo
 from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats import ConsumerStats, consumer_stats
-from magnetar.client.telemetry.totals import Totals
+from magnetar.client.telemetry.totals import Totals, part_key
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.errors import (
     InvalidConfiguration,
     MagnetarError,
@@ -58,7 +59,7 @@ class EngineConsumer:
         options: ConsumerOptions,
         schema: Schema[Any],
     ) -> None:
-        self._engine = engine
+        self.engine: Engine = engine
         self.topics: list[str] = [str(TopicName.parse(topic)) for topic in topics]
         # With retries there is one of each for all topics.
         self._retry_topic = ""
@@ -89,8 +90,11 @@ class EngineConsumer:
         self._closing: asyncio.Task[None] | None = None
         self._hash = ""
         self.on_wake: Callable[[], None] = _nothing
+        self.on_closed: Callable[[], None] = _nothing
         # Where `on_acknowledgement_failed` is called: here, unless a door has a thread for it.
         self.call_back: Callable[[Callable[[], object]], None] = _call
+        # Called there with what was refused, and what is late, as brokers are asked for it.
+        self.on_due: Callable[[set[MessageId], set[MessageId]], object] | None = None
         self.closed: bool = False
 
     def _enable_retries(self) -> None:
@@ -133,13 +137,13 @@ class EngineConsumer:
         mode = int(self.options.regex_subscription_mode)
         # A topic that was deleted may be there again, and the list is as it was.
         known = "" if any(_gone(part) for part in self.parts.values()) else self._hash
-        return await self._engine.retrying(
-            lambda: self._engine.lookup.topics(namespace_of(whole), mode, whole, known)
+        return await self.engine.retrying(
+            lambda: self.engine.lookup.topics(namespace_of(whole), mode, whole, known)
         )
 
     async def _subscribe_to(self, topics: list[str]) -> None:
         """These are all: the others, if there were any, are left."""
-        counts = await asyncio.gather(*(self._engine.partitions(topic) for topic in topics))
+        counts = await asyncio.gather(*(self.engine.partitions(topic) for topic in topics))
         wanted: dict[str, int] = {}
         for topic, count in zip(topics, counts, strict=True):
             wanted.update(dict.fromkeys(partition_names(topic, count), count))
@@ -169,8 +173,8 @@ class EngineConsumer:
         dead_topic = self._dead_topic or dead_letter_topic(
             topic, options.subscription_name, options.dead_letter_policy
         )
-        return PartitionConsumer(
-            self._engine,
+        part = PartitionConsumer(
+            self.engine,
             topic,
             options,
             self.schema,
@@ -183,9 +187,15 @@ class EngineConsumer:
             self._ack_failed,
             self._withdraw,
         )
+        part.on_due = self._fell_due
+        observer = self.observer
+        if observer is not None:
+            key = part_key(part)
+            part.core.acks.counts.watcher = lambda ms: observer.confirmed(*key, ms / 1000)
+        return part
 
     def _join(self, parts: list[PartitionConsumer]) -> None:
-        with self._engine.lock:
+        with self.engine.lock:
             for part in parts:
                 self.parts[part.topic] = part
             self._order = list(self.parts.values())
@@ -194,15 +204,15 @@ class EngineConsumer:
             self._awake()
 
     async def _leave(self, parts: list[PartitionConsumer]) -> None:
-        with self._engine.lock:
+        with self.engine.lock:
             self._order = [part for part in self._order if part not in parts]
         try:
             await asyncio.gather(*(part.close() for part in parts))
         finally:
-            with self._engine.lock:
+            with self.engine.lock:
                 for part in parts:
                     del self.parts[part.topic]
-                    self._engine.totals.remove_part(part)
+                    self.engine.totals.remove_part(part)
 
     async def _discover(self) -> None:
         """Finds topics and partitions that came later."""
@@ -216,7 +226,7 @@ class EngineConsumer:
             try:
                 await self._find()
             except MagnetarError as error:
-                self._engine.log_problem("looking for topics", error)
+                self.engine.log_problem("looking for topics", error)
 
     # ---- Messages ------------------------------------------------------------
 
@@ -275,16 +285,17 @@ class EngineConsumer:
         self._gathering.remove(batch)
 
     def _withdraw(self, topic: str, withdrawal: Withdrawal | None) -> None:
-        """Drops messages of a topic that nobody was handed yet. With the lock."""
-        if withdrawal is not None:
-            for batch in self._gathering:
-                batch.withdraw(topic, withdrawal)
-        kept = [
-            one
-            for one in self._returned
-            if one.topic_name() != topic or (withdrawal is not None and not withdrawal.takes(one))
-        ]
-        self._returned = deque(kept)
+        """Drops messages of a topic that nobody was handed yet, or all of it. With the lock."""
+        for batch in self._gathering:
+            batch.withdraw(topic, withdrawal)
+        if self._returned:
+            kept = [
+                one
+                for one in self._returned
+                if one.topic_name() != topic
+                or (withdrawal is not None and not withdrawal.takes(one))
+            ]
+            self._returned = deque(kept)
 
     def give_back(self, message: Message) -> None:
         """A message that was held is done with. With the lock."""
@@ -297,7 +308,7 @@ class EngineConsumer:
         waiting = False
         try:
             while True:
-                with self._engine.lock:
+                with self.engine.lock:
                     self.check()
                     message = self.take()
                     if message is not None:
@@ -315,7 +326,7 @@ class EngineConsumer:
                     raise
         finally:
             if waiting:
-                with self._engine.lock:
+                with self.engine.lock:
                     self.wait(-1)
 
     def wait(self, more: int) -> None:
@@ -331,7 +342,7 @@ class EngineConsumer:
 
     def check_open(self) -> None:
         if self.closed:
-            raise self._engine.closed_error("the consumer is closed")
+            raise self.engine.closed_error("the consumer is closed")
 
     def forked_off(self) -> None:
         """This is another process than the one that it works in: it has no messages here."""
@@ -427,6 +438,34 @@ class EngineConsumer:
             part.core.acknowledge(some, whole)
             part.rearm()
 
+    def acknowledge_in(
+        self, transaction: TransactionCore, ids: "list[Message | MessageId]", done: Done | None
+    ) -> None:
+        """Acks messages in a transaction; `done` is called when that is recorded, or failed."""
+        self.check_open()
+        by_part: dict[PartitionConsumer, list[Message | MessageId]] = {}
+        for id in ids:
+            by_part.setdefault(self.part_of(_id_of(id)), []).append(id)
+        # All of them or none: one that cannot be acked is found before any is.
+        for part, some in by_part.items():
+            part.core.check_open()
+            part.core.transactions.check(some, transaction)
+        whole = None if done is None else Waiter(done, max(len(by_part), 1)).count_down
+        for part, some in by_part.items():
+            part.core.transactions.acknowledge(part.enlist(transaction), some, whole)
+            part.rearm()
+        if whole is not None and not by_part:
+            whole(None)
+
+    def acknowledge_cumulative_in(
+        self, transaction: TransactionCore, message: Message | MessageId, done: Done | None
+    ) -> None:
+        self.check_open()
+        part = self.part_of(_id_of(message))
+        part.core.check_open()
+        part.core.transactions.acknowledge_cumulative(part.enlist(transaction), message, done)
+        part.rearm()
+
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         self.check_open()
         part = self.part_of(_id_of(message))
@@ -438,13 +477,23 @@ class EngineConsumer:
         if tell is not None:
             self.call_back(lambda: tell(failure.message_ids, failure.error))
 
+    def _fell_due(self, refused: set[MessageId], late: set[MessageId]) -> None:
+        tell = self.on_due
+        if tell is not None:
+            self.call_back(lambda: tell(refused, late))
+
     def negative_acknowledge(self, message: Message | MessageId) -> None:
         part = self.part_of(_id_of(message))
         part.core.negative_acknowledge(message)
         part.rearm()
 
     async def reconsume_later(
-        self, message: Message, delay_ms: int, properties: dict[str, str] | None, done: Done | None
+        self,
+        message: Message,
+        delay_ms: int,
+        properties: dict[str, str] | None,
+        done: Done | None,
+        transaction: TransactionCore | None = None,
     ) -> None:
         """Publishes a message to be received again later, or as a dead letter; then acks it."""
         self.check_open()
@@ -457,15 +506,24 @@ class EngineConsumer:
         times_max = RECONSUME_TIMES_MAX if policy is None else policy.max_redeliver_count
         merged = retry_letter_properties(message, options.subscription_name, delay_ms, properties)
         if reconsume_times(message) < times_max:
-            at_ms = self._engine.day_ms() + delay_ms
-            await self._letters.publish(self._retry_topic, message, merged, deliver_at=at_ms)
+            at_ms = self.engine.day_ms() + delay_ms
+            await self._letters.publish(
+                self._retry_topic, message, merged, deliver_at=at_ms, transaction=transaction
+            )
         else:
             initial = None if policy is None else policy.initial_subscription_name
             await self._letters.publish(
-                self._dead_topic, message, merged, initial_subscription=initial
+                self._dead_topic,
+                message,
+                merged,
+                initial_subscription=initial,
+                transaction=transaction,
             )
-        with self._engine.lock:
-            self.acknowledge([message], done)
+        with self.engine.lock:
+            if transaction is None:
+                self.acknowledge([message], done)
+            else:
+                self.acknowledge_in(transaction, [message], done)
 
     def redeliver(self) -> None:
         self._returned.clear()
@@ -475,7 +533,7 @@ class EngineConsumer:
     def moved(self) -> None:
         """The client goes over to another cluster, where positions mean something else."""
         parts = list(self.parts.values())
-        with self._engine.lock:
+        with self.engine.lock:
             self._drop_returned(parts)
         for part in parts:
             part.moved()
@@ -483,7 +541,7 @@ class EngineConsumer:
     # ---- Requests ------------------------------------------------------------
 
     async def schema_info(self, topic: str, version: int) -> SchemaInfo:
-        return await self._engine.schema_info(topic, version.to_bytes(8, "big"))
+        return await self.engine.schema_info(topic, version.to_bytes(8, "big"))
 
     async def seek(self, id: MessageId | None, time_ms: int | None) -> None:
         self.check_open()
@@ -495,7 +553,7 @@ class EngineConsumer:
             await parts[0].seek(id, None)
         else:
             await asyncio.gather(*(part.seek(id, time_ms) for part in parts))
-        with self._engine.lock:
+        with self.engine.lock:
             self._drop_returned(parts)
 
     async def last_message_ids(self) -> list[tuple[MessageId, MessageId | None]]:
@@ -513,7 +571,7 @@ class EngineConsumer:
         Acks that are not confirmed yet are waited for so long: without a time, as long as an
         operation may take if acks are retried, else not at all. Those that are left fail.
         """
-        if self._engine.forked:
+        if self.engine.forked:
             return
         self.closed = True
         if self._closing is None:
@@ -526,15 +584,17 @@ class EngineConsumer:
         if self._discovery is not None:
             self._discovery.cancel()
             await asyncio.gather(self._discovery, return_exceptions=True)
-        if timeout_s is None and self.options.auto_retry_acknowledgement:
-            timeout_s = self._engine.timeout_s
-        if timeout_s is not None and timeout_s > 0 and not self._engine.shut_down:
+        in_transactions = any(part.core.acks.transactions.unanswered for part in self._order)
+        if timeout_s is None and (self.options.auto_retry_acknowledgement or in_transactions):
+            timeout_s = self.engine.timeout_s
+        if timeout_s is not None and timeout_s > 0 and not self.engine.shut_down:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await asyncio.gather(*(part.acks_kept() for part in self._order))
         await asyncio.gather(*(part.close() for part in self._order))
         await self._letters.close()
-        self._engine.forget(self)
+        self.engine.forget(self)
+        self.on_closed()
 
     @property
     def topic(self) -> str:
@@ -553,7 +613,7 @@ class EngineConsumer:
         totals.remove_consumer(self)
 
     def stats(self) -> ConsumerStats:
-        with self._engine.lock:
+        with self.engine.lock:
             return consumer_stats([part.core for part in self._order])
 
     @property

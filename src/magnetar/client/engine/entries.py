@@ -174,7 +174,7 @@ class EngineEntries(Reconnecting):
         return signed(id.ledgerId), signed(id.entryId), id.batch_index, id.batch_size
 
     def take_gaps(self) -> list[Gap]:
-        """What the broker passed over since the last call."""
+        """Returns what the broker passed over since the last call."""
         found, self.range.gaps = self.range.gaps, []
         return found
 

@@ -22,7 +22,7 @@ _engines: "WeakSet[Engine]" = WeakSet()
 
 
 def watch_forks(engine: "Engine") -> None:
-    """From now on the engine is told when this process is forked off another."""
+    """Has the engine told, from now on, when this process is forked off another."""
     _engines.add(engine)
 
 

@@ -12,6 +12,7 @@ from magnetar.client.option.crypto_key_reader import CryptoKeyReader
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import Schema
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.errors import AlreadyClosed, CryptoError
 from magnetar.model import MessageId
 
@@ -42,6 +43,7 @@ class Letters:
         *,
         deliver_at: int | None = None,
         initial_subscription: str | None = None,
+        transaction: TransactionCore | None = None,
     ) -> None:
         """Publishes a message as it is, but for its properties; returns when it is stored."""
         producer = await self._producer(topic, _readers(message), initial_subscription)
@@ -65,6 +67,7 @@ class Letters:
                 event_timestamp=message.event_timestamp(),
                 deliver_at=deliver_at,
                 null_value=message.has_null_value(),
+                transaction=transaction,
             )
         )
         await stored
@@ -97,7 +100,7 @@ class Letters:
 
 
 def _readers(message: Message) -> list[str]:
-    """The names of those that a message was encrypted for; none if it was not.
+    """Returns the names of those that a message was encrypted for; none if it was not.
 
     Raises CryptoError for what is still encrypted: elsewhere nobody could decrypt it.
     """

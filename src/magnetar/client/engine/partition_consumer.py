@@ -10,6 +10,7 @@ from google.protobuf.message import Message as Pb
 from magnetar.client.consumer.acknowledger import AckFailure
 from magnetar.client.consumer.core import ConsumerCore
 from magnetar.client.consumer.origin import Origin
+from magnetar.client.consumer.outstanding import Due
 from magnetar.client.consumer.start.seek_target import seek_target
 from magnetar.client.consumer.withdrawal import Withdrawal, whole_entries
 from magnetar.client.engine.burials import Burials
@@ -19,9 +20,10 @@ from magnetar.client.network.reconnect import Alarm, Reconnecting
 from magnetar.client.option.options import ConsumerOptions
 from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.schema_wire import schema_to_pb
+from magnetar.client.transaction.core import TransactionCore
+from magnetar.client.transaction.enlistment import Enlistment, Participant
 from magnetar.errors import AlreadyClosed, Interrupted, MagnetarError, Timeout
 from magnetar.model import ConsumerType, MessageId, TopicName
-from magnetar.model.enums import SHARED_TYPES
 from magnetar.model.message_id import message_id_of
 from magnetar.model.position_key import wide_key, wide_key_entry, wide_key_ledger
 from magnetar.protocol import (
@@ -38,6 +40,7 @@ from magnetar.wire.runs import runs_of
 
 if TYPE_CHECKING:
     from magnetar.client.engine.client import Engine
+from magnetar.model.subscription_type import type_of
 
 __all__ = ["PartitionConsumer"]
 
@@ -90,10 +93,13 @@ class PartitionConsumer(Reconnecting):
             receipt_timeout_ms=int(engine.timeout_s * 1000),
         )
         self.core.warn = engine.warn
+        self.core.when_again(self._asked_again, self._fell_due)
+        # Told of what was refused, and what is late, as the broker is asked for it.
+        self.on_due: Callable[[set[MessageId], set[MessageId]], None] | None = None
         self._burials = Burials(engine, options, self.core, letters, dead_topic, self.rearm)
         self._wake = wake
         self._ack_failed = ack_failed
-        # Told what the broker takes back, or None: everything.
+        # Told what the broker takes back or is to bring again, or None: everything.
         self._withdrawn = withdrawn
         # Set when no ack is unconfirmed; there is one while somebody waits for that.
         self._acks_kept: asyncio.Event | None = None
@@ -108,6 +114,7 @@ class PartitionConsumer(Reconnecting):
         self._news: asyncio.Event | None = None
         self.active: bool = True
         self.ended: bool = False
+        self._participant: Participant | None = None
 
     # ---- Connecting ----------------------------------------------------------
 
@@ -123,6 +130,9 @@ class PartitionConsumer(Reconnecting):
         self.connection = connection
         with self._engine.lock:
             self.core.connected(life)
+            if self.options.durable:
+                # Without a subscription that knows it, what was taken does not come again.
+                self._withdrawn(self.topic, None)
         self._report_acks()
         if self._seeking is not None and not self._seeking.done():
             self._seeking.set_result(None)
@@ -168,7 +178,7 @@ class PartitionConsumer(Reconnecting):
         self.ended = False  # the broker says so again, unless the subscription was moved
         with self._engine.lock:
             self.core.disconnected()
-            if self.options.consumer_type in SHARED_TYPES:
+            if not type_of(self.options.consumer_type).has_active:
                 self._withdrawn(self.topic, None)
 
     def moved(self) -> None:
@@ -236,6 +246,11 @@ class PartitionConsumer(Reconnecting):
             self._write([answer])
         self._rearm()
 
+    def _asked_again(self, keys: list[int] | None) -> None:
+        """Of what comes again nobody keeps what was taken before."""
+        again = None if keys is None else Withdrawal(dict.fromkeys(keys, 0))
+        self._withdrawn(self.topic, again)
+
     def rearm(self) -> None:
         """Something was asked of the core: its next moment may be sooner."""
         with self._engine.lock:
@@ -254,6 +269,37 @@ class PartitionConsumer(Reconnecting):
 
     # ---- Acks ----------------------------------------------------------------
 
+    def _fell_due(self, due: Due) -> None:
+        if self.on_due is not None:
+            self.on_due(self._ids(due.refused), self._ids(due.late))
+
+    def _ids(self, keys: list[int]) -> set[MessageId]:
+        """Those of whole entries."""
+        return {
+            MessageId(
+                self.core.partition, wide_key_ledger(key), wide_key_entry(key), topic=self.topic
+            )
+            for key in keys
+        }
+
+    def enlist(self, transaction: TransactionCore) -> Enlistment:
+        """The place of this subscription in a transaction. With the lock."""
+        if self._participant is None:
+            self._participant = Participant(
+                enlisted=self._flush_transactions,
+                flush=self._flush_transactions,
+                ended=self._transaction_ended,
+            )
+        return transaction.enlist(self.topic, self.options.subscription_name, self._participant)
+
+    def _flush_transactions(self) -> None:
+        self.core.transactions.flush()
+        self._rearm()
+
+    def _transaction_ended(self, transaction: TransactionCore, end: int) -> None:
+        self.core.transactions.ended(transaction, end, self.core.ready)
+        self._rearm()
+
     def _report_acks(self) -> None:
         """Tells of acks that failed for good, and who waits that all have ended."""
         nothing_to_tell = not (self.options.auto_retry_acknowledgement or self.core.has_failures)
@@ -262,7 +308,7 @@ class PartitionConsumer(Reconnecting):
         with self._engine.lock:
             failures = self.core.take_failures()
             problem = self.core.take_problem()
-            unconfirmed = self.core.acks.unconfirmed
+            unconfirmed = self.core.acks.unconfirmed + self.core.acks.transactions.unanswered
         if problem is not None:
             self._engine.log_problem("auto_retry_acknowledgement_backoff", problem)
         for failure in failures:
@@ -431,7 +477,7 @@ class PartitionConsumer(Reconnecting):
 
 
 def _withdrawn_entries(command: pb.CommandWithdraw) -> dict[int, int]:
-    """By key: what is not taken back of an entry."""
+    """Returns, by key, what is not taken back of an entry."""
     kept = whole_entries(list(command.entry_runs), WITHDRAWN_MAX)
     for id in command.message_ids:
         key = wide_key(signed(id.ledgerId), signed(id.entryId))

@@ -20,9 +20,12 @@ from magnetar.client.schema.schema_wire import schema_to_pb
 from magnetar.client.telemetry.observer import Observer, Tracing
 from magnetar.client.telemetry.stats import ProducerStats, producer_stats
 from magnetar.client.telemetry.totals import Totals
+from magnetar.client.transaction.core import TransactionCore
+from magnetar.client.transaction.enlistment import Enlistment, Participant
 from magnetar.errors import (
     AlreadyClosed,
     MagnetarError,
+    OperationNotSupported,
     ProducerQueueIsFull,
     Timeout,
 )
@@ -75,6 +78,7 @@ class PartitionProducer(Reconnecting):
         self.core.callback_failed = lambda error: engine.log_problem("a callback of send", error)
         self._alarm = Alarm(engine.now_ms, self._tick)
         self.on_room: Callable[[], None] = _nothing
+        self._participant: Participant | None = None
 
     # ---- Connecting ----------------------------------------------------------
 
@@ -118,6 +122,7 @@ class PartitionProducer(Reconnecting):
             user_provided_producer_name=not self._generated,
             producer_access_mode=int(self._options.access_mode),
             encrypted=bool(self._options.encryption_keys),
+            txn_enabled=self._engine.transactional,
         )
         self._epoch += 1
         if self.name:
@@ -162,6 +167,21 @@ class PartitionProducer(Reconnecting):
             raise self.failure
         if self.core.send(message, hurried):
             self.rearm()
+
+    def enlist(self, transaction: TransactionCore) -> Enlistment:
+        """The place of this topic in a transaction. With the lock."""
+        if not TopicName.parse(self.topic).persistent:
+            raise OperationNotSupported(f"{self.topic} is not persistent: it has no transactions")
+        if self._participant is None:
+            self._participant = Participant(
+                enlisted=self._enlisted, flush=self._enlisted, ended=_ended
+            )
+        return transaction.enlist(self.topic, "", self._participant)
+
+    def _enlisted(self) -> None:
+        """A transaction has this topic, or is about to end: sends what waits for that."""
+        self.core.enlisted()
+        self.rearm()
 
     def _write(self, frames: list[Part], hurried: bool) -> None:
         if self.connection is not None:
@@ -267,7 +287,7 @@ class EngineProducer:
     def __init__(
         self, engine: "Engine", topic: str, options: ProducerOptions, schema: Schema[Any]
     ) -> None:
-        self._engine = engine
+        self.engine: Engine = engine
         self.topic: str = str(TopicName.parse(topic))
         self.options = options
         self._schema = schema_to_pb(schema)
@@ -282,6 +302,7 @@ class EngineProducer:
         # Whether `send` takes nothing: it is closed, or others wait for room.
         self._gated = False
         self.on_room: Callable[[], None] = self.let_waiters_on
+        self.on_closed: Callable[[], None] = _nothing
         self.tracing: Tracing | None = engine.tracing
         # As in the other clients: with other access modes each partition must be ours at once.
         self._lazy = (
@@ -296,7 +317,7 @@ class EngineProducer:
 
     async def start(self) -> None:
         """Raises what the broker refuses with."""
-        count = await self._engine.partitions(self.topic)
+        count = await self.engine.partitions(self.topic)
         names = partition_names(self.topic, count)
         self._pending_max = share(
             self.options.max_pending_messages,
@@ -305,7 +326,7 @@ class EngineProducer:
         )
         self._parts = [self._make(name) for name in names]
         if count > 0:
-            self._router = make_router(self.options, self._engine.random)
+            self._router = make_router(self.options, self.engine.random)
         await self._start_first(self._router)
         if count > 0:
             self._growth = asyncio.get_running_loop().create_task(self._grow())
@@ -319,14 +340,14 @@ class EngineProducer:
         first = 0
         if self.options.message_router is None:
             # Where messages without a key go, if they all go to one.
-            first = router.choose(Outgoing(b""), len(self._parts), self._engine.now_ms())
+            first = router.choose(Outgoing(b""), len(self._parts), self.engine.now_ms())
         await self._parts[first].start()
         self._started = {self._parts[first]}
 
     def _start_late(self, part: PartitionProducer) -> None:
         """The first message of a partition: it waits there for the connection."""
         self._started.add(part)
-        self._engine.on_loop(self._begin_late, part)
+        self.engine.on_loop(self._begin_late, part)
 
     def _begin_late(self, part: PartitionProducer) -> None:
         task = asyncio.get_running_loop().create_task(self._start_part(part))
@@ -339,11 +360,11 @@ class EngineProducer:
                 await part.start()
             except MagnetarError as error:
                 # Its messages have it too.
-                self._engine.log_problem(f"the {part.what}", error)
+                self.engine.log_problem(f"the {part.what}", error)
 
     def _make(self, topic: str) -> PartitionProducer:
         part = PartitionProducer(
-            self._engine, topic, self.options, self._schema, self._pending_max, self.tell
+            self.engine, topic, self.options, self._schema, self._pending_max, self.tell
         )
         part.on_room = lambda: self.on_room()
         return part
@@ -353,7 +374,7 @@ class EngineProducer:
         while True:
             await asyncio.sleep(self.options.auto_update_partitions_interval_seconds)
             try:
-                count = await self._engine.lookup.partitions(self.topic)
+                count = await self.engine.lookup.partitions(self.topic)
                 for name in partition_names(self.topic, count)[len(self._parts) :]:
                     part = self._make(name)
                     if not self._lazy:
@@ -361,12 +382,15 @@ class EngineProducer:
                         self._started.add(part)
                     self._parts.append(part)
             except MagnetarError as error:
-                self._engine.log_problem(f"looking for partitions of {self.topic}", error)
+                self.engine.log_problem(f"looking for partitions of {self.topic}", error)
 
     # ---- Sending -------------------------------------------------------------
 
     def send(self, message: Outgoing, hurried: bool = False) -> None:
         """Queues a message. Raises ProducerQueueIsFull, MessageTooBig, AlreadyClosed."""
+        if message.transaction is not None and message.enlistment is None:
+            self._send_in(message.transaction, message, hurried)
+            return
         if self._gated:
             self._check_open()
             raise ProducerQueueIsFull(f"messages of {self.topic} wait for room already")
@@ -379,14 +403,39 @@ class EngineProducer:
             if part.core.send(message, hurried):
                 part.rearm()
         else:
-            part = parts[self._router.choose(message, len(parts), self._engine.now_ms())]
+            part = parts[self._router.choose(message, len(parts), self.engine.now_ms())]
             part.send(message, hurried)
             if self._lazy and part not in self._started:
                 self._start_late(part)
 
+    def _send_in(self, transaction: TransactionCore, message: Outgoing, hurried: bool) -> None:
+        """As `send`, in a transaction, which counts it from now on. Raises what that raises."""
+        self._check_open()
+        joins = not message.joined
+        if joins:
+            transaction.join()
+            message.joined = True
+        try:
+            if self._gated:
+                raise ProducerQueueIsFull(f"messages of {self.topic} wait for room already")
+            part = self._parts[0]
+            if self._router is not None:
+                at = self._router.choose(message, len(self._parts), self.engine.now_ms())
+                part = self._parts[at]
+            message.enlistment = part.enlist(transaction)
+            part.send(message, hurried)
+        except BaseException:
+            message.enlistment = None
+            if joins:
+                message.joined = False
+                transaction.leave(1, None)
+            raise
+        if self._lazy and part not in self._started:
+            self._start_late(part)
+
     def _check_open(self) -> None:
         if self.closed:
-            raise self._engine.closed_error(f"the producer of {self.topic} is closed")
+            raise self.engine.closed_error(f"the producer of {self.topic} is closed")
 
     def forked_off(self) -> None:
         """This is another process than the one that it works in."""
@@ -396,6 +445,9 @@ class EngineProducer:
     def wait_in_turn(self, message: Outgoing) -> None:
         """A message without room waits for it, and all after it do too. Raises AlreadyClosed."""
         self._check_open()
+        if message.transaction is not None:
+            message.transaction.join()
+            message.joined = True
         self._in_turn.append(message)
         self._gated = True
 
@@ -424,7 +476,9 @@ class EngineProducer:
         while waiting:
             first = waiting[0]
             if isinstance(first, Outgoing):
-                if not _is_cancelled(first) and not self._sent_late(first):
+                if _is_cancelled(first):
+                    _leave(first, None)
+                elif not self._sent_late(first):
                     break
             elif not first.done():
                 first.set_result(None)
@@ -442,6 +496,7 @@ class EngineProducer:
         return True
 
     def _fail_late(self, message: Outgoing, error: Exception) -> None:
+        _leave(message, error)
         if self.tell is not None and message.sender is not None:
             self.tell([message.sender], error, [])
 
@@ -470,7 +525,7 @@ class EngineProducer:
 
     async def close(self) -> None:
         """Closes it, once. Who stops waiting does not stop it."""
-        if self._engine.forked:
+        if self.engine.forked:
             return
         self.closed = True
         self._gated = True
@@ -484,14 +539,15 @@ class EngineProducer:
             await asyncio.gather(self._growth, return_exceptions=True)
         # Messages wait there, and are not to be lost because nobody waited for them.
         await asyncio.gather(*self._late, return_exceptions=True)
-        if self._in_turn and self._started_are_connected and not self._engine.shut_down:
+        if self._in_turn and self._started_are_connected and not self.engine.shut_down:
             with suppress(TimeoutError):  # what is left fails below, with its own error
-                async with asyncio.timeout(self._engine.timeout_s):
+                async with asyncio.timeout(self.engine.timeout_s):
                     await self._turn()
         self._fail_waiting()
         await asyncio.gather(*(part.close() for part in self._parts))
         self.on_room()
-        self._engine.forget(self)
+        self.on_closed()
+        self.engine.forget(self)
 
     # ---- About it ------------------------------------------------------------
 
@@ -501,7 +557,7 @@ class EngineProducer:
 
     def day_ms(self) -> int:
         """The time of day, as the engine has it."""
-        return self._engine.day_ms()
+        return self.engine.day_ms()
 
     def count_in(self, totals: Totals) -> None:
         totals.add_producer(self)
@@ -510,7 +566,7 @@ class EngineProducer:
         totals.remove_producer(self)
 
     def stats(self) -> ProducerStats:
-        with self._engine.lock:
+        with self.engine.lock:
             return producer_stats([part.core for part in self._parts])
 
     @property
@@ -533,6 +589,16 @@ class EngineProducer:
         if any(part.failure is not None for part in self._parts):
             return "failed"
         return "connected" if self.connected else "reconnecting"
+
+
+def _ended(transaction: TransactionCore, end: int) -> None:
+    """A producer has nothing to do at the end of a transaction."""
+
+
+def _leave(message: Outgoing, error: Exception | None) -> None:
+    """It was in a transaction that counted it, and is not sent."""
+    if message.transaction is not None and message.joined:
+        message.transaction.leave(1, error)
 
 
 def _is_cancelled(message: Outgoing) -> bool:

@@ -109,6 +109,9 @@ class ClientConnection(asyncio.Protocol):
         self.lost: bool = False
         self.writable: bool = True
         self._auth_data: Callable[[], bytes] = bytes
+        # Whether that waits for another machine, and who waits for it.
+        self._auth_waits = False
+        self._proving: asyncio.Task[None] | None = None
         self._client_version = ""
         # For other threads than the loop's, if there are any.
         self._threaded = False
@@ -126,6 +129,7 @@ class ClientConnection(asyncio.Protocol):
         tls: ssl.SSLContext | None = None,
         auth_method: str = "",
         auth_data: Callable[[], bytes] | None = None,
+        auth_waits: bool = False,
         client_version: str,
         keep_alive_s: float = KEEP_ALIVE_SECONDS,
         proxy_to: str = "",
@@ -145,6 +149,7 @@ class ClientConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         connection = cls(loop, f"{host}:{port}", timeout_s, keep_alive_s, counts, log, sockets)
         connection._auth_data = auth_data or bytes
+        connection._auth_waits = auth_waits
         connection._client_version = client_version
         connection._threaded = threaded
         connection._extended = extended
@@ -157,7 +162,9 @@ class ClientConnection(asyncio.Protocol):
                     ssl=tls,
                     server_hostname=host if tls is not None else None,
                 )
-                connection.write([encode(connection._introduction(auth_method, proxy_to))])
+                data = await connection._ask_auth_data() if auth_method else b""
+                command = connection._introduction(auth_method, data, proxy_to)
+                connection.write([encode(command)])
                 hello = await connection._connected
         except TimeoutError:
             connection._give_up()
@@ -177,7 +184,12 @@ class ClientConnection(asyncio.Protocol):
         connection._begin(hello)
         return connection
 
-    def _introduction(self, auth_method: str, proxy_to: str) -> pb.CommandConnect:
+    async def _ask_auth_data(self) -> bytes:
+        if self._auth_waits:
+            return await asyncio.to_thread(self._auth_data)
+        return self._auth_data()
+
+    def _introduction(self, auth_method: str, data: bytes, proxy_to: str) -> pb.CommandConnect:
         command = pb.CommandConnect(
             client_version=self._client_version,
             protocol_version=PROTOCOL_VERSION,
@@ -191,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
         )
         if auth_method:
             command.auth_method_name = auth_method
-            command.auth_data = self._auth_data()
+            command.auth_data = data
         if proxy_to:
             command.proxy_to_broker_url = proxy_to
         return command
@@ -410,7 +422,7 @@ class ClientConnection(asyncio.Protocol):
             if consumer is not None:
                 consumer.on_withdraw(command)
         elif isinstance(command, pb.CommandAuthChallenge):
-            self._answer_challenge(command)
+            self._on_challenge(command)
         else:
             self._answered(command)
 
@@ -455,12 +467,26 @@ class ClientConnection(asyncio.Protocol):
         if consumer is not None:
             consumer.on_closed(self)
 
-    def _answer_challenge(self, command: pb.CommandAuthChallenge) -> None:
+    def _on_challenge(self, command: pb.CommandAuthChallenge) -> None:
+        if self._auth_waits:
+            self._proving = self._loop.create_task(self._answer_later(command))
+            return
         try:
             data = self._auth_data()
         except MagnetarError as error:
             self.fail(f"the broker asked again who we are: {error}")
-            return
+        else:
+            self._answer_challenge(command, data)
+
+    async def _answer_later(self, command: pb.CommandAuthChallenge) -> None:
+        try:
+            data = await asyncio.to_thread(self._auth_data)
+        except MagnetarError as error:
+            self.fail(f"the broker asked again who we are: {error}")
+        else:
+            self._answer_challenge(command, data)
+
+    def _answer_challenge(self, command: pb.CommandAuthChallenge, data: bytes) -> None:
         answer = pb.CommandAuthResponse(
             client_version=self._client_version,
             protocol_version=PROTOCOL_VERSION,
@@ -589,4 +615,14 @@ def _error_in(command: Pb) -> MagnetarError | None:
     ):
         failed = command.HasField("error_code")
         return error_of(command.error_code, command.error_message) if failed else None
+    if isinstance(
+        command,
+        pb.CommandTcClientConnectResponse
+        | pb.CommandNewTxnResponse
+        | pb.CommandAddPartitionToTxnResponse
+        | pb.CommandAddSubscriptionToTxnResponse
+        | pb.CommandEndTxnResponse,
+    ):
+        failed = command.HasField("error")
+        return error_of(command.error, command.message) if failed else None
     return None

@@ -82,7 +82,7 @@ class Failover:
 
 
 async def can_reach(info: ServiceInfo, seconds: float) -> bool:
-    """Whether one of the cluster's hosts takes a connection in time."""
+    """Returns whether one of the cluster's hosts takes a connection in time."""
     for host, port in parse_service_url(info.service_url).hosts:
         try:
             async with asyncio.timeout(seconds):

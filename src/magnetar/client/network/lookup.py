@@ -96,7 +96,7 @@ class Lookup:
         self._current = 0
 
     async def connection(self) -> ClientConnection:
-        """A connection to any broker of the service URL. Raises ConnectError.
+        """Returns a connection to any broker of the service URL. Raises ConnectError.
 
         The error is permanent if it is with all hosts; and if all refuse a client that never had
         a connection, whose user can start a broker or mend the URL.
@@ -116,7 +116,7 @@ class Lookup:
         raise self._worst(errors)
 
     def _worst(self, errors: list[ConnectError]) -> ConnectError:
-        """The error of all hosts together: one that may pass, if there is any."""
+        """Returns the error of all hosts together: one that may pass, if there is any."""
         refusals_end_it = not self._waits_for_broker and not self._pool.has_connected
         for error in errors:
             error.permanent |= error.refused and refusals_end_it
@@ -142,7 +142,7 @@ class Lookup:
     # ---- Which broker --------------------------------------------------------
 
     async def broker_of(self, topic: str) -> ClientConnection:
-        """The connection to the broker that serves a topic."""
+        """Returns the connection to the broker that serves a topic."""
         with self._timed("topic"):
             return await self._broker_of(topic)
 
@@ -172,7 +172,7 @@ class Lookup:
         raise LookupError(f"brokers sent us from one to another {REDIRECTS_MAX} times for {topic}")
 
     async def _through_service_url(self, host: str, port: int) -> ClientConnection:
-        """To a broker by the address that we know: itself, or a proxy that passes us on."""
+        """Connects by the address that we know: the broker's own, or that of a proxy."""
         hosts = self._url.hosts
         known_host, known_port = hosts[self._current % len(hosts)]
         proxy_to = "" if (host, port) == (known_host, known_port) else f"{host}:{port}"
@@ -293,7 +293,8 @@ class Lookup:
 
 
 def _problem_of_http(error: OSError, scheme: str, address: str) -> ConnectError:
-    """As of other connections; and whoever hangs up on HTTP is likely to speak something else."""
+    """Returns the error of a connection over HTTP, with a hint if the other side speaks something
+    else."""
     problem = problem_of(error, f"{scheme}://{address}", tls=False)
     hint = ""
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
@@ -316,7 +317,7 @@ HTTP_ERRORS: dict[int, type[PulsarException]] = {
 
 
 def _no_address(topic: str, tls: bool) -> NotConnected:
-    """Who asked for TLS is not sent on without it."""
+    """Returns who asked for TLS is not sent on without it."""
     kind = "with TLS" if tls else "without TLS"
     return NotConnected(
         f"the broker of {topic} names no address {kind}: use the other kind of service URL"

@@ -9,7 +9,7 @@ __all__ = ["matching", "namespace_of", "whole_pattern"]
 
 
 def whole_pattern(pattern: str) -> str:
-    """A topics pattern with its domain, tenant and namespace.
+    """Returns a topics pattern with its domain, tenant and namespace.
 
     >>> whole_pattern("orders-.*")
     'persistent://public/default/orders-.*'
@@ -23,7 +23,7 @@ def whole_pattern(pattern: str) -> str:
 
 
 def namespace_of(pattern: str) -> str:
-    """The namespace that a whole pattern looks in. Raises InvalidConfiguration."""
+    """Returns the namespace that a whole pattern looks in. Raises InvalidConfiguration."""
     parts = pattern.partition("://")[2].split("/", 2)
     if len(parts) != 3:
         raise InvalidConfiguration(
@@ -33,7 +33,7 @@ def namespace_of(pattern: str) -> str:
 
 
 def matching(pattern: "re.Pattern[str]", names: list[str]) -> list[str]:
-    """The topics among these that match, partitioned ones once. Domains do not count."""
+    """Returns the topics among these that match, partitioned ones once. Domains do not count."""
     expression = re.compile(whole_pattern(pattern.pattern).partition("://")[2], pattern.flags)
     found: dict[str, None] = {}
     for name in names:

@@ -48,7 +48,7 @@ class ConnectionPool:
         self._closed = False
 
     async def get(self, host: str, port: int, *, tls: bool, proxy_to: str = "") -> ClientConnection:
-        """The connection to a broker. Raises ConnectError, AuthenticationError."""
+        """Returns the connection to a broker. Raises ConnectError, AuthenticationError."""
         if self._closed:
             raise AlreadyClosed("the client is closed")
         key = f"{host}:{port}/{proxy_to}"
@@ -93,6 +93,7 @@ class ConnectionPool:
             tls=self._service.tls_context() if tls else None,
             auth_method=self._service.auth_method,
             auth_data=self._service.auth_data,
+            auth_waits=self._service.auth_waits,
             client_version=self._client_version,
             keep_alive_s=self._keep_alive_s,
             proxy_to=proxy_to,
@@ -155,6 +156,6 @@ class ConnectionPool:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody stops the present task."""
+    """Returns whether somebody stops the present task."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -63,11 +63,11 @@ class Reconnecting:
         raise NotImplementedError
 
     def detached(self) -> None:
-        """The connection ended."""
+        """Is told that the connection ended."""
         raise NotImplementedError
 
     def gave_up(self, error: Exception) -> None:
-        """It will not come back."""
+        """Is told that the connection will not come back."""
         raise NotImplementedError
 
     # ---- The loop ------------------------------------------------------------
@@ -120,7 +120,7 @@ class Reconnecting:
                 self._backoff.reset()
 
     def _may_help(self, error: MagnetarError, late: bool) -> bool:
-        """Whether another attempt may help."""
+        """Returns whether another attempt may help."""
         assert self._first is not None
         if not self._first.done():
             permanent = isinstance(error, ConnectError) and error.permanent
@@ -128,7 +128,7 @@ class Reconnecting:
         return not isinstance(error, FINAL)
 
     async def when_connected(self) -> ClientConnection:
-        """The connection, when there is one. Raises Timeout, and why there will be none."""
+        """Returns the connection, when there is one. Raises Timeout, and why there will be none."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while self.connection is None:
@@ -153,7 +153,7 @@ class Reconnecting:
         self.gave_up(error)
 
     def on_closed(self, connection: ClientConnection) -> None:
-        """The connection ended, or the broker closed this on it."""
+        """Is told that the connection ended, or that the broker closed this on it."""
         if connection is self.connection or self.connection is None:
             self.connection = None
             self._back.clear()
@@ -208,7 +208,7 @@ class Alarm:
         self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def rings_by(self, at_ms: int | None) -> bool:
-        """Whether it need not be set for this moment."""
+        """Returns whether it need not be set for this moment."""
         return at_ms is None or (self._at is not None and self._at <= at_ms)
 
     def _fire(self) -> None:

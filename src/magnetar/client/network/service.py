@@ -7,7 +7,7 @@ connection; those that are open are the pool's to end.
 import base64
 import ssl
 
-from magnetar.client.option.authentication import Authentication
+from magnetar.client.option.authentication import Authentication, AuthenticationOauth2
 from magnetar.client.option.options import ClientOptions
 from magnetar.client.option.service_info import ServiceInfo
 from magnetar.client.option.service_url import ServiceUrl, parse_service_url
@@ -24,15 +24,17 @@ class Service:
         self.use(info)
 
     def use(self, info: ServiceInfo) -> None:
-        """From now on it is this one; unless this raises, then it stays as it was."""
+        """Goes over to another service; if this raises, the service stays as it was."""
         url = parse_service_url(info.service_url)
         tls = self._make_tls(info) if url.tls else None
+        if isinstance(info.authentication, AuthenticationOauth2):
+            info.authentication.trust(info.tls_trust_certs_file_path)
         self.info: ServiceInfo = info
         self.url: ServiceUrl = url
         self.tls: ssl.SSLContext | None = tls
 
     def tls_context(self) -> ssl.SSLContext:
-        """For a broker that wants TLS, though the service URL may not say so."""
+        """Returns a context for a broker that wants TLS, though the service URL may not say so."""
         if self.tls is None:
             self.tls = self._make_tls(self.info)
         return self.tls
@@ -54,8 +56,14 @@ class Service:
         except Exception as error:  # of a kind that is the application's own
             raise ErrorGettingAuthenticationData(f"{auth!r} failed: {error!r}") from error
 
+    @property
+    def auth_waits(self) -> bool:
+        """Whether `auth_data` may wait for another machine, and belongs on a thread."""
+        auth = self.info.authentication
+        return auth is not None and auth.waits
+
     def http_headers(self) -> dict[str, str]:
-        """How lookups over HTTP say who asks."""
+        """Returns how lookups over HTTP say who asks."""
         auth = self.info.authentication
         if auth is None or auth.method not in ("token", "basic"):
             return {}

@@ -3,13 +3,14 @@
 Each kind has a name that the broker knows it by (`method`) and data that the client
 sends as it connects, and again when the broker asks for it (`data`). Tokens and user
 names go that way; a TLS client certificate is shown as the connection is made and needs no
-data. Athenz and OAuth 2.0 are refused where they are made, not at the first connection.
+data. Athenz is refused where it is made, not at the first connection.
 
 Programs may derive kinds of their own from `Authentication`, so this file is not compiled.
 """
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from magnetar.errors import (
     ErrorGettingAuthenticationData,
@@ -43,6 +44,8 @@ class Authentication:
     # Where the client certificate and its key are, for TLS.
     certificate_path: str | None = None
     private_key_path: str | None = None
+    # Whether `data` may wait for another machine: then it is asked on a thread.
+    waits: bool = False
 
     def __init__(self, dynamicLibPath: str, authParamsString: str) -> None:
         name = _text("dynamicLibPath", dynamicLibPath)
@@ -51,9 +54,10 @@ class Authentication:
         self.method = self._kind.method
         self.certificate_path = self._kind.certificate_path
         self.private_key_path = self._kind.private_key_path
+        self.waits = self._kind.waits
 
     def data(self) -> bytes:
-        """What is sent to the broker now; raises if it cannot be had."""
+        """Returns what is sent to the broker now; raises if it cannot be had."""
         return self._kind.data()
 
     def __repr__(self) -> str:
@@ -144,14 +148,35 @@ class AuthenticationAthenz(Authentication):
 
 
 class AuthenticationOauth2(Authentication):
-    """Not supported."""
+    """Tokens from an issuer of OAuth 2.0, for client credentials, all in JSON.
+
+    `issuer_url` and `private_key` (a file in JSON with `client_id` and `client_secret`) or these
+    two themselves; `audience` and `scope`, if the issuer asks for them. A token is fetched for the
+    first connection, kept until it ends, and fetched anew when the broker asks again. The issuer's
+    certificate is held against `tls_trust_certs_file_path`, of this JSON or of the client.
+
+    >>> AuthenticationOauth2('{"issuer_url": "https://i", "client_id": "a", "client_secret": "b"}')
+    AuthenticationOauth2(method='token')
+    """
+
+    waits = True
 
     def __init__(self, auth_params_string: str) -> None:
-        _text("auth_params_string", auth_params_string)
-        raise OperationNotSupported(
-            "OAuth 2.0 is not supported: use AuthenticationToken, with a function that gets "
-            "an access token"
+        # Here, for it brings Python's HTTP client along.
+        from magnetar.client.option.oauth2 import ClientCredentials
+
+        self.method = "token"
+        what = '{"issuer_url": ..., "client_id": ..., "client_secret": ...}'
+        self._credentials = ClientCredentials(
+            _json_fields("auth_params_string", auth_params_string, what)
         )
+
+    def data(self) -> bytes:
+        return self._credentials.token()
+
+    def trust(self, certificates: str | None) -> None:
+        """Says whose certificates count, if the JSON does not."""
+        self._credentials.trust = self._credentials.trust or certificates
 
 
 def _by_name(name: str, params: str) -> Authentication:
@@ -168,8 +193,8 @@ def _by_name(name: str, params: str) -> Authentication:
     if short == "oauth2":
         return AuthenticationOauth2(params)
     raise OperationNotSupported(
-        f"authentication {name!r} is not supported: use token, tls or basic, or derive a class "
-        "from Authentication with method and data"
+        f"authentication {name!r} is not supported: use token, tls, basic or oauth2, or derive "
+        "a class from Authentication with method and data"
     )
 
 
@@ -182,13 +207,15 @@ def _token(params: str) -> str:
     return params.removeprefix("token:")
 
 
-def _json_fields(key: str, text: str) -> dict[str, str]:
+def _json_fields(
+    key: str, text: str, what: str = '{"username": ..., "password": ...}'
+) -> dict[str, Any]:
     try:
         fields = json.loads(_text(key, text))
     except ValueError as error:
         raise SettingsError(key, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise SettingsError(key, 'must be a JSON object: {"username": ..., "password": ...}')
+        raise SettingsError(key, f"must be a JSON object: {what}")
     return fields
 
 

@@ -2,10 +2,11 @@
 
 `Backoff` is for connections and lookups: each wait is twice the one before, less a random
 part, so that clients who lost the same broker do not all come back together. Randomness is
-the caller's. `MultiplierRedeliveryBackoff` is for messages and acks: the wait follows from
-how often they were tried already, and is the same each time it is asked.
+the caller's. A `RedeliveryBackoff` is for messages and acks: the wait follows from how often
+they were tried already, and is the same each time it is asked.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
@@ -18,6 +19,7 @@ __all__ = [
     "MAX_MS",
     "Backoff",
     "MultiplierRedeliveryBackoff",
+    "RedeliveryBackoff",
     "RetryBackoff",
 ]
 
@@ -57,7 +59,7 @@ class Backoff:
         self._next_ms: int = initial_ms
 
     def next_ms(self) -> int:
-        """The wait before the next try."""
+        """Returns the wait before the next try."""
         wait_ms = self._next_ms
         self._next_ms = min(2 * wait_ms, self._max_ms)
         jitter_ms = int(wait_ms * JITTER * self._random())
@@ -68,8 +70,16 @@ class Backoff:
         self._next_ms = self._initial_ms
 
 
+class RedeliveryBackoff(ABC):
+    """What options of redelivery take; `MultiplierRedeliveryBackoff` is the one that there is."""
+
+    @abstractmethod
+    def next_ms(self, count: int) -> int:
+        """Returns the wait after `count` tries before this one."""
+
+
 @final
-class MultiplierRedeliveryBackoff:
+class MultiplierRedeliveryBackoff(RedeliveryBackoff):
     """`min_delay_ms` times `multiplier` for every time before, at most `max_delay_ms`.
 
     >>> backoff = MultiplierRedeliveryBackoff(min_delay_ms=1000, max_delay_ms=5000)
@@ -96,7 +106,7 @@ class MultiplierRedeliveryBackoff:
         self.multiplier: Final = multiplier
 
     def next_ms(self, count: int) -> int:
-        """The wait after `count` tries before this one."""
+        """Returns the wait after `count` tries before this one."""
         delay_ms = float(self.min_delay_ms)
         for _ in range(max(0, count)):
             # What stays as it is stays for ever, so that a high count costs nothing.

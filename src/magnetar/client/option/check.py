@@ -81,6 +81,20 @@ def instance_or_none(name: str, value: object, kind: type[T]) -> T | None:
     raise wrong_type(name, value, f"a {kind.__name__}")
 
 
+def instances(name: str, value: object, kind: type[T]) -> tuple[T, ...]:
+    """Returns several of a kind, none if there is no list of them."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise wrong_type(name, value, f"a list of {kind.__name__}")
+    found: list[T] = []
+    for one in value:
+        if not isinstance(one, kind):
+            raise wrong_type(name, one, f"a list of {kind.__name__}")
+        found.append(one)
+    return tuple(found)
+
+
 def properties(name: str, value: object) -> dict[str, str]:
     if value is None:
         return {}

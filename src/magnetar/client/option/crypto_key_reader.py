@@ -39,7 +39,7 @@ class CryptoKeyReader:
         self._private: Final[object] = _source("private_key_path", private_key_path)
 
     def wrap(self, name: str, data_key: bytes) -> EncryptionKeys:
-        """A data key, for whoever has the private key of this name. Raises CryptoError."""
+        """Returns a data key, for whoever has the private key of this name. Raises CryptoError."""
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -57,7 +57,7 @@ class CryptoKeyReader:
             raise CryptoError(f"{what} cannot encrypt: {error}") from error
 
     def unwrap(self, wrapped: EncryptionKeys) -> bytes:
-        """The data key again. Raises CryptoError."""
+        """Returns the data key again. Raises CryptoError."""
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

@@ -111,7 +111,7 @@ class Opener:
         self._known: Final[dict[bytes, AESGCM]] = {}
 
     def open(self, metadata: MessageMetadata, sealed: bytes | memoryview) -> bytes:
-        """The payload as it was before it was encrypted. Raises CryptoError."""
+        """Returns the payload as it was before it was encrypted. Raises CryptoError."""
         wrapped = metadata.encryption_keys
         assert wrapped is not None
         cipher = self._find(wrapped)

@@ -51,32 +51,32 @@ class EncryptionContext:
         self._decryption_failed: Final = decryption_failed
 
     def keys(self) -> list[EncryptionKey]:
-        """The data key, once for each reader."""
+        """Returns the data key, once for each reader."""
         return [EncryptionKey(key) for key in self._metadata.encryption_keys or []]
 
     def param(self) -> bytes:
-        """The initialisation vector."""
+        """Returns the initialisation vector."""
         return self._metadata.encryption_param or b""
 
     def algorithm(self) -> str:
-        """What the producer calls its algorithm; Pulsar's clients leave it empty."""
+        """Returns what the producer calls its algorithm; Pulsar's clients leave it empty."""
         return self._metadata.encryption_algo or ""
 
     def compression_type(self) -> CompressionType:
-        """How it was compressed before it was encrypted."""
+        """Returns how it was compressed before it was encrypted."""
         return CompressionType(self._metadata.compression)
 
     def uncompressed_message_size(self) -> int:
-        """The size before compression, 0 if it was not compressed."""
+        """Returns the size before compression, 0 if it was not compressed."""
         return self._metadata.uncompressed_size if self._metadata.compression else 0
 
     def batch_size(self) -> int:
-        """How many messages were encrypted together, -1 if it is no batch."""
+        """Returns how many messages were encrypted together, -1 if it is no batch."""
         size = self._metadata.num_messages_in_batch
         return -1 if size is None else size
 
     def is_decryption_failed(self) -> bool:
-        """Whether the payload is still encrypted."""
+        """Returns whether the payload is still encrypted."""
         return self._decryption_failed
 
     def __str__(self) -> str:

@@ -6,10 +6,13 @@ checks them as they come and has the defaults, `meaning` says what they do; a te
 three against each other.
 """
 
+from collections.abc import Sequence
 from typing import TypedDict
 
+from magnetar.client.intercept.consumer_interceptor import ConsumerInterceptor
+from magnetar.client.intercept.producer_interceptor import ProducerInterceptor
 from magnetar.client.option.authentication import Authentication
-from magnetar.client.option.backoff import MultiplierRedeliveryBackoff, RetryBackoff
+from magnetar.client.option.backoff import RedeliveryBackoff, RetryBackoff
 from magnetar.client.option.crypto_key_reader import CryptoKeyReader
 from magnetar.client.option.logger import ClientLogger
 from magnetar.client.option.options import AcknowledgementFailed
@@ -26,12 +29,12 @@ from magnetar.client.option.policy import (
 from magnetar.client.telemetry.observer import Observer
 from magnetar.model.enums import (
     CompressionType,
-    ConsumerType,
     InitialPosition,
     ProducerAccessMode,
     RegexSubscriptionMode,
 )
 from magnetar.model.message_id import MessageId
+from magnetar.model.subscription_type import ConsumerType
 
 __all__ = [
     "ClientKeywords",
@@ -84,6 +87,7 @@ class OurProducerKeywords(TypedDict, total=False):
     chunk_max_message_size: int
     initial_subscription_name: str | None
     auto_update_partitions_interval_seconds: int
+    interceptors: Sequence[ProducerInterceptor] | None
 
 
 class ProducerKeywords(OurProducerKeywords, total=False):
@@ -119,11 +123,11 @@ class OurConsumerKeywords(TypedDict, total=False):
     ack_receipt_enabled: bool
     auto_retry_acknowledgement: bool
     max_acknowledgement_retries: int
-    auto_retry_acknowledgement_backoff: MultiplierRedeliveryBackoff | RetryBackoff | None
+    auto_retry_acknowledgement_backoff: RedeliveryBackoff | RetryBackoff | None
     on_acknowledgement_failed: AcknowledgementFailed | None
     max_pending_acknowledgements: int
-    negative_ack_redelivery_backoff: MultiplierRedeliveryBackoff | None
-    ack_timeout_redelivery_backoff: MultiplierRedeliveryBackoff | None
+    negative_ack_redelivery_backoff: RedeliveryBackoff | None
+    ack_timeout_redelivery_backoff: RedeliveryBackoff | None
     retry_enabled: bool
     expire_time_of_incomplete_chunked_message_ms: int
     max_message_size_total: int
@@ -132,6 +136,7 @@ class OurConsumerKeywords(TypedDict, total=False):
     auto_update_partitions_interval_seconds: int
     durable: bool
     start_message_id: MessageId | None
+    interceptors: Sequence[ConsumerInterceptor] | None
 
 
 class ConsumerKeywords(OurConsumerKeywords, total=False):

@@ -51,7 +51,7 @@ class ConsoleLogger:
         self.log_level: LoggerLevel = _level(log_level)
 
     def level(self) -> int:
-        """The level as `logging` has it."""
+        """Returns the level as `logging` has it."""
         return _LEVELS[self.log_level]
 
 
@@ -66,7 +66,7 @@ class FileLogger:
         self.log_file: str = log_file
 
     def level(self) -> int:
-        """The level as `logging` has it."""
+        """Returns the level as `logging` has it."""
         return _LEVELS[self.log_level]
 
 

@@ -33,6 +33,14 @@ WORKER: Final[dict[str, str]] = {
     "concurrency": "Messages that are in hand at a time",
     "grace_s": "Seconds that a stop waits for messages that are in hand",
     "retry_after": "Time after which a message whose function raised comes by the retry topic",
+    "transactional": (
+        "Call the function in a transaction, which is committed with the message's acknowledgement"
+    ),
+    "transaction_timeout": (
+        "Seconds, or a timedelta, after which the broker aborts the transaction of a call; 60 "
+        "without it"
+    ),
+    "output_options": "Options of the producers that a transactional worker's functions send with",
     "workers": "Workers, made by @magnetar.worker",
     "url": "Service URL; without it that of MAGNETAR_URL, else of the broker on this machine",
 }
@@ -55,6 +63,7 @@ MESSAGE: Final[dict[str, str]] = {
         "Deliver the message from then on, in ms since 1970, on Shared and KeyShared subscriptions"
     ),
     "deliver_after": "The same, as a timedelta from now on",
+    "transaction": "The transaction that the message is part of; None is none",
 }
 
 CLIENT: Final[dict[str, str]] = {
@@ -124,6 +133,10 @@ PRODUCER: Final[dict[str, str]] = {
     "chunk_max_message_size": "Largest chunk in bytes; 0 leaves it to the broker's limit",
     "initial_subscription_name": "Subscription that is made with the topic, if that is new",
     "auto_update_partitions_interval_seconds": "How often the client looks for new partitions",
+    "interceptors": (
+        "Interceptors that see each message before it is sent, may change it, and hear what "
+        "becomes of it, in this order"
+    ),
 }
 
 CONSUMER: Final[dict[str, str]] = {
@@ -142,7 +155,7 @@ CONSUMER: Final[dict[str, str]] = {
     "negative_ack_redelivery_delay_ms": (
         "Time after which a negatively acknowledged message is delivered again"
     ),
-    "is_read_compacted": "Read the compacted topic; only Apache Pulsar compacts topics",
+    "is_read_compacted": "Read the compacted view of the topic, then what came later",
     "properties": "Properties of the consumer, which the subscription's stats show",
     "pattern_auto_discovery_period": (
         "Seconds between two looks for new topics that match the pattern"
@@ -194,10 +207,12 @@ CONSUMER: Final[dict[str, str]] = {
         "messages"
     ),
     "negative_ack_redelivery_backoff": (
-        "Instead of negative_ack_redelivery_delay_ms: a wait that grows with each redelivery"
+        "Instead of negative_ack_redelivery_delay_ms: a wait that grows with each redelivery, a "
+        "MultiplierRedeliveryBackoff"
     ),
     "ack_timeout_redelivery_backoff": (
-        "Added to unacked_messages_timeout_ms: a wait that grows with each redelivery"
+        "Added to unacked_messages_timeout_ms: a wait that grows with each redelivery, a "
+        "MultiplierRedeliveryBackoff"
     ),
     "retry_enabled": "Subscribe to the retry topic as well; reconsume_later needs it",
     "expire_time_of_incomplete_chunked_message_ms": (
@@ -211,6 +226,10 @@ CONSUMER: Final[dict[str, str]] = {
     "auto_update_partitions_interval_seconds": "How often the client looks for new partitions",
     "durable": "False: the subscription is deleted with its consumer, as a reader's is",
     "start_message_id": "Where a subscription that is not durable, or new, begins",
+    "interceptors": (
+        "Interceptors that see each message before it is handed over, and its acknowledgement, in "
+        "this order"
+    ),
 }
 
 READER: Final[dict[str, str]] = {

@@ -16,11 +16,13 @@ Not here, because they are the doors' own: topics, schemas, listeners.
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
+from magnetar.client.intercept.consumer_interceptor import ConsumerInterceptor
+from magnetar.client.intercept.producer_interceptor import ProducerInterceptor
 from magnetar.client.option import check
 from magnetar.client.option.backoff import (
     INITIAL_MS,
     MAX_MS,
-    MultiplierRedeliveryBackoff,
+    RedeliveryBackoff,
     RetryBackoff,
 )
 from magnetar.client.option.check import INT_MAX, MS_MAX
@@ -39,12 +41,12 @@ from magnetar.client.option.policy import (
 from magnetar.errors import SettingsError
 from magnetar.model.enums import (
     CompressionType,
-    ConsumerType,
     InitialPosition,
     ProducerAccessMode,
     RegexSubscriptionMode,
 )
 from magnetar.model.message_id import MessageId
+from magnetar.model.subscription_type import ConsumerType
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = [
@@ -198,7 +200,11 @@ class ProducerOptions:
         chunk_max_message_size: object = 0,
         initial_subscription_name: object = None,
         auto_update_partitions_interval_seconds: object = 60,
+        interceptors: object = None,
     ) -> None:
+        self.interceptors: Final[tuple[ProducerInterceptor, ...]] = check.instances(
+            "interceptors", interceptors, ProducerInterceptor
+        )
         self.producer_name: Final[str | None] = check.text_or_none("producer_name", producer_name)
         self.initial_sequence_id: Final[int | None] = check.number_or_none(
             "initial_sequence_id", initial_sequence_id, -1, INT64_MAX - 1
@@ -342,7 +348,11 @@ class ConsumerOptions:
         auto_update_partitions_interval_seconds: object = 60,
         durable: object = True,
         start_message_id: object = None,
+        interceptors: object = None,
     ) -> None:
+        self.interceptors: Final[tuple[ConsumerInterceptor, ...]] = check.instances(
+            "interceptors", interceptors, ConsumerInterceptor
+        )
         self.subscription_name: Final[str] = check.text("subscription_name", subscription_name)
         self.consumer_type: Final[ConsumerType] = check.choice(
             "consumer_type", consumer_type, ConsumerType
@@ -431,9 +441,9 @@ class ConsumerOptions:
             "max_acknowledgement_retries", max_acknowledgement_retries, 0, INT_MAX
         )
         # None is the default: 100 ms, doubling, to 10 s.
-        self.auto_retry_acknowledgement_backoff: Final[
-            MultiplierRedeliveryBackoff | RetryBackoff | None
-        ] = _retry_backoff("auto_retry_acknowledgement_backoff", auto_retry_acknowledgement_backoff)
+        self.auto_retry_acknowledgement_backoff: Final[RedeliveryBackoff | RetryBackoff | None] = (
+            _retry_backoff("auto_retry_acknowledgement_backoff", auto_retry_acknowledgement_backoff)
+        )
         self.on_acknowledgement_failed: Final[AcknowledgementFailed | None] = _function(
             "on_acknowledgement_failed", on_acknowledgement_failed
         )
@@ -441,19 +451,11 @@ class ConsumerOptions:
         self.max_pending_acknowledgements: Final[int] = check.number(
             "max_pending_acknowledgements", max_pending_acknowledgements, 1, INT_MAX
         )
-        self.negative_ack_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = (
-            check.instance_or_none(
-                "negative_ack_redelivery_backoff",
-                negative_ack_redelivery_backoff,
-                MultiplierRedeliveryBackoff,
-            )
+        self.negative_ack_redelivery_backoff: Final[RedeliveryBackoff | None] = _redelivery_backoff(
+            "negative_ack_redelivery_backoff", negative_ack_redelivery_backoff
         )
-        self.ack_timeout_redelivery_backoff: Final[MultiplierRedeliveryBackoff | None] = (
-            check.instance_or_none(
-                "ack_timeout_redelivery_backoff",
-                ack_timeout_redelivery_backoff,
-                MultiplierRedeliveryBackoff,
-            )
+        self.ack_timeout_redelivery_backoff: Final[RedeliveryBackoff | None] = _redelivery_backoff(
+            "ack_timeout_redelivery_backoff", ack_timeout_redelivery_backoff
         )
         self.retry_enabled: Final[bool] = check.flag("retry_enabled", retry_enabled)
         # 0 keeps incomplete messages for ever.
@@ -538,7 +540,7 @@ class ReaderOptions:
         self.consumer_options("check")
 
     def consumer_options(self, subscription_name: str) -> ConsumerOptions:
-        """The consumer that reads for this reader, on a subscription of its own."""
+        """Returns the consumer that reads for this reader, on a subscription of its own."""
         prefix = self.subscription_role_prefix
         return ConsumerOptions(
             subscription_name if prefix is None else f"{prefix}-{subscription_name}",
@@ -577,8 +579,14 @@ def _ack_timeout(value: object) -> int:
     return timeout_ms
 
 
-def _retry_backoff(name: str, value: object) -> MultiplierRedeliveryBackoff | RetryBackoff | None:
-    if value is None or isinstance(value, MultiplierRedeliveryBackoff):
+def _redelivery_backoff(name: str, value: object) -> RedeliveryBackoff | None:
+    if value is None or isinstance(value, RedeliveryBackoff):
+        return value
+    raise check.wrong_type(name, value, "a MultiplierRedeliveryBackoff")
+
+
+def _retry_backoff(name: str, value: object) -> RedeliveryBackoff | RetryBackoff | None:
+    if value is None or isinstance(value, RedeliveryBackoff):
         return value
     if callable(value):
         return value

@@ -68,15 +68,15 @@ class ServiceInfoProvider:
     """The base for programs that know themselves where their cluster is."""
 
     def initial_service_info(self) -> ServiceInfo:
-        """Where the client begins."""
+        """Returns where the client begins."""
         raise NotImplementedError(f"{type(self).__name__} must say where the client begins")
 
     def initialize(self, on_service_info_update: Callable[[ServiceInfo], None]) -> None:
-        """Is called once, with the function by which the client is told of changes."""
+        """Takes, once, the function that tells the client of changes."""
         raise NotImplementedError(f"{type(self).__name__} must take the function for changes")
 
     def close(self) -> None:
-        """Is called when the client is closed."""
+        """Ends: the client is closed."""
         return
 
 
@@ -113,7 +113,10 @@ class AutoClusterFailover:
 
 
 def first_service_info(source: object, options: ClientOptions) -> ServiceInfo:
-    """Where a client begins, by what it was given for a service URL. Raises SettingsError."""
+    """Returns where a client begins, by what it was given for a service URL.
+
+    Raises SettingsError.
+    """
     if isinstance(source, str):
         auth = options.authentication
         if auth is not None and not isinstance(auth, Authentication):

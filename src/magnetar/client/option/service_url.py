@@ -39,7 +39,7 @@ class ServiceUrl:
 
 
 def parse_service_url(url: str) -> ServiceUrl:
-    """The parts of a service URL. Raises InvalidUrl.
+    """Returns the parts of a service URL. Raises InvalidUrl.
 
     >>> parse_service_url("pulsar://one,two:7000").hosts
     [('one', 6650), ('two', 7000)]

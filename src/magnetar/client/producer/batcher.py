@@ -13,6 +13,7 @@ Sequence ids grow within a batch and from batch to batch, since a broker that re
 duplicates drops what does not. So `KeyedBatches`, which reorders, numbers its messages when
 it closes. Pulsar's own clients number them as they come, and such a broker then drops
 messages of theirs. A message whose own sequence id goes back does not belong in a batch.
+All messages of an entry are of one transaction, or of none.
 """
 
 from abc import abstractmethod
@@ -21,6 +22,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.producer.outgoing import Outgoing, Sender
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.protocol.payload.batch import BatchWriter
 from magnetar.wire.ack_set import BATCH_SIZE_MAX
 
@@ -90,6 +92,8 @@ class Batcher:
         self.count: i64 = 0
         self.size: i64 = 0
         self.opened_ms: i64 = 0
+        # Of all messages that are open.
+        self.transaction: TransactionCore | None = None
 
     @property
     def full(self) -> bool:
@@ -128,7 +132,7 @@ class DefaultBatch(Batcher):
         if self.count == 0:
             return True
         size: i64 = len(message.payload)
-        if self.size + size > self.size_max:
+        if self.size + size > self.size_max or message.transaction is not self.transaction:
             return False
         size = size + _NUMBERS_MAX if message.plain else room_for(message)
         return self._writer.size + size <= self.payload_size_max
@@ -146,6 +150,7 @@ class DefaultBatch(Batcher):
         if self.count == 0:
             self._first = message
             self._sequence_id = sequence_id
+            self.transaction = message.transaction
         self._highest = sequence_id
         self._senders.append(message.sender)
         self.count += 1
@@ -172,6 +177,7 @@ class DefaultBatch(Batcher):
         self._writer = BatchWriter()
         self._senders = []
         self._first = None
+        self.transaction = None
         self.count = 0
         self.size = 0
         return senders
@@ -192,7 +198,8 @@ class KeyedBatches(Batcher):
     def fits(self, message: Outgoing) -> bool:
         if self.count == 0:
             return True
-        if self.size + len(message.payload) > self.size_max:
+        size: i64 = len(message.payload)
+        if self.size + size > self.size_max or message.transaction is not self.transaction:
             return False
         if message.sequence_id is not None and not self._follows(message, message.sequence_id):
             return False
@@ -204,6 +211,8 @@ class KeyedBatches(Batcher):
 
     def add(self, message: Outgoing) -> None:
         key = _key(message)
+        if self.count == 0:
+            self.transaction = message.transaction
         self._given = _NONE if message.sequence_id is None else message.sequence_id
         found = self._open.get(key)
         if found is None:
@@ -243,6 +252,7 @@ class KeyedBatches(Batcher):
 
     def _forget(self) -> None:
         self._open = {}
+        self.transaction = None
         self.count = 0
         self.size = 0
         self._room = 0
@@ -250,7 +260,7 @@ class KeyedBatches(Batcher):
 
 
 def room_for(message: Outgoing) -> i64:
-    """No less than what the message takes in a batch, its keys twice: once in the entry."""
+    """Returns at least what the message takes in a batch; its keys count twice, for the entry's."""
     room: i64 = len(message.payload) + _NUMBERS_MAX
     if message.plain:
         return room

@@ -84,6 +84,8 @@ class Chunks:
         metadata = self._metadata
         self._plan.label(metadata, chunk_id)
         send = CommandSend(self._producer_id, metadata.sequence_id, is_chunk=True)
+        if metadata.txnid_most_bits is not None and metadata.txnid_least_bits is not None:
+            send.join(metadata.txnid_most_bits, metadata.txnid_least_bits)
         if self._key is not None:
             sealed = self._key.seal(metadata, self._view[first:end])
             head = encode_entry_head(metadata.encode(), sealed, 0, len(sealed))

@@ -22,8 +22,13 @@ message that is too large for one entry goes out in several (`packer.py`, `chunk
 one message still: one sequence id, one place among those that are pending, and one sender
 for all of it, with a `ChunkMessageId`. If it is given up, what was stored of it stays without the
 rest, and consumers pass it over.
+
+A message of a transaction is held until the coordinator knows that this topic is part of it
+(`enlisted`), and so is all that was sent behind it, so that the order stays. Its transaction
+is told when it is done, before its sender is.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, cast, final
 
@@ -43,9 +48,11 @@ from magnetar.client.producer.chunks import Chunks, Part
 from magnetar.client.producer.outgoing import Done, Outgoing, Sender, Tell
 from magnetar.client.producer.packer import Packer
 from magnetar.client.producer.send_queue import IGNORED, STORED, Publish, SendQueue
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.errors import (
     AlreadyClosed,
     ChecksumError,
+    Interrupted,
     MessageTooLargeError,
     ProducerQueueIsFull,
     Timeout,
@@ -62,6 +69,10 @@ __all__ = ["ProducerCore"]
 _OF_MESSAGE: Final = (int(ServerError.NotAllowedError),)
 # Refusals of the producer that no other try will change.
 _OF_PRODUCER: Final = (int(ServerError.TopicTerminatedError), int(ServerError.ProducerFenced))
+_DOUBTFUL: Final = (
+    "the connection broke before a message of the transaction was confirmed: it may be stored, and "
+    "sent again it would be there twice"
+)
 
 
 @final
@@ -114,6 +125,8 @@ class ProducerCore:
         )
         # Messages from before the first connection; None ever after.
         self._waiting: list[Outgoing] | None = []
+        # From the first on whose transaction does not have this topic yet.
+        self._held: Final[deque[Outgoing]] = deque()
         self._queue: Final[SendQueue] = SendQueue()
         # Who waits for the entry of an ordinal and all before it, in order.
         self._idle: list[tuple[int, Callable[[], None]]] = []
@@ -167,20 +180,49 @@ class ProducerCore:
                 self._accept(message, message.taken_ms)
             except MessageTooLargeError as error:
                 refused.append((message, error))
-        if self._idle:
-            # Whoever waited already waits for all of this.
-            self.flush()
-            last = self._queue.last_ordinal
-            self._idle = [(last, callback) for _, callback in self._idle]
+        self._wait_for_all()
         problems: list[Exception] = []
         for message, reason in refused:
             self._give_up_messages([message], reason, problems)
         self._end_event(problems)
 
+    def _wait_for_all(self) -> None:
+        """Whoever waited already waits for all that waited too, and is under way now."""
+        if self._idle:
+            self.flush()
+            last = self._queue.last_ordinal
+            self._idle = [(last, callback) for _, callback in self._idle]
+
+    def enlisted(self) -> None:
+        """A transaction has this topic now, or will not have it: what was held for it goes on."""
+        refused: list[tuple[Outgoing, Exception]] = []
+        while self._held and not _must_wait(self._held[0]):
+            message = self._held.popleft()
+            try:
+                self._release_held(message)
+            except Exception as error:
+                refused.append((message, error))
+        # Whoever waits for what was held has waited already.
+        self.flush()
+        if not self._held:
+            self._wait_for_all()
+        problems: list[Exception] = []
+        for message, reason in refused:
+            self._give_up_messages([message], reason, problems)
+        self._end_event(problems)
+
+    def _release_held(self, message: Outgoing) -> None:
+        """Raises why it cannot be sent."""
+        enlistment = message.enlistment
+        if enlistment is not None and not enlistment.ready:
+            raise enlistment.reason()
+        self._pass_on(message)
+
     def _send_again(self, last_sequence_id: int) -> None:
         stored = self._queue.take_stored(last_sequence_id)
         packer = self._packer
         large = self._queue.take_larger(packer.message_size_max, packer.total_size_max)
+        doubtful = self._queue.take_doubtful() if last_sequence_id < 0 else []
         self._queue.rewind()
         self._write_on()
         problems: list[Exception] = []
@@ -188,6 +230,8 @@ class ProducerCore:
             self._have_stored(publish, -1, -1, problems)
         for publish in large:
             self._give_up(publish, packer.too_large(publish.payload_size), problems)
+        for publish in doubtful:
+            self._give_up(publish, Interrupted(_DOUBTFUL), problems)
         self._end_event(problems)
 
     def disconnected(self) -> None:
@@ -247,6 +291,15 @@ class ProducerCore:
     def _accept(self, message: Outgoing, taken_ms: i64, hurried: bool = False) -> None:
         """Raises MessageTooLargeError."""
         message.taken_ms = taken_ms
+        if self._held or _must_wait(message):
+            # Nothing is open while something is held, so that nothing overtakes it.
+            self.flush(hurried)
+            self._held.append(message)
+        else:
+            self._pass_on(message, hurried)
+
+    def _pass_on(self, message: Outgoing, hurried: bool = False) -> None:
+        """Raises MessageTooLargeError."""
         batcher = self._batcher
         if batcher is None:
             self._enqueue(self._packer.pack(message, self._day_ms()), hurried)
@@ -262,7 +315,7 @@ class ProducerCore:
             self._enqueue(self._packer.pack(message, self._day_ms()), hurried)
             return
         if batcher.count == 0:
-            batcher.opened_ms = taken_ms
+            batcher.opened_ms = message.taken_ms
         batcher.add(message)
         if batcher.full:
             self.flush(hurried)
@@ -365,6 +418,8 @@ class ProducerCore:
         self, publish: Publish, ledger_id: i64, entry_id: i64, problems: list[Exception]
     ) -> None:
         self._release(publish.count, publish.size)
+        if publish.transaction is not None:
+            publish.transaction.leave(publish.count, None)
         self.messages_stored += publish.count
         self.last_sequence_id = max(self.last_sequence_id, publish.highest_sequence_id)
         if self.tell is not None:
@@ -431,6 +486,8 @@ class ProducerCore:
 
     def _give_up(self, publish: Publish, error: Exception, problems: list[Exception]) -> None:
         self._release(publish.count, publish.size)
+        if publish.transaction is not None:
+            publish.transaction.leave(publish.count, error)
         self.messages_failed += publish.count
         self._tell_failed(publish.senders, error, problems)
 
@@ -440,7 +497,12 @@ class ProducerCore:
 
     def _end_event(self, problems: list[Exception]) -> None:
         """After all senders were told: who waits for the end, and complaints."""
-        while self._idle and not self._waiting and self._queue.have_left(self._idle[0][0]):
+        while (
+            self._idle
+            and not self._waiting
+            and not self._held
+            and self._queue.have_left(self._idle[0][0])
+        ):
             callback = self._idle.pop(0)[1]
             callback()
         if not problems:
@@ -484,6 +546,8 @@ class ProducerCore:
             return oldest.taken_ms
         if self._waiting:
             return self._waiting[0].taken_ms
+        if self._held:
+            return self._held[0].taken_ms
         return -1
 
     def tick(self, now_ms: int) -> None:
@@ -514,13 +578,19 @@ class ProducerCore:
         publishes = self._queue.take_all()
         open_size: i64 = 0
         open_senders: list[Sender | None] = []
+        transaction: TransactionCore | None = None
         if self._batcher is not None:
             open_size = self._batcher.size
+            transaction = self._batcher.transaction
             open_senders = self._batcher.clear()
+        waiting = waiting + list(self._held)
+        self._held.clear()
         problems: list[Exception] = []
         for publish in publishes:
             self._give_up(publish, error, problems)
         self._release(len(open_senders), open_size)
+        if transaction is not None:
+            transaction.leave(len(open_senders), error)
         self.messages_failed += len(open_senders)
         self._tell_failed(open_senders, error, problems)
         self._give_up_messages(waiting, error, problems)
@@ -531,6 +601,8 @@ class ProducerCore:
     ) -> None:
         for message in messages:
             self._release(1, len(message.payload))
+            if message.transaction is not None:
+                message.transaction.leave(1, error)
             self.messages_failed += 1
             self._tell_failed([message.sender], error, problems)
 
@@ -554,6 +626,12 @@ def _make_batcher(options: ProducerOptions, sequence_ids: SequenceIds) -> Batche
     if options.batching_type == BatchingType.KeyBased:
         return KeyedBatches(sequence_ids, count_max=count_max, size_max=size_max)
     return DefaultBatch(sequence_ids, count_max=count_max, size_max=size_max)
+
+
+def _must_wait(message: Outgoing) -> bool:
+    """Whether its transaction may not have this topic yet, but will."""
+    enlistment = message.enlistment
+    return enlistment is not None and enlistment.awaited
 
 
 def _wanted(senders: list[Sender | None]) -> bool:

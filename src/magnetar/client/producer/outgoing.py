@@ -15,6 +15,8 @@ from typing import TypeAlias, cast, final
 
 from mypy_extensions import i64
 
+from magnetar.client.transaction.core import TransactionCore
+from magnetar.client.transaction.enlistment import Enlistment
 from magnetar.errors import UsageError
 from magnetar.model.message_id import MessageId
 from magnetar.wire.integer import INT64_MAX
@@ -33,7 +35,8 @@ class Outgoing:
     An empty key is none, and so is `event_timestamp` 0. `deliver_at` is in ms since 1970; a
     message that has one, or `replication_clusters`, is published alone. A `sequence_id` of None
     is given by the producer. `plain` says that there is nothing but the payload, which most
-    messages are.
+    messages are. A message of a `transaction` has the `enlistment` of the topic that it goes to,
+    once that is chosen.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Outgoing:
         sequence_id: int | None = None,
         replication_clusters: list[str] | None = None,
         null_value: bool = False,
+        transaction: TransactionCore | None = None,
     ) -> None:
         self.payload: bytes = payload
         self.sender: Sender | None = sender
@@ -60,6 +64,10 @@ class Outgoing:
         self.sequence_id: int | None = sequence_id
         self.replication_clusters: list[str] | None = replication_clusters
         self.null_value: bool = null_value
+        self.transaction: TransactionCore | None = transaction
+        self.enlistment: Enlistment | None = None
+        # Whether its transaction counts it.
+        self.joined: bool = False
         # When the producer took it.
         self.taken_ms: i64 = 0
         self.plain: bool = (
@@ -71,7 +79,15 @@ class Outgoing:
             and sequence_id is None
             and replication_clusters is None
             and not null_value
+            and transaction is None
         )
+
+    def take_part(self, enlistment: Enlistment) -> None:
+        """It is part of a transaction that counts it already."""
+        self.transaction = enlistment.transaction
+        self.enlistment = enlistment
+        self.joined = True
+        self.plain = False
 
     @property
     def alone(self) -> bool:

@@ -21,6 +21,7 @@ from magnetar.client.producer.chunks import Chunks
 from magnetar.client.producer.chunks import plan as plan_chunks
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.producer.send_queue import Publish
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.errors import MessageTooLargeError
 from magnetar.model.topic_name import TopicName
 from magnetar.protocol.command import encode_head
@@ -79,6 +80,9 @@ class Packer:
         metadata.ordering_key = first.ordering_key
         metadata.num_messages_in_batch = len(batch.senders)
         metadata.highest_sequence_id = batch.highest_sequence_id
+        transaction = first.transaction
+        if transaction is not None:
+            _name(transaction, metadata)
         payload = self._seal(metadata, self._finish(metadata, batch.payload))
         encoded = metadata.encode()
         send = CommandSend(
@@ -88,6 +92,8 @@ class Packer:
             len(batch.senders),
             batch.highest_sequence_id,
         )
+        if transaction is not None:
+            send.join(transaction.id.most, transaction.id.least)
         return Publish(
             batch.sequence_id,
             batch.highest_sequence_id,
@@ -98,6 +104,7 @@ class Packer:
             metadata_size=len(encoded),
             batched=True,
             taken_ms=batch.taken_ms,
+            transaction=transaction,
         )
 
     def pack(self, message: Outgoing, publish_ms: i64) -> Publish:
@@ -111,6 +118,9 @@ class Packer:
         metadata.deliver_at_time = message.deliver_at
         metadata.replicate_to = message.replication_clusters
         metadata.null_value = message.null_value
+        transaction = message.transaction
+        if transaction is not None:
+            _name(transaction, metadata)
         payload = self._finish(metadata, message.payload)
         if self._chunking and self._needs_chunks(metadata, len(payload)):
             return self._pack_chunks(message, metadata, payload)
@@ -121,6 +131,8 @@ class Packer:
             raise self.too_large(size + len(encoded))
         self._sequence_ids.use(sequence_id)
         send = CommandSend(self._producer_id, sequence_id, encode_entry(encoded, payload))
+        if transaction is not None:
+            send.join(transaction.id.most, transaction.id.least)
         return Publish(
             sequence_id,
             sequence_id,
@@ -131,6 +143,7 @@ class Packer:
             metadata_size=len(encoded),
             batched=False,
             taken_ms=message.taken_ms,
+            transaction=transaction,
         )
 
     def _needs_chunks(self, metadata: MessageMetadata, size: i64) -> bool:
@@ -161,6 +174,7 @@ class Packer:
             batched=False,
             taken_ms=message.taken_ms,
             chunks=chunks,
+            transaction=message.transaction,
         )
 
     def _finish(self, metadata: MessageMetadata, payload: bytes) -> bytes:
@@ -180,3 +194,8 @@ class Packer:
         if self._chunking:
             advice = "chunks were made for a broker that took more: send it again"
         return MessageTooLargeError(size, self.message_size_max, advice)
+
+
+def _name(transaction: TransactionCore, metadata: MessageMetadata) -> None:
+    metadata.txnid_least_bits = transaction.id.least
+    metadata.txnid_most_bits = transaction.id.most

@@ -46,11 +46,11 @@ class Router:
 
     @abstractmethod
     def choose(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """A number from 0 up to `partitions`."""
+        """Returns a number from 0 up to `partitions`."""
 
 
 def make_router(options: ProducerOptions, random: Callable[[], float]) -> Router:
-    """The router that a producer of a partitioned topic was told to use.
+    """Returns the router that a producer of a partitioned topic was told to use.
 
     `random` gives a number from 0 up to 1; it says where to begin.
     """
@@ -153,7 +153,7 @@ class RoutedMessage:
         return dict(self._message.properties or {})
 
     def partition_key(self) -> str:
-        """The key, or an empty text where there is none."""
+        """Returns the key, or an empty text where there is none."""
         return self._message.partition_key or ""
 
     def ordering_key(self) -> str:
@@ -164,7 +164,7 @@ class RoutedMessage:
 
 
 def hash_of_key(scheme: i64, key: str) -> int:
-    """The hash of a key, without its sign."""
+    """Returns the hash of a key, without its sign."""
     if scheme == HashingScheme.JavaStringHash:
         return java_string_hash(key)
     if scheme == HashingScheme.Murmur3_32Hash:

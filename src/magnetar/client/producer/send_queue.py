@@ -13,6 +13,9 @@ An entry keeps its bytes, and with them its sequence ids, until it leaves, so th
 sent again is what was sent. A message in chunks is one `Publish` of several entries, which
 share a sequence id and are confirmed one by one; it leaves with its last.
 
+What was written and is part of a transaction is not sent again: it may be stored, and would be
+there twice. Only a broker that removes duplicates, which says what it has, gets it again.
+
 Everything is written at once but for chunks, of which there is a window. What is behind a
 message that waits for it is `unwritten` too, so that the order stays.
 """
@@ -24,6 +27,7 @@ from mypy_extensions import i64
 
 from magnetar.client.producer.chunks import WINDOW_BYTES, Chunks, Part
 from magnetar.client.producer.outgoing import Sender
+from magnetar.client.transaction.core import TransactionCore
 
 __all__ = ["IGNORED", "OUT_OF_STEP", "STORED", "Publish", "SendQueue"]
 
@@ -55,7 +59,9 @@ class Publish:
         batched: bool,
         taken_ms: i64,
         chunks: Chunks | None = None,
+        transaction: TransactionCore | None = None,
     ) -> None:
+        self.transaction: Final[TransactionCore | None] = transaction
         self.sequence_id: Final[i64] = sequence_id
         self.highest_sequence_id: Final[i64] = highest_sequence_id
         self.frame: Final[list[Part]] = frame
@@ -70,6 +76,8 @@ class Publish:
         self.taken_ms: Final[i64] = taken_ms
         # Counts up along the queue.
         self.ordinal: i64 = -1
+        # Whether the broker may have it, or a part of it.
+        self.written: bool = False
         # Whether it has left the queue.
         self.gone: bool = False
 
@@ -104,6 +112,7 @@ class SendQueue:
         """As `add`. False: it is to be written in its turn, which has not come yet."""
         self.add(publish)
         if publish.chunks is None and not self._unwritten:
+            publish.written = True
             return True
         self._unwritten.append(publish)
         return False
@@ -124,10 +133,12 @@ class SendQueue:
             publish = self._unwritten[0]
             chunks = publish.chunks
             if not publish.gone and chunks is None:
+                publish.written = True
                 frames.append(publish.frame)
             elif not publish.gone and chunks is not None:
                 while chunks.written < chunks.count and self._in_flight < WINDOW_BYTES:
                     self._in_flight += chunks.size(chunks.written)
+                    publish.written = True
                     frames.append(chunks.write_next())
                 if chunks.written < chunks.count:
                     break
@@ -193,6 +204,18 @@ class SendQueue:
                 publish.payload_size > payload_size_max
                 or publish.payload_size + publish.metadata_size > total_size_max
             ):
+                self._leave(publish)
+                taken.append(publish)
+            else:
+                self._entries.append(publish)
+        return taken
+
+    def take_doubtful(self) -> list[Publish]:
+        """Takes out what was written in transactions: the broker may have it, or not."""
+        taken: list[Publish] = []
+        for _ in range(len(self._entries)):
+            publish = self._entries.popleft()
+            if publish.written and publish.transaction is not None:
                 self._leave(publish)
                 taken.append(publish)
             else:

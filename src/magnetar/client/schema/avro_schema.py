@@ -87,7 +87,7 @@ class AvroSchema(Schema[T]):
         return self._decode(msg.data(), self._writer_schema(msg.topic_name(), version))
 
     def knows(self, topic: str, version: int) -> bool:
-        """Whether messages of this version can be decoded without asking."""
+        """Returns whether messages of this version can be decoded without asking."""
         return version < 0 or (topic, version) in self._writer_schemas
 
     def add_writer_schema(self, topic: str, version: int, info: SchemaInfo) -> None:
@@ -176,7 +176,7 @@ def _fastavro() -> ModuleType:
 
 
 def _avro_value(value: Any) -> Any:
-    """A value as fastavro takes it: enums by name, records as dicts."""
+    """Returns a value as fastavro takes it: enums by name, records as dicts."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Record):

@@ -125,7 +125,7 @@ class Record(metaclass=RecordMeta):
 
     @classmethod
     def schema(cls) -> AvroType:
-        """The record as an Avro schema."""
+        """Returns the record as an Avro schema."""
         return cls.schema_info(set())
 
     @classmethod
@@ -174,7 +174,7 @@ class Record(metaclass=RecordMeta):
         return type(self)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """The value that a field of this record has when it is given `val`."""
+        """Returns the value that a field of this record has when it is given `val`."""
         if val is None and not self._required:
             return _fresh(self.default())
         if not isinstance(val, type(self)):
@@ -186,12 +186,12 @@ class Record(metaclass=RecordMeta):
         return self._default
 
     def required_default(self) -> bool:
-        """Whether the schema has the default even if the field is required."""
+        """Returns whether the schema has the default even if the field is required."""
         return self._required_default
 
 
 def plain_fields(record: Record) -> dict[str, Any]:
-    """The values of a record's fields, by name."""
+    """Returns the values of a record's fields, by name."""
     return {name: value for name, value in vars(record).items() if name not in _RESERVED}
 
 
@@ -210,7 +210,7 @@ def _field_schema(name: str, field: "Field | Record", defined_names: set[str]) -
 
 
 def _built(field: "Field | Record", value: Any) -> Any:
-    """A value as the field wants it, where dicts stand for records."""
+    """Returns a value as the field wants it, where dicts stand for records."""
     if isinstance(field, Record) and isinstance(value, dict):
         return type(field)(**value)
     if isinstance(field, Array) and isinstance(value, list):
@@ -224,7 +224,7 @@ def _built(field: "Field | Record", value: Any) -> Any:
 
 
 def _fresh(default: Any) -> Any:
-    """A default that can be changed belongs to one record alone."""
+    """Returns a default for one record alone: a copy, if it can be changed."""
     return copy.deepcopy(default) if isinstance(default, (list, dict, Record)) else default
 
 
@@ -264,7 +264,7 @@ class Field:
         raise NotImplementedError(f"{type(self).__name__} must say its Python type")
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """The value that the field has when it is given `val`; a TypeError if it cannot."""
+        """Returns the value that the field has when it is given `val`; a TypeError if it cannot."""
         if val is None and not self._required:
             return self.default()
         if not isinstance(val, self.python_type()):
@@ -284,7 +284,7 @@ class Field:
         return self._default
 
     def required_default(self) -> bool:
-        """Whether the schema has the default even if the field is required."""
+        """Returns whether the schema has the default even if the field is required."""
         return self._required_default
 
 
@@ -508,7 +508,7 @@ class Map(Field):
 
 
 def _element(owner: str, kind: Any) -> Field | Record:
-    """What a container holds; a record's class will do, as it does for a field."""
+    """Returns what a container holds; a record's class will do, as it does for a field."""
     if isinstance(kind, RecordMeta):
         kind = kind()
     if isinstance(kind, (Field, Record)):
@@ -517,7 +517,7 @@ def _element(owner: str, kind: Any) -> Field | Record:
 
 
 def _member(kind: CustomEnum, name: str, item: Any) -> Any:
-    """An item that is a member of an enum; unlike a field it is never null."""
+    """Returns an item as a member of an enum; unlike a field it is never null."""
     if item is None:
         raise _wrong(f"an item of {name}", item, kind.enum_type.__name__)
     return kind.validate_type(f"an item of {name}", item)

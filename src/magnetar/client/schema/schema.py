@@ -40,7 +40,7 @@ class SchemaMessage(Protocol):
     def data(self) -> bytes: ...
     def topic_name(self) -> str: ...
     def int_schema_version(self) -> int:
-        """The number of the schema that it was written with, or less than 0 without one."""
+        """Returns the number of the schema that it was written with, or less than 0 without one."""
         ...
 
 
@@ -94,7 +94,7 @@ class Schema(Generic[T]):
 
 
 def _type_of(number: int) -> SchemaType:
-    """The type on the wire; programs may also have the numbers of the official client."""
+    """Returns the type on the wire; programs may also have the numbers of the official client."""
     value = int(number)
     try:
         return _OFFICIAL_TYPES[value] if value < 0 else SchemaType(value)
@@ -201,7 +201,7 @@ class JsonSchema(Schema[T]):
 
 
 def schema_of(record_cls: Any) -> Any:
-    """The Avro schema of a record, or a clear error if it is none."""
+    """Returns the Avro schema of a record, or a clear error if it is none."""
     if not isinstance(record_cls, RecordMeta):
         raise UsageError(
             f"{record_cls!r} is no record: derive a class from Record, or give a dataclass, a "

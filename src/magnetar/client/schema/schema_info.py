@@ -49,7 +49,7 @@ class SchemaInfo:
         return dict(self._properties)
 
     def is_registered(self) -> bool:
-        """Whether producers and consumers tell the broker of it."""
+        """Returns whether producers and consumers tell the broker of it."""
         return self._schema_type not in (SchemaType.NONE, SchemaType.AutoConsume)
 
     def __eq__(self, other: object) -> bool:

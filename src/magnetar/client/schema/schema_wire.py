@@ -9,7 +9,7 @@ __all__ = ["schema_from_pb", "schema_to_pb"]
 
 
 def schema_to_pb(schema: Schema) -> pb.Schema | None:
-    """What PRODUCER and SUBSCRIBE carry; nothing for bytes, which have no schema."""
+    """Returns what PRODUCER and SUBSCRIBE carry; nothing for bytes, which have no schema."""
     info = schema.schema_info()
     if not info.is_registered():
         return None
@@ -20,7 +20,7 @@ def schema_to_pb(schema: Schema) -> pb.Schema | None:
 
 
 def schema_from_pb(schema: pb.Schema) -> SchemaInfo:
-    """What a broker says of a schema."""
+    """Returns what a broker says of a schema."""
     return SchemaInfo(
         SchemaType(schema.type),
         schema.name,

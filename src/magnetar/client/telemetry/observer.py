@@ -77,6 +77,10 @@ class Observer(ABC):
         """An entry is stored, so long after its first message was taken."""
 
     @abstractmethod
+    def confirmed(self, topic: str, subscription: str, seconds: float) -> None:
+        """A broker confirmed what an ACK named, so long after the first call for it."""
+
+    @abstractmethod
     def processed(self, topic: str, subscription: str, seconds: float, *, good: bool) -> None:
         """A block of `consumer.processing` took so long; it is good if it raised nothing."""
 

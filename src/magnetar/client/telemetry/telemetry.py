@@ -13,12 +13,10 @@ Java client where it has them (docs/reference/metrics.md lists all).
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import accumulate
 from typing import TypeAlias
 
 from magnetar.client.consumer.message import Message
 from magnetar.client.telemetry.observer import Observer, Tracing
-from magnetar.client.telemetry.stats import ACK_TIME_BOUNDS_MS
 from magnetar.client.telemetry.totals import Totals
 from magnetar.errors import InvalidTopicNameError, OperationNotSupported
 from magnetar.model import TopicName
@@ -74,7 +72,6 @@ CONSUMER_COUNTERS = (
     ("acks_kept", "ack.kept.count", "{ack}", "Acks that a broker confirmed"),
     ("acks_kept_after_retry", "ack.kept_after_retry.count", "{ack}", "Of those, sent again"),
     ("acks_exhausted", "ack.exhausted.count", "{ack}", "Acks given up"),
-    ("ack_time_ms_sum", "ack.duration.sum", "ms", "From acknowledge to a broker's word, in all"),
 )
 CONSUMER_GAUGES = (
     ("queue_length", "receive_queue.count", "{message}", "Messages in receive queues"),
@@ -142,6 +139,10 @@ class Telemetry(Observer):
             attributes["pulsar.response.status"] = _status(True)
             self._send_duration.record(seconds, attributes)
 
+    def confirmed(self, topic: str, subscription: str, seconds: float) -> None:
+        if self._metrics:
+            self._ack_duration.record(seconds, topic_attributes(topic, subscription))
+
     def processed(self, topic: str, subscription: str, seconds: float, *, good: bool) -> None:
         if self._metrics:
             attributes = topic_attributes(topic, subscription)
@@ -172,6 +173,12 @@ class Telemetry(Observer):
             description="What blocks of consumer.processing take, workers' functions included",
             explicit_bucket_boundaries_advisory=list(BOUNDS_S),
         )
+        self._ack_duration = meter.create_histogram(
+            "pulsar.client.consumer.ack.duration",
+            unit="s",
+            description="From the first acknowledge of an ACK to the broker's confirmation",
+            explicit_bucket_boundaries_advisory=list(BOUNDS_S),
+        )
         self._lookup_duration = meter.create_histogram(
             "pulsar.client.lookup.duration",
             unit="s",
@@ -182,13 +189,6 @@ class Telemetry(Observer):
             self._count(meter, f"producer.{name}", unit, what, _producers(field))
         for field, name, unit, what in CONSUMER_COUNTERS:
             self._count(meter, f"consumer.{name}", unit, what, _consumers(field))
-        self._count(
-            meter,
-            "consumer.ack.duration.bucket",
-            "{ack}",
-            "Confirmed acks that took at most as long as `le`",
-            _ack_times,
-        )
         for field in ("opened", "closed"):
             self._count(meter, f"producer.{field}", "{session}", f"Producers {field}", _made(field))
             self._count(
@@ -256,15 +256,6 @@ def _consumers(field: str) -> Observe:
             yield Observation(getattr(stats, field), topic_attributes(topic, subscription))
 
     return observe
-
-
-def _ack_times(totals: Totals) -> Iterator[Observation]:
-    """As Prometheus has it: each bucket counts what the smaller ones do too."""
-    bounds = [*(str(bound) for bound in ACK_TIME_BOUNDS_MS), "+Inf"]
-    for (topic, subscription), stats in totals.consumers().items():
-        attributes = topic_attributes(topic, subscription)
-        for bound, count in zip(bounds, accumulate(stats.ack_time_buckets), strict=True):
-            yield Observation(count, {**attributes, "le": bound})
 
 
 def _made(field: str) -> Observe:

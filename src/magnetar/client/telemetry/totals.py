@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from magnetar.client.engine.partition_consumer import PartitionConsumer
     from magnetar.client.engine.producer import EngineProducer
 
-__all__ = ["ClientStats", "ConnectionCounts", "Sessions", "Totals", "added", "taken_from"]
+__all__ = [
+    "ClientStats",
+    "ConnectionCounts",
+    "Sessions",
+    "Totals",
+    "added",
+    "part_key",
+    "taken_from",
+]
 
 # What is told of now, and not counted.
 NOW = frozenset(
@@ -133,7 +141,7 @@ class Totals:
             self._remove_part(part)
 
     def _remove_part(self, part: "PartitionConsumer") -> None:
-        _fold(self._past_consumers, _part_key(part), past(consumer_stats([part.core])))
+        _fold(self._past_consumers, part_key(part), past(consumer_stats([part.core])))
 
     def absorb(self, other: "Totals") -> None:
         """Adds what another client did so far, as if it were of this one and past."""
@@ -149,7 +157,7 @@ class Totals:
     # ---- What it did ---------------------------------------------------------
 
     def producers(self) -> dict[str, ProducerStats]:
-        """By topic."""
+        """Returns totals of producers by topic."""
         with self._lock:
             found = dict(self._past_producers)
             for producer in self._producers:
@@ -157,12 +165,12 @@ class Totals:
             return found
 
     def consumers(self) -> dict[tuple[str, str], ConsumerStats]:
-        """By topic and subscription."""
+        """Returns totals of consumers by topic and subscription."""
         with self._lock:
             found = dict(self._past_consumers)
             for consumer in self._consumers:
                 for part in consumer.parts.values():
-                    _fold(found, _part_key(part), consumer_stats([part.core]))
+                    _fold(found, part_key(part), consumer_stats([part.core]))
             return found
 
     def stats(self) -> ClientStats:
@@ -239,7 +247,8 @@ def _key(consumer: "EngineConsumer") -> tuple[str, str]:
     return consumer.title, _subscription(consumer.options)
 
 
-def _part_key(part: "PartitionConsumer") -> tuple[str, str]:
+def part_key(part: "PartitionConsumer") -> tuple[str, str]:
+    """The topic and the subscription that it counts for."""
     return str(TopicName.parse(part.topic).partitioned), _subscription(part.options)
 
 

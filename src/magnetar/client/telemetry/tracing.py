@@ -57,7 +57,7 @@ class MessageTracing(Tracing):
         return self._propagator or propagate.get_global_textmap()
 
     def context_of(self, message: Message) -> Context:
-        """What the sender of a message was doing; empty if the message does not say."""
+        """Returns what the sender of a message was doing; empty if the message does not say."""
         return self.propagator.extract(message.properties(), context=Context())
 
     def send(self, topic: str, properties: dict[str, str] | None, size: int) -> SendTrace:

@@ -113,13 +113,13 @@ class WorkerRecord:
         return self.state
 
     def lost(self, now: float, error: Exception) -> None:
-        """The broker could not be had."""
+        """Notes that the broker could not be had."""
         self._attempts += 1
         self._note(now, error)
         self.move(WorkerEvent.LOST)
 
     def broke(self, now: float, error: Exception) -> None:
-        """The worker ends by an error."""
+        """Notes that the worker ends by an error."""
         self._note(now, error)
         self.move(WorkerEvent.BREAK)
 

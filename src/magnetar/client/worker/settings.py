@@ -10,9 +10,16 @@ from typing import Final, final
 from magnetar.client.option import check
 from magnetar.client.option.check import INT_MAX
 from magnetar.errors import SettingsError
-from magnetar.model.enums import ConsumerType, InitialPosition
+from magnetar.model.enums import InitialPosition
+from magnetar.model.subscription_type import ConsumerType
 
-__all__ = ["CONCURRENCY_MAX", "GRACE_S", "WorkerSettings", "consumer_defaults"]
+__all__ = [
+    "CONCURRENCY_MAX",
+    "GRACE_S",
+    "WorkerSettings",
+    "consumer_defaults",
+    "output_defaults",
+]
 
 # More threads or tasks than this is a mistake in a number.
 CONCURRENCY_MAX: Final = 10_000
@@ -54,3 +61,11 @@ def consumer_defaults(concurrency: int) -> dict[str, object]:
         "receiver_queue_size": max(QUEUE_SIZE_MIN, QUEUE_FACTOR * concurrency),
         "auto_retry_acknowledgement": True,
     }
+
+
+def output_defaults(chunking: bool) -> dict[str, object]:
+    """Returns the options in which what a transactional worker publishes with differs.
+
+    A function may send much, and its transaction waits for all of it.
+    """
+    return {"block_if_queue_full": True, "batching_enabled": not chunking}

@@ -223,7 +223,7 @@ def test_where_consumers_share_what_is_missed_is_asked_for_again() -> None:
     assert rig.idle()
 
 
-def test_strays_come_again_each_in_its_time() -> None:
+def test_late_chunks_come_again_each_in_its_time() -> None:
     rig = Rig(single=False)
     rig.add(10, XYZ[0])
     rig.add(0, ABC[0])

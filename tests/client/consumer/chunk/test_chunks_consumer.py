@@ -121,6 +121,27 @@ def from_elsewhere(first: int, last: int) -> ChunkMessageId:
     return ChunkMessageId(MessageId(-1, LEDGER, first), MessageId(-1, LEDGER, last))
 
 
+@pytest.mark.parametrize("why", ["its ack failed", "it was refused"])
+def test_an_id_from_elsewhere_names_the_first_chunk_each_time(why: str) -> None:
+    """Seed 84016244: the ends of the message were taken for all of it; the rest stayed (I6)."""
+    rig = rig_of(SHARED, ack_receipt_enabled=True, negative_ack_redelivery_delay_ms=0)
+    id = from_elsewhere(0, 2)
+    if why == "its ack failed":
+        rig.core.acknowledge([id], rig.done)
+        rig.core.flush()
+        (ack,) = [command for command in rig.to_broker if isinstance(command, CommandAck)]
+        rig.core.ack_response(CommandAckResponse(3, ack.request_id, 2, "the disk is full"))
+    else:
+        rig.core.negative_acknowledge(id)
+    rig.to_broker.clear()
+    rig.core.acknowledge([id], rig.done)
+    rig.core.flush()
+    (ack,) = [command for command in rig.to_broker if isinstance(command, CommandAck)]
+    (first,) = [named.first_chunk for named in ack.message_ids if named.entry_id == 2]
+    assert first is not None
+    assert first.entry_id == 0
+
+
 def test_an_id_from_elsewhere_acks_what_it_names() -> None:
     rig = rig_of(SHARED)
     publish(rig, *chunk_entries(b"abcdef", 2))

@@ -26,7 +26,7 @@ there twice; one that dies leaves a message without its end.
 | known by its id, another                     | passed over                                   |
 | further on, of those that were added         | sent twice: *garbage*                         |
 | further on, past the next                    | missing others: the context breaks            |
-| further back, and not known                  | of an older copy: redelivered later (a stray) |
+| further back, and not known                  | of an older copy: *late*, redelivered in time  |
 
 The time of a growing context is up when its next chunk has not come for `expire_ms` although
 it could have: the consumer got messages that were published so much later, or nothing new.
@@ -57,12 +57,19 @@ bytes than announced or allowed) is *refused*, and changes nothing but its own m
 Invariant: `size` is what all growing contexts hold, `growing` how many there are.
 """
 
-from bisect import insort
 from io import BytesIO
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.consumer.chunk.context import (
+    BROKEN,
+    DISCARDED,
+    EVICTED,
+    GROWING,
+    TRIES,
+    ChunkContext,
+)
 from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.protocol.metadata import MessageMetadata
 
@@ -72,11 +79,6 @@ __all__ = ["KEPT", "REFUSED", "WHOLE", "ChunkAssembler", "Whole"]
 KEPT: Final = 0
 WHOLE: Final = 1
 REFUSED: Final = 2
-
-GROWING: Final = 0
-BROKEN: Final = 1
-EVICTED: Final = 2
-DISCARDED: Final = 3
 
 # More chunks than any producer makes of a message of 2 GiB.
 COUNT_MAX: Final = 1_000_000
@@ -88,8 +90,6 @@ SET_ASIDE_MAX: Final = 10_000
 ACKED_MAX: Final = 1000
 # Messages that became whole, of which copies may come; beyond it those are *broken* at first.
 COMPLETE_MAX: Final = 1000
-# How often chunks of a broken message are asked for before they are given up.
-TRIES: Final = 4
 # For evicted messages of those who never give up incomplete ones.
 AGAIN_MS: Final = 60_000
 
@@ -112,81 +112,12 @@ class Whole:
 class _Complete:
     """What is known of a message that became whole: where it ends, and how large it is."""
 
-    def __init__(self, context: "_Context") -> None:
+    def __init__(self, context: ChunkContext) -> None:
         self.last: Final = context.keys[-1]
         self.total: Final[i64] = context.total
 
     def has_copy(self, key: int, total: i64) -> bool:
         return key > self.last and total == self.total
-
-
-@final
-class _Context:
-    def __init__(self, name: str, count: i64, total: i64, before: int) -> None:
-        self.name: Final = name
-        self.count: Final[i64] = count
-        self.total: Final[i64] = total
-        self.before: Final = before
-        self.state: i64 = GROWING
-        self.keys: list[int] = []
-        self.data: BytesIO | None = None
-        self.size: i64 = 0
-        # How often all of it was redelivered, which is what its first chunk says, or less.
-        self.redelivery_count: i64 = 0
-        # Growing: when its last chunk came, by the clock and by what had been published.
-        self.arrived_ms: int = 0
-        self.published_ms: int = 0
-        # Up to here it came before, and what came then is no news: it has the time it had, once
-        # all of that is here again.
-        self.known: int = -1
-        self.came_ms: int = 0
-        # How much of its time was over when it left, by the clock and by what was published, and
-        # what was left until it would have been given up, -1 if that was not to be.
-        self.had_ms: int = 0
-        self.had_published_ms: int = 0
-        self.rest_ms: int = -1
-        # Set aside: when it is to be asked for again, and when it is given up.
-        self.again_ms: int = -1
-        self.due_ms: int = -1
-
-    def follow(self, earlier: "_Context", now_ms: int) -> None:
-        """It came before: the same once more has no more time than it had."""
-        self.known = earlier.known
-        self.had_ms = earlier.had_ms
-        self.had_published_ms = earlier.had_published_ms
-        if earlier.rest_ms >= 0:
-            self.due_ms = now_ms + earlier.rest_ms
-
-    def arrive(self, key: int, published_ms: int, now_ms: int) -> None:
-        """A chunk came: its time begins, or goes on."""
-        self.came_ms = now_ms
-        if key > self.known:
-            self.had_ms = 0
-            self.had_published_ms = 0
-        self.arrived_ms = now_ms - self.had_ms
-        self.published_ms = published_ms - self.had_published_ms
-
-    def leave(self, published_ms: int, left_ms: int) -> None:
-        """It is the broker's again: its time stands still."""
-        if self.keys[-1] >= self.known:
-            self.known = self.keys[-1]
-            self.had_ms = left_ms - self.arrived_ms
-            self.had_published_ms = published_ms - self.published_ms
-        if self.due_ms >= 0:
-            self.rest_ms = max(self.due_ms - left_ms, 0)
-
-    def spare(self, expire_ms: int) -> None:
-        """It has a share of its time in any case."""
-        share_ms = expire_ms // TRIES
-        self.had_ms = min(self.had_ms, expire_ms - share_ms)
-        if self.rest_ms >= 0:
-            self.rest_ms = max(self.rest_ms, share_ms)
-
-    def note(self, key: int) -> None:
-        if not self.keys or key > self.keys[-1]:
-            self.keys.append(key)
-        elif key not in self.keys:
-            insort(self.keys, key)
 
 
 @final
@@ -210,14 +141,14 @@ class ChunkAssembler:
         again_ms = expire_ms or AGAIN_MS
         self._again_ms: Final[int] = again_ms if single else max(again_ms // TRIES, 1)
         # The oldest first.
-        self._contexts: Final[dict[str, _Context]] = {}
+        self._contexts: Final[dict[str, ChunkContext]] = {}
         # Those that were cleared, or are asked for, and have not come again.
-        self._expected: Final[dict[str, _Context]] = {}
+        self._expected: Final[dict[str, ChunkContext]] = {}
         self._complete: Final[dict[str, _Complete]] = {}
         # Acked by ids from elsewhere: the last chunk by the first.
         self._acked: Final[dict[int, int]] = {}
         # Chunks of older copies, and when they are to be redelivered.
-        self._strays: Final[dict[int, int]] = {}
+        self._late: Final[dict[int, int]] = {}
         self.growing: i64 = 0
         self.size: i64 = 0
         # How far the consumer is, the latest that anything was published, and since when
@@ -235,7 +166,7 @@ class ChunkAssembler:
         self.problem: str = ""
 
     def __len__(self) -> int:
-        """How many messages are known in part."""
+        """Returns how many messages are known in part."""
         return len(self._contexts)
 
     @property
@@ -265,7 +196,7 @@ class ChunkAssembler:
     # ---- Chunks --------------------------------------------------------------
 
     def saw(self, key: int, publish_ms: int, now_ms: int) -> None:
-        """Something came: where it stands, and how late it was published."""
+        """Notes that something came: where it stands, and how late it was published."""
         if key > self._newest:
             # What comes again does not show that there is more.
             self._newest = key
@@ -310,7 +241,7 @@ class ChunkAssembler:
             if is_copy or (self._acked and self._was_acked(key)):
                 self._garbage.append(key)
                 return KEPT
-            context = _Context(name, count, total, before)
+            context = ChunkContext(name, count, total, before)
             if expected is not None and key <= expected.known:
                 context.follow(expected, now_ms)
             self._set_aside(context, BROKEN, now_ms)
@@ -329,7 +260,7 @@ class ChunkAssembler:
         return outcome
 
     def _judge(self, uuid: str, chunk_id: i64, count: i64, total: i64, size: i64) -> str:
-        """What is wrong with the numbers of a chunk, if anything is."""
+        """Returns what is wrong with the numbers of a chunk, if anything is."""
         if not uuid:
             return "a chunk that does not say of which message it is"
         if not 0 <= chunk_id < count:
@@ -347,14 +278,14 @@ class ChunkAssembler:
 
     def _begin(
         self,
-        context: _Context | None,
+        context: ChunkContext | None,
         name: str,
         count: i64,
         total: i64,
         key: int,
         before: int,
         now_ms: int,
-    ) -> _Context | None:
+    ) -> ChunkContext | None:
         """Chunk 0 came: the context that it begins, or None if it is not its time."""
         if context is not None and context.keys:
             first = context.keys[0]
@@ -366,14 +297,14 @@ class ChunkAssembler:
             if key > last:
                 self._garbage.extend(context.keys)
             elif key != first and not self._single and context.state == GROWING:
-                self._stray(key, now_ms)
+                self._put_off(key, now_ms)
                 return None
             elif not self._single and context.state != GROWING:
                 # It is the beginning that was missing.
                 self._again.extend([other for other in context.keys if other != key])
         if context is not None:
             self._forget(context)
-        fresh = _Context(name, count, total, before)
+        fresh = ChunkContext(name, count, total, before)
         fresh.data = BytesIO()
         self._contexts[name] = fresh
         self.growing += 1
@@ -381,8 +312,8 @@ class ChunkAssembler:
             self._evict_oldest(fresh, now_ms)
         return fresh
 
-    def _follows(self, context: _Context, chunk_id: i64, key: int, now_ms: int) -> bool:
-        """Whether a chunk is the one that comes next; if not, sees to it."""
+    def _follows(self, context: ChunkContext, chunk_id: i64, key: int, now_ms: int) -> bool:
+        """Returns whether a chunk is the one that comes next; if not, sees to it."""
         if context.state == DISCARDED:
             self._garbage.append(key)
             if chunk_id == context.count - 1:
@@ -401,12 +332,12 @@ class ChunkAssembler:
                 self._set_aside(context, BROKEN, now_ms)
                 context.note(key)
         elif key not in context.keys:
-            self._stray(key, now_ms)
+            self._put_off(key, now_ms)
         return False
 
     def _append(
         self,
-        context: _Context,
+        context: ChunkContext,
         key: int,
         entry: bytes,
         payload_first: i64,
@@ -445,7 +376,7 @@ class ChunkAssembler:
             self._wake_by(max(context.arrived_ms + self._expire_ms, now_ms))
         return KEPT
 
-    def _completed(self, context: _Context) -> None:
+    def _completed(self, context: ChunkContext) -> None:
         self._complete.pop(context.name, None)
         self._complete[context.name] = _Complete(context)
         if len(self._complete) > COMPLETE_MAX:
@@ -453,7 +384,7 @@ class ChunkAssembler:
 
     # ---- Setting aside -------------------------------------------------------
 
-    def _evict_oldest(self, but: _Context, now_ms: int) -> None:
+    def _evict_oldest(self, but: ChunkContext, now_ms: int) -> None:
         others = [c for c in self._contexts.values() if c.state == GROWING and c is not but]
         context = others[0]
         if self._ack_oldest:
@@ -463,8 +394,8 @@ class ChunkAssembler:
         else:
             self._set_aside(context, EVICTED, now_ms)
 
-    def _set_aside(self, context: _Context, state: i64, now_ms: int) -> None:
-        """The context keeps no bytes any more, and goes to the end of the line."""
+    def _set_aside(self, context: ChunkContext, state: i64, now_ms: int) -> None:
+        """Takes the bytes from a context, and puts it at the end of the line."""
         self._forget(context)
         context.state = state
         context.data = None
@@ -481,7 +412,7 @@ class ChunkAssembler:
         self._wake_by(context.again_ms)
         self._wake_by(context.due_ms)
 
-    def _forget(self, context: _Context) -> None:
+    def _forget(self, context: ChunkContext) -> None:
         if self._contexts.get(context.name) is not context:
             return
         del self._contexts[context.name]
@@ -489,20 +420,21 @@ class ChunkAssembler:
             self.growing -= 1
             self.size -= context.size + CHUNK_OVERHEAD * len(context.keys)
 
-    def _stray(self, key: int, now_ms: int) -> None:
-        self._strays[key] = now_ms + self._again_ms
-        if len(self._strays) > SET_ASIDE_MAX:
-            del self._strays[next(iter(self._strays))]
+    def _put_off(self, key: int, now_ms: int) -> None:
+        self._late[key] = now_ms + self._again_ms
+        if len(self._late) > SET_ASIDE_MAX:
+            del self._late[next(iter(self._late))]
         self._wake_by(now_ms + self._again_ms)
 
     def drop(self, metadata: MessageMetadata) -> None:
-        """Nobody wants the message of a chunk: nothing is acked, and nothing kept."""
+        """Drops the message of a chunk, which nobody wants: nothing is acked, and nothing kept."""
         context = self._contexts.get(metadata.chunked_name())
         if context is not None:
             self._forget(context)
 
     def forget_from(self, first: int) -> list[int]:
-        """The message that begins there was acked; which chunks of it there were."""
+        """Forgets the message that begins there, which was acked; returns the chunks that were
+        here."""
         for expected in list(self._expected.values()):
             if expected.keys[0] == first:
                 del self._expected[expected.name]
@@ -520,11 +452,12 @@ class ChunkAssembler:
         for expected in list(self._expected.values()):
             if any(key in withdrawal.kept for key in expected.keys):
                 del self._expected[expected.name]
-        for key in [key for key in self._strays if key in withdrawal.kept]:
-            del self._strays[key]
+        for key in [key for key in self._late if key in withdrawal.kept]:
+            del self._late[key]
 
     def acked_elsewhere(self, first: int, last: int) -> list[int]:
-        """The message between these two was acked; which others of its chunks are here."""
+        """Discards the message between these two, which was acked; returns its other chunks that
+        are here."""
         for contexts in (self._contexts, self._expected):
             for context in contexts.values():
                 if context.keys and context.keys[0] == first:
@@ -548,7 +481,7 @@ class ChunkAssembler:
         return False
 
     def disconnected(self, now_ms: int) -> None:
-        """Nothing can come until there is a connection again."""
+        """Notes that nothing can come until there is a connection again."""
         self._offline_since_ms = now_ms
 
     def connected(self, now_ms: int) -> None:
@@ -572,7 +505,7 @@ class ChunkAssembler:
                 self._expect(context, left_ms)
         self._clear_contexts()
 
-    def _expect(self, context: _Context, left_ms: int) -> None:
+    def _expect(self, context: ChunkContext, left_ms: int) -> None:
         context.data = None
         context.leave(self._published_ms, left_ms)
         if not self._single:
@@ -583,7 +516,7 @@ class ChunkAssembler:
             del self._expected[next(iter(self._expected))]
 
     def clear(self) -> None:
-        """What comes now has nothing to do with what came before."""
+        """Forgets everything: what comes now has nothing to do with what came before."""
         self._expected.clear()
         self._acked.clear()
         self._complete.clear()
@@ -592,7 +525,7 @@ class ChunkAssembler:
 
     def _clear_contexts(self) -> None:
         self._contexts.clear()
-        self._strays.clear()
+        self._late.clear()
         self.growing = 0
         self.size = 0
         self._next_ms = None
@@ -612,7 +545,7 @@ class ChunkAssembler:
             del self._expected[context.name]
 
     def firsts(self) -> list[int]:
-        """The first chunks that are known of all messages that are not whole."""
+        """Returns the first chunks that are known of all messages that are not whole."""
         return [
             context.keys[0]
             for contexts in (self._expected, self._contexts)
@@ -621,14 +554,14 @@ class ChunkAssembler:
         ]
 
     def pending_keys(self, through: int) -> list[int]:
-        """The chunks, up to an entry, of messages that may still become whole."""
+        """Returns the chunks, up to an entry, of messages that may still become whole."""
         keys: list[int] = []
         for some, _ in self._pending():
             keys.extend([key for key in some if key < through])
         return keys
 
     def before(self, through: int) -> int | None:
-        """The entry before the first of those, None if there is none of them."""
+        """Returns the entry before the first of those, None if there is none of them."""
         found: int | None = None
         for keys, before in self._pending():
             if keys[0] < through and (found is None or before < found):
@@ -646,7 +579,7 @@ class ChunkAssembler:
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        """When `tick` is to be called."""
+        """Returns when `tick` is to be called."""
         return self._next_ms
 
     def _wake_by(self, at_ms: int) -> None:
@@ -665,15 +598,15 @@ class ChunkAssembler:
                 self._tick_growing(context, now_ms)
             else:
                 self._tick_aside(context, now_ms)
-        for key, due_ms in list(self._strays.items()):
+        for key, due_ms in list(self._late.items()):
             if due_ms > now_ms:
                 self._wake_by(due_ms)
                 continue
-            del self._strays[key]
+            del self._late[key]
             # Where there is one consumer, all that could come with it came before it.
             (self._garbage if self._single else self._again).append(key)
 
-    def _tick_growing(self, context: _Context, now_ms: int) -> None:
+    def _tick_growing(self, context: ChunkContext, now_ms: int) -> None:
         if not self._expire_ms:
             return
         again = context.keys[-1] < context.known
@@ -687,7 +620,7 @@ class ChunkAssembler:
             due_ms = now_ms + max(self._expire_ms // TRIES, 1)
         self._wake_by(due_ms)
 
-    def _tick_aside(self, context: _Context, now_ms: int) -> None:
+    def _tick_aside(self, context: ChunkContext, now_ms: int) -> None:
         if 0 <= context.due_ms <= now_ms:
             self._garbage.extend(context.keys)
             self._forget(context)

@@ -82,7 +82,7 @@ class ChunkSpans:
                 del self._before[key]
 
     def taken(self, key: int) -> None:
-        """Somebody took the message whose last chunk this is."""
+        """Notes that somebody took the message whose last chunk this is."""
         keys = self._chunks.get(key)
         if keys is not None:
             self._taken[keys[0]] = keys
@@ -121,7 +121,8 @@ class ChunkSpans:
             self._before.clear()
 
     def came_in_part(self, key: int) -> list[int]:
-        """The chunks of messages up to an entry that somebody took and that come again just now.
+        """Returns the chunks of messages up to an entry that somebody took and that come again just
+        now.
 
         Those that came are forgotten: who acks that entry acks them.
         """
@@ -134,7 +135,7 @@ class ChunkSpans:
         return chunks
 
     def split(self, key: int) -> Split | None:
-        """How to ack everything through an entry; None: simply so."""
+        """Returns how to ack everything through an entry; None: simply so."""
         before = self._assembler.before(key)
         spared = set(self._assembler.pending_keys(key)) if before is not None else set()
         for last, keys in self._chunks.items():
@@ -155,14 +156,14 @@ class ChunkSpans:
         return before is not None and before[-1] == keys[-1]
 
     def acked_through(self, key: int) -> None:
-        """Everything through an entry is acked, but what `split` spared."""
+        """Notes that everything through an entry is acked, but what `split` spared."""
         for last, keys in list(self._chunks.items()):
             if last <= key and not self._spared(key, last, keys):
                 del self._chunks[last]
                 self._before.pop(last, None)
 
     def first_pending(self, key: int, queued: list[list[int]]) -> int:
-        """The first chunk in front of an entry of all messages that nobody took, or -1.
+        """Returns the first chunk in front of an entry of all messages that nobody took, or -1.
 
         `queued` has the chunks of those that are whole.
         """
@@ -173,7 +174,7 @@ class ChunkSpans:
         return first
 
     def sought(self, start: int) -> None:
-        """The subscription is moved to an entry: all of it before that is acked."""
+        """Notes that the subscription is moved to an entry: all of it before that is acked."""
         past = {keys[0]: keys[-1] for keys in [*self._taken.values(), *self._chunks.values()]}
         for first in self._assembler.firsts():
             past.setdefault(first, NO_END)
@@ -184,8 +185,8 @@ class ChunkSpans:
         self._forget()
 
     def reached_over(self, key: int) -> bool:
-        """Whether a message in chunks that came before the last seek began before an entry, or
-        there, and ended behind it."""
+        """Returns whether a message in chunks that came before the last seek began before an
+        entry, or there, and ended behind it."""
         for first, last in self._past.items():
             if first <= key < last:
                 return True

@@ -78,12 +78,12 @@ class EntryRange:
         return self.end is not None and self.next >= self.end
 
     def connected(self) -> i64:
-        """A new connection: how many permits to begin with."""
+        """Begins with a new connection; returns how many permits to begin with."""
         self._at_broker = 0
         return self.due()
 
     def due(self) -> i64:
-        """How many permits to give now; 0 is none."""
+        """Returns how many permits to give now; 0 is none."""
         if self.done:
             return 0
         wanted = self._wanted()
@@ -94,7 +94,7 @@ class EntryRange:
         return given
 
     def _wanted(self) -> i64:
-        """What may be on its way at a time."""
+        """Returns what may be on its way at a time."""
         entries: i64 = ENTRIES_AHEAD
         if self.end is not None and self.end[0] == self.next[0]:
             entries = min(entries, self.end[1] - self.next[1])
@@ -105,7 +105,7 @@ class EntryRange:
         return min(max(ahead, 1), PERMITS_MAX)
 
     def take(self, command: CommandMessage) -> RawEntry | None:
-        """The entry, if it is wanted."""
+        """Returns the entry, if it is wanted."""
         found = _read(command)
         self._at_broker -= found.messages
         at = (int(found.ledger_id), int(found.entry_id))

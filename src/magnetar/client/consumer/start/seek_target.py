@@ -26,7 +26,7 @@ __all__ = ["seek_target"]
 
 
 def seek_target(id: MessageId, inclusive: bool, *, exact: bool) -> MessageIdData:
-    """Where a seek to a message goes; `exact` says that the broker is ours."""
+    """Returns where a seek to a message goes; `exact` says that the broker is ours."""
     if id.ledger_id() < 0 or id.entry_id() < 0 or id.ledger_id() == INT64_MAX:
         return MessageIdData(id.ledger_id(), id.entry_id(), id.partition())
     if isinstance(id, ChunkMessageId) and not exact:
@@ -39,7 +39,7 @@ def seek_target(id: MessageId, inclusive: bool, *, exact: bool) -> MessageIdData
 
 
 def _in_batch(id: MessageId, index: int) -> MessageIdData:
-    """The entry from an index on."""
+    """Returns the entry from an index on."""
     size = id.batch_size()
     if 0 < size <= index:
         return MessageIdData(id.ledger_id(), id.entry_id() + 1, id.partition())

@@ -19,10 +19,10 @@ from magnetar.client.consumer.incoming import Incoming, Start
 from magnetar.client.consumer.message import Message
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.option.options import ConsumerOptions
-from magnetar.model.enums import SHARED_TYPES
 from magnetar.model.message_id import MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import wide_key_entry, wide_key_ledger
+from magnetar.model.subscription_type import type_of
 from magnetar.wire.integer import INT64_MAX
 
 __all__ = ["StartPosition"]
@@ -45,7 +45,7 @@ class StartPosition:
         self._spans: Final = spans
         self._queue: Final = queue
         self._durable: Final[bool] = options.durable
-        self._ordered: Final[bool] = options.consumer_type not in SHARED_TYPES
+        self._ordered: Final[bool] = type_of(options.consumer_type).has_active
         self._inclusive: Final[bool] = options.start_message_id_inclusive
         self._id_of_options: Final = options.start_message_id
         # Where a subscription begins that does not exist yet.
@@ -59,13 +59,14 @@ class StartPosition:
             self._begin_at(options.start_message_id, options.start_message_id_inclusive)
 
     def start_message_id(self) -> MessageIdData | None:
-        """Where SUBSCRIBE is to begin: behind what was taken, if no subscription knows it."""
+        """Returns where SUBSCRIBE is to begin: behind what was taken, if no subscription knows
+        it."""
         if self.last_taken is not None:
             return _id_data(self.last_taken.message_id())
         return None if self._first_id is None else _id_data(self._first_id)
 
     def subscribe_from(self) -> MessageIdData | None:
-        """The same for SUBSCRIBE, which begins with the entry that it names.
+        """Returns where SUBSCRIBE is to begin, which names the entry that comes first.
 
         Messages that nobody took may have chunks in front of the last that was taken: then it
         begins with the first of those, and what was taken is dropped when it comes again.
@@ -120,7 +121,7 @@ class StartPosition:
             self._incoming.start = None
 
     def moved(self) -> None:
-        """It is at another cluster now: what was taken says nothing of where to begin there."""
+        """Forgets what was taken: at another cluster that says nothing of where to begin."""
         self.last_taken = None
         self._first_id = self._id_of_options
         self._incoming.start = None

@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from magnetar.client.consumer.batch_receive import BatchReceive
 from magnetar.client.consumer.message import Message
-from magnetar.client.door import aio
-from magnetar.client.door.arguments import message_of, messages_of
+from magnetar.client.door.aio_consumer import reconsume
+from magnetar.client.door.arguments import consumer_interceptors_of, message_of, messages_of
 from magnetar.client.door.closing import Closing
 from magnetar.client.door.processing import ThreadProcessing
 from magnetar.client.door.reading import has_message
 from magnetar.client.door.threads.listener import Listener
 from magnetar.client.door.threads.outcome import Outcome
+from magnetar.client.door.threads.transaction import Transaction
+from magnetar.client.door.transaction import core_of
 from magnetar.client.engine.consumer import EngineConsumer
 from magnetar.client.errors import Result
+from magnetar.client.intercept.consumer_interceptors import ConsumerInterceptors
 from magnetar.client.schema.value import Received
 from magnetar.client.telemetry.observer import Tracing
 from magnetar.client.telemetry.stats import ConsumerStats
+from magnetar.client.transaction.core import TransactionCore
 from magnetar.errors import AlreadyClosed, MagnetarError, Timeout
 from magnetar.model import MessageId
 
@@ -54,10 +58,17 @@ class Consumer(Closing, Generic[Received]):
         self._tracing = consumer.tracing
         consumer.on_wake = self._awake
         consumer.call_back = self._call_back
+        self._interceptors = interceptors = consumer_interceptors_of(consumer)
+        if interceptors is not None:
+            consumer.on_due = lambda refused, late: interceptors.redelivered(self, refused, late)
+            consumer.on_closed = interceptors.close
 
     def receive(self, timeout_millis: int | None = None) -> Message[Received]:
         """Returns the next message. Raises Timeout, and AlreadyClosed once it is closed."""
-        return self._receive(timeout_millis, None)
+        message = self._receive(timeout_millis, None)
+        if self._interceptors is not None:
+            message = self._interceptors.before_consume(self, message)
+        return message
 
     def __iter__(self) -> Iterator[Message[Received]]:
         while True:
@@ -135,10 +146,39 @@ class Consumer(Closing, Generic[Received]):
         finally:
             with self._lock:
                 self._consumer.handed(batch)
-        return cast("list[Message[Received]]", batch.messages)
+        messages = batch.messages
+        interceptors = self._interceptors
+        if interceptors is not None:
+            messages = [interceptors.before_consume(self, message) for message in messages]
+        return cast("list[Message[Received]]", messages)
 
-    def acknowledge(self, message: "Message | MessageId | Iterable[Message | MessageId]") -> None:
-        """Acks a message, or several in one request."""
+    def acknowledge(
+        self,
+        message: "Message | MessageId | Iterable[Message | MessageId]",
+        *,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Acks a message, or several in one request.
+
+        In a transaction it counts when that is committed, which waits for it. Raises
+        TransactionConflict for what was acknowledged in another one; a broker's refusal is raised
+        here if there are receipts, else by the commit.
+        """
+        if self._interceptors is not None:
+            message = messages_of(message)
+            with self._interceptors.acknowledging(self, message, cumulative=False):
+                self._acknowledge(message, transaction)
+        else:
+            self._acknowledge(message, transaction)
+
+    def _acknowledge(
+        self,
+        message: "Message | MessageId | Iterable[Message | MessageId]",
+        transaction: Transaction | None,
+    ) -> None:
+        if transaction is not None:
+            self._acknowledge_in(transaction, messages_of(message))
+            return
         if type(message) is Message and not self._receipts:
             with self._lock:
                 self._consumer.acknowledge_message(message)
@@ -151,15 +191,49 @@ class Consumer(Closing, Generic[Received]):
                 self._consumer.check_open()
                 self._consumer.acknowledge(messages, None)
 
-    def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+    def _acknowledge_in(
+        self, transaction: Transaction, messages: "list[Message | MessageId]"
+    ) -> None:
+        core = core_of(transaction, self._consumer.engine)
+        assert core is not None, "there is a transaction"
+        if self._receipts:
+            self._ack_and_wait(lambda done: self._consumer.acknowledge_in(core, messages, done))
+            return
+        with self._lock:
+            self._consumer.acknowledge_in(core, messages, None)
+
+    def acknowledge_cumulative(
+        self, message: "Message | MessageId", *, transaction: Transaction | None = None
+    ) -> None:
         """Acks a message and all before it."""
         one = message_of(message)
-        if self._receipts:
+        if self._interceptors is None:
+            self._acknowledge_cumulative(one, transaction)
+            return
+        with self._interceptors.acknowledging(self, [one], cumulative=True):
+            self._acknowledge_cumulative(one, transaction)
+
+    def _acknowledge_cumulative(
+        self, one: "Message | MessageId", transaction: Transaction | None
+    ) -> None:
+        core = core_of(transaction, self._consumer.engine)
+        if core is not None:
+            self._acknowledge_cumulative_in(core, one)
+        elif self._receipts:
             self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(one, done))
         else:
             with self._lock:
                 self._consumer.check_open()
                 self._consumer.acknowledge_cumulative(one, None)
+
+    def _acknowledge_cumulative_in(self, core: TransactionCore, one: "Message | MessageId") -> None:
+        if self._receipts:
+            self._ack_and_wait(
+                lambda done: self._consumer.acknowledge_cumulative_in(core, one, done)
+            )
+            return
+        with self._lock:
+            self._consumer.acknowledge_cumulative_in(core, one, None)
 
     def _ack_and_wait(self, ack: Callable[[Callable[[Exception | None], None]], None]) -> None:
         kept: Outcome[None] = Outcome()
@@ -178,7 +252,7 @@ class Consumer(Closing, Generic[Received]):
     def processing(
         self, message: Message[Value], *, retry_after: timedelta | None = None
     ) -> ThreadProcessing[Value]:
-        """`with` it: the message is acked when the block ends, and nacked when it raises.
+        """Returns what `with` takes: it acks when the block ends, and nacks if it raises.
 
         Whatever was raised goes on. With `retry_after` and `retry_enabled=True` a message whose
         block raised an error is not nacked but sent to the retry topic, to come again after
@@ -187,14 +261,21 @@ class Consumer(Closing, Generic[Received]):
         return ThreadProcessing(self, self._consumer, message, retry_after)
 
     def reconsume_later(
-        self, message: Message, delay: timedelta, properties: dict[str, str] | None = None
+        self,
+        message: Message,
+        delay: timedelta,
+        properties: dict[str, str] | None = None,
+        *,
+        transaction: Transaction | None = None,
     ) -> None:
         """Publishes it to the retry topic, to come again after a delay, and acks it.
 
         The consumer was made with `retry_enabled=True`. After as many rounds as the dead
-        letter policy says, 16 without one, the message is a dead letter.
+        letter policy says, 16 without one, the message is a dead letter. In a transaction letter
+        and ack are one; without, a program that is killed between them leaves both.
         """
-        self._client._call(aio.reconsume(self._consumer, message, delay, properties))
+        core = core_of(transaction, self._consumer.engine)
+        self._client._call(reconsume(self._consumer, message, delay, properties, core))
 
     def redeliver_unacknowledged_messages(self) -> None:
         """Asks for all messages again that are not acknowledged."""
@@ -257,11 +338,11 @@ class Consumer(Closing, Generic[Received]):
         return self._consumer.name
 
     def is_connected(self) -> bool:
-        """Whether the consumer has a connection to its broker now."""
+        """Returns whether the consumer has a connection to its broker now."""
         return self._consumer.connected
 
     def stats(self) -> ConsumerStats:
-        """What it did so far."""
+        """Returns what it did so far."""
         return self._consumer.stats()
 
     def __repr__(self) -> str:
@@ -286,7 +367,9 @@ class Consumer(Closing, Generic[Received]):
             self._consumer.give_back(message)
 
     def _listen(self, call: Callable[[Message[Any]], object], *, alone: bool = False) -> None:
-        tracing = self._tracing
+        tracing, interceptors = self._tracing, self._interceptors
+        if interceptors is not None:
+            call = partial(_intercept, interceptors, self, call)
         if tracing is not None:
             call = partial(_process, tracing, self.subscription_name(), call)
         self._listener = self._client._listeners.add(self, call, alone=alone)
@@ -295,6 +378,15 @@ class Consumer(Closing, Generic[Received]):
         if self._listener is not None:
             self._client._loop.refuse_here()
             self._client._listeners.remove(self._listener)
+
+
+def _intercept(
+    interceptors: ConsumerInterceptors,
+    consumer: Consumer[Any],
+    call: Callable[[Message], object],
+    message: Message,
+) -> None:
+    call(interceptors.before_consume(consumer, message))
 
 
 def _process(
@@ -331,7 +423,7 @@ class Reader(Closing, Generic[Received]):
             yield message
 
     def has_message_available(self) -> bool:
-        """Whether there is a message behind the last one that was read."""
+        """Returns whether there is a message behind the last one that was read."""
         return self._client._call(has_message(self._engine))
 
     def seek(self, messageid: "MessageId | int") -> None:
@@ -347,7 +439,7 @@ class Reader(Closing, Generic[Received]):
         return self._consumer.topic()
 
     def is_connected(self) -> bool:
-        """Whether the reader has a connection to its broker now."""
+        """Returns whether the reader has a connection to its broker now."""
         return self._consumer.is_connected()
 
     def __repr__(self) -> str:

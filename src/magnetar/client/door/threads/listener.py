@@ -33,10 +33,10 @@ class Source(Protocol):
     """Where a listener gets its messages."""
 
     def _take_held(self) -> Message | None:
-        """The next message, if there is one. Raises if none will ever come."""
+        """Returns the next message, if there is one. Raises if none will ever come."""
 
     def _give_back(self, message: Message) -> None:
-        """The message is done with."""
+        """Gives back a message that the listener is done with."""
 
 
 class Listener:
@@ -64,7 +64,7 @@ class Listener:
         self.wake()
 
     def wake(self) -> None:
-        """There may be a message. Any thread."""
+        """Tells the thread that there may be a message. From any thread."""
         with self._lock:
             if self._due or self._paused or self._stopped:
                 return
@@ -81,7 +81,7 @@ class Listener:
         self.wake()
 
     def _take_some(self) -> bool:
-        """Whether there may be more."""
+        """Returns whether there may be more."""
         for _ in range(TURN_MAX):
             if self._paused or self._stopped:
                 return False
@@ -118,7 +118,7 @@ class Listener:
             self._thread.stop()
 
     def go_on(self) -> None:
-        """It was stopped for nothing. Not for one that is alone."""
+        """Goes on after a stop that was for nothing. Not for a listener that is alone."""
         self._stopped = False
         self.wake()
 
@@ -137,7 +137,7 @@ class Listeners:
     def add(
         self, source: Source, call: Callable[[Message], object], *, alone: bool = False
     ) -> Listener:
-        """A listener, on a thread of its own if it is to be alone."""
+        """Adds a listener and returns it; one that is to be alone has a thread of its own."""
         with self._lock:
             thread = _Thread() if alone else self._next_thread()
             listener = Listener(source, call, thread, alone, self._log)
@@ -157,7 +157,7 @@ class Listeners:
             self._listeners.pop(listener, None)
 
     def restore(self, listener: Listener) -> None:
-        """It was removed, and goes on after all."""
+        """Puts a listener back that was removed, and goes on after all."""
         with self._lock:
             self._listeners[listener] = None
         listener.go_on()

@@ -8,18 +8,33 @@ from typing import Any, Generic, TypeVar
 from magnetar.client.door.threads.outcome import Outcome
 from magnetar.errors import AlreadyClosed, MagnetarError, OperationNotSupported
 
-__all__ = ["LoopThread", "new_event_loop"]
+__all__ = ["LoopThread", "new_event_loop", "run_to_end"]
 
 T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's, where it is installed."""
+    """Returns a loop of uvloop's, where that is installed."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def run_to_end(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs a loop on this thread until it is stopped, then ends what is left on it."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
 
 
 class LoopThread:
@@ -33,17 +48,7 @@ class LoopThread:
         self._thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        finally:
-            self._loop.close()
+        run_to_end(self._loop)
 
     def refuse_here(self) -> None:
         """Raises if this is the loop's own thread."""
@@ -101,7 +106,7 @@ class _Run(Generic[T]):
         self._task.add_done_callback(self._done)
 
     def drop(self) -> None:
-        """Nobody waits any more; it may be done, or not even begun."""
+        """Drops a call that nobody waits for any more; it may be done, or not even begun."""
         if self._task is None:
             self._work.close()
         else:

@@ -30,7 +30,7 @@ class Outcome(Generic[T]):
         self._unset.release()
 
     def wait(self) -> T:
-        """The value. Raises the error, if there is one."""
+        """Returns the value. Raises the error, if there is one."""
         self._unset.acquire()
         if self._error is not None:
             raise self._error

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
-from magnetar.client.door.arguments import make_outgoing
+from magnetar.client.door.arguments import interceptors_of, make_outgoing
 from magnetar.client.door.closing import Closing
 from magnetar.client.door.threads.teller import Sending, Teller
+from magnetar.client.door.threads.transaction import Transaction
 from magnetar.client.engine.producer import EngineProducer
-from magnetar.client.errors import Result, result_of
+from magnetar.client.errors import Result, exception_of, result_of
+from magnetar.client.intercept.producer_interceptor import MessageToSend, ProducerInterceptors
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import BytesSchema, Schema
 from magnetar.client.schema.value import Sent
@@ -42,7 +44,11 @@ class Producer(Closing, Generic[Sent]):
         self._producer = producer
         self._schema = schema
         self._tracing = producer.tracing
-        self._plain = type(schema) is BytesSchema and self._tracing is None
+        self._interceptors = interceptors_of(producer)
+        if self._interceptors is not None:
+            producer.on_closed = self._interceptors.close
+        plain = self._tracing is None and self._interceptors is None
+        self._plain = type(schema) is BytesSchema and plain
         self._lock = client._lock
         self._teller = teller
         self._room = threading.Condition(client._lock)
@@ -61,6 +67,7 @@ class Producer(Closing, Generic[Sent]):
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
+        transaction: Transaction | None = None,
     ) -> MessageId:
         """Sends a message; returns its id when it is stored.
 
@@ -84,6 +91,7 @@ class Producer(Closing, Generic[Sent]):
             deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
                 subscriptions.
             deliver_after: The same, as a timedelta from now on.
+            transaction: The transaction that the message is part of; None is none.
         """
         self._client._loop.refuse_here()
         sending = Sending()
@@ -95,13 +103,29 @@ class Producer(Closing, Generic[Sent]):
             and not disable_replication
             and given == NO_FIELDS
             and times == NO_TIMES
+            and transaction is None
         ):
             return self._send(Outgoing(content, sending), sending)
+        if self._interceptors is not None:
+            draft = MessageToSend(
+                content,
+                properties or {},
+                partition_key,
+                ordering_key,
+                sequence_id,
+                replication_clusters,
+                disable_replication,
+                event_timestamp,
+                deliver_at,
+                deliver_after,
+                transaction,
+            )
+            return self._send_intercepted(self._interceptors, draft, sending)
         message = make_outgoing(
             self._schema,
             content,
             sending,
-            self._producer.day_ms,
+            self._producer,
             properties=properties,
             partition_key=partition_key,
             ordering_key=ordering_key,
@@ -111,7 +135,26 @@ class Producer(Closing, Generic[Sent]):
             event_timestamp=event_timestamp,
             deliver_at=deliver_at,
             deliver_after=deliver_after,
+            transaction=transaction,
         )
+        return self._send_whole(message, sending)
+
+    def _send_intercepted(
+        self, interceptors: ProducerInterceptors, draft: MessageToSend, sending: Sending
+    ) -> MessageId:
+        draft = interceptors.before_send(self, draft)
+        try:
+            message = make_outgoing(
+                self._schema, draft.content, sending, self._producer, **draft.keywords()
+            )
+            id = self._send_whole(message, sending)
+        except Exception as error:
+            interceptors.acknowledged(self, draft, None, error)
+            raise
+        interceptors.acknowledged(self, draft, id, None)
+        return id
+
+    def _send_whole(self, message: Outgoing, sending: Sending) -> MessageId:
         if self._tracing is None:
             return self._send(message, sending)
         trace = self._tracing.follow(self._producer.topic, message)
@@ -146,6 +189,7 @@ class Producer(Closing, Generic[Sent]):
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Sends a message; `callback(result, message_id)` is called with what became of it.
 
@@ -167,6 +211,7 @@ class Producer(Closing, Generic[Sent]):
             deliver_at: Deliver the message from then on, in ms since 1970, on Shared and KeyShared
                 subscriptions.
             deliver_after: The same, as a timedelta from now on.
+            transaction: The transaction that the message is part of; None is none.
         """
         if (
             self._plain
@@ -180,14 +225,31 @@ class Producer(Closing, Generic[Sent]):
             and event_timestamp is None
             and deliver_at is None
             and deliver_after is None
+            and transaction is None
         ):
             message = Outgoing(content, callback)
+        elif self._interceptors is not None:
+            draft = MessageToSend(
+                content,
+                properties or {},
+                partition_key,
+                ordering_key,
+                sequence_id,
+                replication_clusters,
+                disable_replication,
+                event_timestamp,
+                deliver_at,
+                deliver_after,
+                transaction,
+            )
+            self._send_async_intercepted(self._interceptors, draft, callback)
+            return
         else:
             message = make_outgoing(
                 self._schema,
                 content,
                 callback,
-                self._producer.day_ms,
+                self._producer,
                 properties=properties,
                 partition_key=partition_key,
                 ordering_key=ordering_key,
@@ -197,10 +259,44 @@ class Producer(Closing, Generic[Sent]):
                 event_timestamp=event_timestamp,
                 deliver_at=deliver_at,
                 deliver_after=deliver_after,
+                transaction=transaction,
             )
             if self._tracing is not None:
-                self._send_traced(self._tracing, message, callback)
+                self._send_traced(self._tracing, message, callback, raises=callback is None)
                 return
+        self._send_later(message, callback)
+
+    def _send_async_intercepted(
+        self,
+        interceptors: ProducerInterceptors,
+        draft: MessageToSend,
+        callback: Callable[[Result, MessageId], Any] | None,
+    ) -> None:
+        draft = interceptors.before_send(self, draft)
+
+        def have_answer(result: Result, id: MessageId) -> None:
+            stored = result is Result.Ok
+            error = None if stored else exception_of(result)
+            interceptors.acknowledged(self, draft, id if stored else None, error)
+            if callback is not None:
+                callback(result, id)
+
+        try:
+            message = make_outgoing(
+                self._schema, draft.content, have_answer, self._producer, **draft.keywords()
+            )
+            if self._tracing is not None:
+                self._send_traced(self._tracing, message, have_answer, raises=callback is None)
+            else:
+                self._send_later(message, None if callback is None else have_answer)
+        except Exception as error:
+            # Nobody else hears of it.
+            interceptors.acknowledged(self, draft, None, error)
+            raise
+
+    def _send_later(
+        self, message: Outgoing, callback: Callable[[Result, MessageId], Any] | None
+    ) -> None:
         try:
             with self._lock:
                 try:
@@ -217,6 +313,8 @@ class Producer(Closing, Generic[Sent]):
         tracing: Tracing,
         message: Outgoing,
         callback: Callable[[Result, MessageId], Any] | None,
+        *,
+        raises: bool,
     ) -> None:
         trace = tracing.follow(self._producer.topic, message)
 
@@ -231,7 +329,7 @@ class Producer(Closing, Generic[Sent]):
                 self._put(message, self._producer.send)
         except BaseException as error:
             trace.end(error if isinstance(error, Exception) else Result.Interrupted, None)
-            if callback is None or not isinstance(error, PulsarException):
+            if callback is None or raises or not isinstance(error, PulsarException):
                 raise
             self._client._callbacks.tell(callback, result_of(error))
 
@@ -275,7 +373,7 @@ class Producer(Closing, Generic[Sent]):
         return self._producer.name
 
     def stats(self) -> ProducerStats:
-        """What it did so far."""
+        """Returns what it did so far."""
         return self._producer.stats()
 
     def last_sequence_id(self) -> int:
@@ -283,7 +381,7 @@ class Producer(Closing, Generic[Sent]):
         return self._producer.last_sequence_id
 
     def is_connected(self) -> bool:
-        """Whether the producer has a connection to its broker now."""
+        """Returns whether the producer has a connection to its broker now."""
         return self._producer.connected
 
     def __repr__(self) -> str:

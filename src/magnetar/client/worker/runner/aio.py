@@ -10,6 +10,11 @@ from magnetar.client.consumer.message import Message
 from magnetar.client.door import aio
 from magnetar.client.option.backoff import Backoff
 from magnetar.client.worker.lanes import Lanes
+from magnetar.client.worker.runner.aio_work import (
+    AsyncOutputs,
+    AsyncWork,
+    handle_in_transaction,
+)
 from magnetar.client.worker.runner.worker import LOG, Worker, now
 from magnetar.client.worker.settings import seconds
 from magnetar.client.worker.state import WorkerEvent, may_pass
@@ -24,6 +29,7 @@ class AsyncWorker(Worker):
     Everything but `health` is for the loop that it runs on.
     """
 
+    WORK: type[AsyncWork] = AsyncWork
     _run: "_Run | None" = None
 
     async def run(self, client: aio.Client) -> None:
@@ -83,6 +89,7 @@ class _Run:
         self._stopping = False
         self._timer: asyncio.TimerHandle | None = None
         self._gave_up = False
+        self._outputs = AsyncOutputs(client, worker.output_options)
         self.consumer: aio.Consumer | None = None
 
     async def work(self) -> None:
@@ -156,6 +163,7 @@ class _Run:
         consumer, self.consumer = self.consumer, None
         if consumer is not None:
             await consumer.close()
+        await self._outputs.close()
 
     # ---- Receiving -----------------------------------------------------------
 
@@ -180,6 +188,9 @@ class _Run:
 
     async def _serve(self, backoff: Backoff) -> None:
         worker = self._worker
+        if worker.transactional:
+            # Where there are none this says so, before any message is taken.
+            await (await self._begin_work())._transaction.abort()
         consumer = await self._client.subscribe(
             worker.topic, worker.subscription, schema=worker.call.schema, **worker.options
         )
@@ -208,9 +219,17 @@ class _Run:
         task.add_done_callback(partial(self._done, consumer, message))
 
     async def _handle(self, consumer: aio.Consumer, message: Message) -> None:
-        call = self._worker.call
-        async with consumer.processing(message, retry_after=self._worker.retry_after):
+        call, retry_after = self._worker.call, self._worker.retry_after
+        if self._worker.transactional:
+            await handle_in_transaction(call, consumer, message, self._begin_work, retry_after)
+            return
+        async with consumer.processing(message, retry_after=retry_after):
             await call.function(*call.arguments(message))
+
+    async def _begin_work(self) -> AsyncWork:
+        engine = self._client._engine
+        begun = await engine.begin_transaction(self._worker.transaction_timeout_ms)
+        return AsyncWork(begun, self._outputs)
 
     def _done(self, consumer: aio.Consumer, message: Message, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)

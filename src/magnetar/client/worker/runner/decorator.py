@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Unpack, overload
 
-from magnetar.client.option.keywords import WorkerKeywords
+from magnetar.client.option.keywords import ProducerKeywords, WorkerKeywords
 from magnetar.client.schema.schema import Schema
 from magnetar.client.worker.runner.aio import AsyncWorker
 from magnetar.client.worker.runner.threads import ThreadWorker
@@ -47,6 +47,9 @@ def worker(
     schema: Schema[Any] | None = None,
     grace_s: float = GRACE_S,
     retry_after: timedelta | None = None,
+    transactional: bool = False,
+    transaction_timeout: float | timedelta | None = None,
+    output_options: ProducerKeywords | None = None,
     **options: Unpack[WorkerKeywords],
 ) -> _Decorator:
     """Makes a worker of the function below: it is called with each message of a subscription.
@@ -58,6 +61,10 @@ def worker(
     topic. `concurrency` messages are in hand at a time; those of one key stay in order on a
     Key_Shared subscription, and all of a topic on an Exclusive or Failover one.
 
+    With `transactional` each call has a transaction: a parameter annotated with AsyncWork (of a
+    coroutine function) or ThreadWork sends in it, `await work.send("bills", b"...")`, and what was
+    sent is to be seen exactly when the message is acked.
+
     `options` are those of `subscribe`. Unless they say otherwise the subscription is Shared,
     begins with the earliest message, and acks that fail are sent again.
 
@@ -68,6 +75,11 @@ def worker(
         schema: What values become bytes by, and the reverse; without one values are bytes.
         grace_s: Seconds that a stop waits for messages that are in hand.
         retry_after: Time after which a message whose function raised comes by the retry topic.
+        transactional: Call the function in a transaction, which is committed with the message's
+            acknowledgement.
+        transaction_timeout: Seconds, or a timedelta, after which the broker aborts the transaction
+            of a call; 60 without it.
+        output_options: Options of the producers that a transactional worker's functions send with.
         consumer_type: Exclusive, Shared, Failover or KeyShared.
         receiver_queue_size: Messages that are fetched before the application asks for them.
         max_total_receiver_queue_size_across_partitions: The same for all partitions and topics of
@@ -78,7 +90,7 @@ def worker(
         broker_consumer_stats_cache_time_ms: Accepted and ignored: stats() asks no broker.
         negative_ack_redelivery_delay_ms: Time after which a negatively acknowledged message is
             delivered again.
-        is_read_compacted: Read the compacted topic; only Apache Pulsar compacts topics.
+        is_read_compacted: Read the compacted view of the topic, then what came later.
         properties: Properties of the consumer, which the subscription's stats show.
         pattern_auto_discovery_period: Seconds between two looks for new topics that match the
             pattern.
@@ -113,9 +125,9 @@ def worker(
         max_pending_acknowledgements: Unconfirmed acknowledgements at which a consumer that retries
             them asks for no more messages.
         negative_ack_redelivery_backoff: Instead of negative_ack_redelivery_delay_ms: a wait that
-            grows with each redelivery.
+            grows with each redelivery, a MultiplierRedeliveryBackoff.
         ack_timeout_redelivery_backoff: Added to unacked_messages_timeout_ms: a wait that grows with
-            each redelivery.
+            each redelivery, a MultiplierRedeliveryBackoff.
         retry_enabled: Subscribe to the retry topic as well; reconsume_later needs it.
         expire_time_of_incomplete_chunked_message_ms: Time after which an incomplete message in
             chunks is given up; 0 keeps it for ever.
@@ -126,6 +138,8 @@ def worker(
         auto_update_partitions_interval_seconds: How often the client looks for new partitions.
         durable: False: the subscription is deleted with its consumer, as a reader's is.
         start_message_id: Where a subscription that is not durable, or new, begins.
+        interceptors: Interceptors that see each message before it is handed over, and its
+            acknowledgement, in this order.
     """
     return _Decorator(
         {
@@ -135,6 +149,9 @@ def worker(
             "schema": schema,
             "grace_s": grace_s,
             "retry_after": retry_after,
+            "transactional": transactional,
+            "transaction_timeout": transaction_timeout,
+            "output_options": output_options,
             "options": options,
         }
     )

@@ -13,6 +13,11 @@ from magnetar.client.door.threads.consumer import Consumer
 from magnetar.client.option.backoff import Backoff
 from magnetar.client.worker.health import WorkerHealth
 from magnetar.client.worker.lanes import Lanes
+from magnetar.client.worker.runner.thread_work import (
+    ThreadOutputs,
+    ThreadWork,
+    handle_in_transaction,
+)
 from magnetar.client.worker.runner.worker import LOG, Worker, now
 from magnetar.client.worker.settings import seconds
 from magnetar.client.worker.state import WorkerEvent, may_pass
@@ -30,6 +35,7 @@ class ThreadWorker(Worker):
     `stop` and `health` may be called from any thread.
     """
 
+    WORK: type[ThreadWork] = ThreadWork
     _run: "_Run | None" = None
 
     def run(self, client: Client) -> None:
@@ -121,6 +127,7 @@ class _Run:
         self._deadline_s = 0.0
         # From now on nobody counts what functions do.
         self._gave_up = False
+        self._outputs = ThreadOutputs(client, worker.output_options)
         self.consumer: Consumer | None = None
 
     def work(self) -> None:
@@ -188,6 +195,7 @@ class _Run:
         if consumer is not None:
             with suppress(AlreadyClosed):
                 consumer.close()
+        self._outputs.close()
 
     # ---- Receiving -----------------------------------------------------------
 
@@ -222,6 +230,9 @@ class _Run:
 
     def _serve(self, backoff: Backoff) -> None:
         worker = self._worker
+        if worker.transactional:
+            # Where there are none this says so, before any message is taken.
+            self._begin_work()._end(commit=False)
         consumer = self._client.subscribe(
             worker.topic, worker.subscription, schema=worker.call.schema, **worker.options
         )
@@ -264,9 +275,19 @@ class _Run:
         consumer = self.consumer
         if consumer is None or self._gave_up:
             return  # it went back while it waited for a thread
-        call = self._worker.call
-        with consumer.processing(message, retry_after=self._worker.retry_after):
+        call, retry_after = self._worker.call, self._worker.retry_after
+        if self._worker.transactional:
+            handle_in_transaction(
+                call, consumer, message, self._begin_work, retry_after, lambda: self._gave_up
+            )
+            return
+        with consumer.processing(message, retry_after=retry_after):
             call.function(*call.arguments(message))
+
+    def _begin_work(self) -> ThreadWork:
+        client = self._client
+        timeout_ms = self._worker.transaction_timeout_ms
+        return ThreadWork(client._call(client._engine.begin_transaction(timeout_ms)), self._outputs)
 
     def _done(self, message: Message, error: Exception | None) -> None:
         self._room.release()
