@@ -10,7 +10,7 @@ from magnetar.broker.setting.settings import BrokerSettings
 
 @pytest.fixture(scope="session")
 def shared_broker() -> Iterator[Served]:
-    served = Served()
+    served = Served(BrokerSettings(transactions=True))
     served.start()
     yield served
     served.stop()

@@ -7,6 +7,8 @@ index, the tests that need it are skipped.
 import hashlib
 import shutil
 import subprocess
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,23 @@ SCRIPT = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
+@cache
+def installed() -> bool:
+    """Whether it is here, or could be had. It is tried once."""
+    npm = shutil.which("npm")
+    if SCRIPT.exists() or npm is None:
+        return SCRIPT.exists()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]
+    command += [str(FOLDER), f"axe-core@{VERSION}"]
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, timeout=120)
+    return SCRIPT.exists()
+
+
 def axe_source() -> str:
     """The script. Skips the test if it cannot be had."""
-    if not SCRIPT.exists():
-        npm = shutil.which("npm")
-        if npm is not None:
-            FOLDER.mkdir(parents=True, exist_ok=True)
-            command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]
-            command += [str(FOLDER), f"axe-core@{VERSION}"]
-            subprocess.run(command, capture_output=True, timeout=120)
-    need("axe", SCRIPT.exists(), f"npm install axe-core@{VERSION} could not be done")
+    need("axe", installed(), f"npm install axe-core@{VERSION} could not be done")
     source = SCRIPT.read_bytes()
     assert hashlib.sha256(source).hexdigest() == SHA256, "axe-core is not what it should be"
     return source.decode()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser.visit import PICTURES, Visit
+from browser.visit import PICTURES, REBOUND, Visit
 from support.requirement import need
 from support.served import Served
 
@@ -27,6 +27,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A name of somebody else, who lets it lead to this machine.
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
 ]
 
 
@@ -44,7 +46,23 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
+def brokers() -> Iterator[Callable[..., Served]]:
+    """Starts brokers of a test's own, which end after the pages that look at them."""
+    started: list[Served] = []
+
+    def start(settings: BrokerSettings | None = None) -> Served:
+        served = Served(settings or BrokerSettings())
+        served.start()
+        started.append(served)
+        return served
+
+    yield start
+    for served in started:
+        served.stop()
+
+
+@pytest.fixture
+def visit(chromium: Any, brokers: Callable[..., Served]) -> Iterator[Callable[..., Visit]]:
     """Opens pages of a broker; at the end each must have had no trouble."""
     visits: list[Visit] = []
 

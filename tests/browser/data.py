@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,8 @@ from support.served import Served
 import magnetar
 from magnetar.ack import AckDelta
 from magnetar.admin.console.publishing import Publisher
+from magnetar.model.message_id_data import MessageIdData
+from magnetar.protocol import MessageMetadata, SingleMessage, encode_batch
 
 # What would run, break out or break a line, if anything took it for more than text.
 SCRIPT = "<script>alert('script')</script>"
@@ -83,28 +86,71 @@ def use(client: magnetar.Client, topic: str, *, acked: int = 12, batch: int = 8)
 
 def fill(served: Served, topic: str, entries: int) -> None:
     """Many small entries, as fast as they can be had."""
+    _publish_all(served, topic, lambda publisher: (publisher.metadata(), b"x" * 10), entries)
+
+
+def fill_batches(served: Served, topic: str, batches: int, size: int) -> None:
+    """Messages by the million: each batch is the same, of JSON that has a number and a key."""
+    singles = [SingleMessage(b'{"order": %d, "item": "lamp"}' % i, i) for i in range(size)]
+    for number, single in enumerate(singles):
+        single.partition_key = f"customer-{number % 17}"
+    payload = encode_batch(singles)
+
+    def batch(publisher: Publisher) -> tuple[MessageMetadata, bytes]:
+        metadata = publisher.metadata()
+        metadata.num_messages_in_batch = size
+        return metadata, payload
+
+    _publish_all(served, topic, batch, batches)
+
+
+def _publish_all(
+    served: Served,
+    topic: str,
+    make_entry: Callable[[Publisher], tuple[MessageMetadata, bytes]],
+    entries: int,
+) -> None:
     found = served.broker.topics[f"persistent://{topic}"]
 
-    async def work() -> None:
+    async def work(count: int) -> None:
         with Publisher(found, "test") as publisher:
-            for first in range(0, entries, 2000):
-                sent = [
-                    asyncio.ensure_future(publisher.publish(publisher.metadata(), b"x" * 10))
-                    for _ in range(first, min(first + 2000, entries))
-                ]
+            for _ in range(0, count, 2000):
+                sent = [publisher.publish(*make_entry(publisher)) for _ in range(min(count, 2000))]
                 await asyncio.gather(*sent)
+                count -= len(sent)
 
-    served.run(work())
+    for first in range(0, entries, 20_000):
+        served.run(work(min(entries - first, 20_000)))
 
 
-def punch(served: Served, topic: str, subscription: str) -> int:
-    """Acks every second entry, in memory: a hole beside each. How many runs of acks there are."""
+def ack_parts(served: Served, topic: str, subscription: str) -> int:
+    """Acks some of each batch, in memory, and every seventh whole: how many are left in part."""
+    found = served.broker.topics[f"persistent://{topic}"]
+
+    def work() -> int:
+        cursor = found.subscriptions[subscription].cursor
+        for ledger in served.broker.store.ledgers(found.id):
+            for entry in range(ledger.entries):
+                size = int(found.ledgers.sizes.batch_size(ledger.id, entry))
+                indexes = [-1] if entry % 7 == 6 else range(entry % 3, size, 2 + entry % 5)
+                ids = [MessageIdData(ledger.id, entry, -1, index) for index in indexes]
+                assert cursor.apply(cursor.plan_messages(ids))
+        return int(cursor.partial_entries())
+
+    return served.call(work)
+
+
+def punch(served: Served, topic: str, subscription: str, first: int = 1) -> int:
+    """Acks every second entry, in memory: a hole beside each. How many runs of acks there are.
+
+    With `first` 0 mark-delete stands behind the first entry.
+    """
     found = served.broker.topics[f"persistent://{topic}"]
 
     def work() -> int:
         cursor = found.subscriptions[subscription].cursor
         ledgers = served.broker.store.ledgers(found.id)
-        parts = tuple((one.id, tuple(range(1, one.entries, 2)), ()) for one in ledgers)
+        parts = tuple((one.id, tuple(range(first, one.entries, 2)), ()) for one in ledgers)
         assert cursor.apply(AckDelta(cursor.epoch, None, parts))
         return cursor.acked_run_count()
 

@@ -82,6 +82,36 @@ def test_numbers_are_written_as_people_read_them(at: Visit, expression: str, tex
     assert at.module("logic/format.js", expression) == text
 
 
+# ---- Charts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "top"),
+    [([], 1), ([0, 0], 1), ([1], 1), ([1.5], 2), ([21, 3], 50), ([50], 50), ([501], 1000)],
+)
+def test_a_chart_ends_at_a_round_number(at: Visit, values: list[float], top: float) -> None:
+    assert at.module("logic/chart.js", "m.scaleTop(a[0])", values) == top
+
+
+BOX = {"from": 100, "to": 200, "top": 10, "width": 50, "height": 20}
+
+
+@pytest.mark.parametrize(
+    ("values", "times", "points"),
+    [
+        ([10, 0], [100, 200], "0.0,0.0 50.0,20.0"),
+        # What comes from before begins at the edge; what was over before is left out.
+        ([9, 0, 10, 5], [10, 50, 150, 200], "0.0,10.0 25.0,0.0 50.0,10.0"),
+        ([5], [50], ""),
+        ([], [], ""),
+    ],
+)
+def test_points_lie_where_their_time_and_number_are(
+    at: Visit, values: list[float], times: list[int], points: str
+) -> None:
+    assert at.module("logic/chart.js", "m.chartPoints(...a)", values, times, BOX) == points
+
+
 # ---- Payloads --------------------------------------------------------------------------
 
 
@@ -247,8 +277,50 @@ def test_properties_are_read_line_by_line(at: Visit) -> None:
     assert json.loads(found) == {"a": "1", "__proto__": "x=y"}
 
 
+def test_a_map_is_counted_by_state(at: Visit) -> None:
+    """What stands behind all that was touched is the rest, and no hole."""
+    map = {
+        "first": 4,
+        "end": 20,
+        "lastTouched": 14,
+        "acked": [4, 1, 0, 0],
+        "partial": [0, 2, 0, 0],
+        "held": [0, 1, 1, 0],
+        "delayed": None,
+    }
+    found = at.module("logic/ackmap.js", "m.tally(a[0])", map)
+    assert found == {"acked": 5, "partial": 2, "rest": 6, "left": 3, "held": 2, "delayed": 0}
+
+
+@pytest.mark.parametrize(
+    ("values", "heights"),
+    [
+        # Two looks say nothing yet.
+        ([1, 2, 3], []),
+        ([0, 0, 0, 0], [17, 17, 17, 17]),
+        ([5, 5, 5, 5], [9, 9, 9, 9]),
+        ([0, 0, 2, 4], [17, 17, 9, 1]),
+        # A thousandth more is no mountain.
+        ([1000, 1000, 1000, 1001], [9.1, 9.1, 9.1, 8.9]),
+    ],
+)
+def test_a_line_of_the_last_looks_moves_as_much_as_its_figure(
+    at: Visit, values: list[int], heights: list[float]
+) -> None:
+    points = at.module("logic/history.js", "m.linePoints(a[0], 64, 18)", values)
+    found = [float(point.split(",")[1]) for point in points.split()]
+    assert found == pytest.approx(heights, abs=0.05)
+
+
+def test_what_lies_below_a_line_is_closed_at_the_bottom(at: Visit) -> None:
+    area = "m.areaPoints(a[0], 20)"
+    found = at.module("logic/chart.js", area, "0.0,3.0 50.0,7.0")
+    assert found == "0.0,20 0.0,3.0 50.0,7.0 50.0,20"
+    assert at.module("logic/chart.js", area, "") == ""
+
+
 def test_lines_of_the_last_looks_stay_in_their_box(at: Visit) -> None:
-    for values in ([1, 1], [0, 5, 3], list(range(60))):
+    for values in ([1, 1, 1, 1], [0, 5, 3, 1], list(range(60))):
         points = at.module("logic/history.js", "m.linePoints(a[0], 64, 18)", values)
         for point in points.split():
             x, y = map(float, point.split(","))

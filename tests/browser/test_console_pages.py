@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from browser.axe import violations
-from browser.data import IMAGE, NASTY, SCRIPT, fill, make, orders, publish, punch, use
+from browser.data import IMAGE, NASTY, SCRIPT, fill, make, publish, punch, use
 from browser.visit import DESKTOP, PHONE, Visit
 from support.served import Served
 
@@ -94,6 +94,9 @@ def test_every_page_fits_a_phone(used: Served, visit: Visits, name: str) -> None
     one.picture(f"{name}-phone")
     wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide <= room
+    # What a fact is called stands right above it.
+    high = "[...document.querySelectorAll('.facts dt')].map(name => name.offsetHeight)"
+    assert all(height < 50 for height in page.evaluate(high))
     assert violations(page) == []
 
 
@@ -132,159 +135,123 @@ def test_a_page_without_data_says_so(
     assert violations(page) == []
 
 
-def test_a_broker_with_nothing_has_pages_without_rows(visit: Visits) -> None:
-    served = Served(BrokerSettings())
-    served.start()
-    try:
-        one = visit(served.http_url)
-        page = one.go("overview")
-        page.wait_for_selector("text=Nothing is wrong")
-        one.go("topics").wait_for_selector("text=No topics here")
-        one.go("subscriptions").wait_for_selector("text=No subscriptions here")
-        one.picture("topics-none")
-    finally:
-        served.stop()
+def test_a_broker_with_nothing_has_pages_without_rows(
+    brokers: Callable[[], Served], visit: Visits
+) -> None:
+    served = brokers()
+    one = visit(served.http_url)
+    page = one.go("overview")
+    page.wait_for_selector("text=Nothing is wrong")
+    one.go("topics").wait_for_selector("text=No topics here")
+    one.go("subscriptions").wait_for_selector("text=No subscriptions here")
+    one.picture("topics-none")
 
 
 # ---- Much ------------------------------------------------------------------------------
 
 
-def test_thousands_of_topics_come_in_pages(visit: Visits) -> None:
-    served = Served(BrokerSettings())
-    served.start()
-    try:
-        made = served.http.put("/persistent/public/default/many/partitions", json=3000)
-        assert made.status_code == 204
-        make(served, "public/default/one", "s")
-        orders(served, "public/default/one", 3)
-        one = visit(served.http_url)
-        page = one.go("topics")
-        page.wait_for_selector("text=of 3,001")
-        assert page.locator("tbody tr").count() == 50
-        assert page.locator("tbody tr >> nth=0").inner_text().startswith("one")
-        page.click("button:text('Next')")
-        page.wait_for_selector("text=51 to 100 of 3,001")
-        page.click("th button:text('Topic')")
-        page.wait_for_selector("tbody tr:first-child a:text-is('many-partition-0')")
-        page.fill("input[type=search]", "partition-2999")
-        page.wait_for_selector("text=1 to 1 of 1")
-        assert "partition-2999" in page.url
-        page.reload()
-        page.wait_for_selector("text=1 to 1 of 1")
-    finally:
-        served.stop()
-
-
-def test_a_map_of_many_holes_comes_down_to_one_entry(visit: Visits) -> None:
+def test_a_map_of_many_holes_comes_down_to_one_entry(
+    brokers: Callable[[], Served], visit: Visits
+) -> None:
     topic = "public/default/holes"
-    served = Served(BrokerSettings())
-    served.start()
-    try:
-        make(served, topic, "s")
-        fill(served, topic, 20_000)
-        assert punch(served, topic, "s") == 10_000
-        one = visit(served.http_url, viewport=DESKTOP)
-        page = one.subscription(topic, "s")
-        page.wait_for_selector("text=all 20,000 entries")
-        one.picture("acks-many-holes")
-        canvas = page.locator("canvas.map")
-        canvas.focus()
-        for _ in range(4):
-            if "one a cell" in page.inner_text(".map-range"):
-                break
-            before = page.inner_text(".map-range")
-            canvas.press("Enter")
-            page.wait_for_function(
-                "t => document.querySelector('.map-range').textContent !== t", arg=before
-            )
-        assert "one a cell" in page.inner_text(".map-range")
-        says = page.inner_text(".map-says")
-        canvas.press("ArrowRight")
+    served = brokers()
+    make(served, topic, "s")
+    fill(served, topic, 20_000)
+    assert punch(served, topic, "s") == 10_000
+    one = visit(served.http_url, viewport=DESKTOP)
+    page = one.subscription(topic, "s")
+    page.wait_for_selector("text=all 20,000 entries")
+    one.picture("acks-many-holes")
+    canvas = page.locator("canvas.map")
+    canvas.focus()
+    for _ in range(4):
+        if "one a cell" in page.inner_text(".map-range"):
+            break
+        before = page.inner_text(".map-range")
+        canvas.press("Enter")
         page.wait_for_function(
-            "t => document.querySelector('.map-says').textContent !== t", arg=says
+            "t => document.querySelector('.map-range').textContent !== t", arg=before
         )
-        both = {"not acked" in text for text in (says, page.inner_text(".map-says"))}
-        assert both == {True, False}
-        page.wait_for_selector(".picked >> text=Messages from here")
-        canvas.press("Escape")
-        page.click("button:text-is('All')")
-        page.wait_for_selector("text=all 20,000 entries")
-        # From hole to hole.
-        page.click("button:text('Next hole')")
-        page.wait_for_selector(".picked >> text=not acked, with acks behind it")
-        first = page.inner_text(".map-says")
-        page.click("button:text('Next hole')")
-        page.wait_for_function(
-            "t => document.querySelector('.map-says').textContent !== t", arg=first
-        )
-        entries = [
-            int(t.partition(":")[2].partition(",")[0])
-            for t in (first, page.inner_text(".map-says"))
-        ]
-        assert entries[1] == entries[0] + 2
-        page.click("button:text-is('All')")
-        page.wait_for_selector("text=all 20,000 entries")
-        # By hand: a click looks closer.
-        canvas.click(position={"x": 200, "y": 40})
-        page.wait_for_selector("text=1,250 entries")
-    finally:
-        served.stop()
+    assert "one a cell" in page.inner_text(".map-range")
+    says = page.inner_text(".map-says")
+    canvas.press("ArrowRight")
+    page.wait_for_function("t => document.querySelector('.map-says').textContent !== t", arg=says)
+    both = {"not acked" in text for text in (says, page.inner_text(".map-says"))}
+    assert both == {True, False}
+    page.wait_for_selector(".picked >> text=Messages from here")
+    canvas.press("Escape")
+    page.click("button:text-is('All')")
+    page.wait_for_selector("text=all 20,000 entries")
+    # From hole to hole.
+    page.click("button:text('Next hole')")
+    page.wait_for_selector(".picked >> text=not acked, with acks behind it")
+    first = page.inner_text(".map-says")
+    page.click("button:text('Next hole')")
+    page.wait_for_function("t => document.querySelector('.map-says').textContent !== t", arg=first)
+    entries = [
+        int(t.partition(":")[2].partition(",")[0]) for t in (first, page.inner_text(".map-says"))
+    ]
+    assert entries[1] == entries[0] + 2
+    page.click("button:text-is('All')")
+    page.wait_for_selector("text=all 20,000 entries")
+    # By hand: a click looks closer.
+    canvas.click(position={"x": 200, "y": 40})
+    page.wait_for_selector("text=1,250 entries")
 
 
 # ---- Hostile ---------------------------------------------------------------------------
 
 
-def test_what_others_write_is_text(visit: Visits) -> None:
+def test_what_others_write_is_text(brokers: Callable[[], Served], visit: Visits) -> None:
     """In names, keys, properties, payloads, consumers: nothing runs, nothing becomes markup."""
     name = f"evil {SCRIPT.replace('/', '')}"
     topic, subscription = f"public/default/{name}", NASTY.replace("/", "")
-    served = Served(BrokerSettings())
-    served.start()
-    try:
-        make(served, topic, subscription)
-        properties = {IMAGE: SCRIPT, "REAL_TOPIC": NASTY, "__proto__": NASTY}
-        publish(
-            served,
-            topic,
-            {"payload": NASTY, "key": IMAGE, "properties": properties},
-            {"payload": f'{{"a": "{SCRIPT}"}}', "key": NASTY},
-            {"payload": "\u0000\u001b[31m\u202e" + SCRIPT},
+    served = brokers()
+    make(served, topic, subscription)
+    properties = {IMAGE: SCRIPT, "REAL_TOPIC": NASTY, "__proto__": NASTY}
+    publish(
+        served,
+        topic,
+        {"payload": NASTY, "key": IMAGE, "properties": properties},
+        {"payload": f'{{"a": "{SCRIPT}"}}', "key": NASTY},
+        {"payload": "\u0000\u001b[31m\u202e" + SCRIPT},
+    )
+    with magnetar.Client(served.url) as client:
+        consumer = client.subscribe(
+            f"persistent://{topic}",
+            subscription,
+            magnetar.ConsumerType.Shared,
+            consumer_name=IMAGE,
         )
-        with magnetar.Client(served.url) as client:
-            consumer = client.subscribe(
-                f"persistent://{topic}",
-                subscription,
-                magnetar.ConsumerType.Shared,
-                consumer_name=IMAGE,
-            )
-            one = visit(served.http_url)
-            for page in ("overview", "topics", "subscriptions"):
-                one.go(page).wait_for_selector("tbody >> text=evil")
-            one.topic(topic).wait_for_selector(f"h1:has-text({name!r})")
-            one.subscription(topic, subscription).wait_for_selector("tbody >> text=onerror")
-            page = one.subscription(topic, subscription, "messages", acked="1")
-            page.wait_for_selector("tr[data-id] >> nth=2")
-            for number in range(3):
-                page.click(f".opener >> nth={number}")
-            page.wait_for_selector("pre.payload >> nth=2")
-            for form in ("Text", "Hex"):
-                for button in page.locator(f".form-tab:text-is('{form}')").all():
-                    button.click()
-            shown = page.inner_text("body")
-            assert SCRIPT in shown
-            # Nor does it turn the text around it: that would make a question read as another.
-            assert "\u202e" not in shown
-            assert "\\u202e" in shown
-            page.click("thead input[type=checkbox]")
-            page.click("button:text('Skip…')")
-            page.wait_for_selector("dialog >> text=onerror")
-            one.picture("messages-hostile")
-            page.click("dialog button:text('Cancel')")
-            assert page.locator("main img, main svg:not(.spark), dialog img").count() == 0
-            assert page.evaluate("document.scripts.length") == 2
-            consumer.close()
-    finally:
-        served.stop()
+        one = visit(served.http_url)
+        for page in ("overview", "topics", "subscriptions"):
+            one.go(page).wait_for_selector("tbody >> text=evil")
+        one.topic(topic).wait_for_selector(f"h1:has-text({name!r})")
+        one.topic(topic, "messages").wait_for_selector("tr[data-id] >> nth=2")
+        for tab in ((), ("consumers",)):
+            page = one.subscription(topic, subscription, *tab)
+            page.wait_for_selector("tbody >> text=onerror")
+        page = one.subscription(topic, subscription, "messages", acked="1")
+        page.wait_for_selector("tr[data-id] >> nth=2")
+        for number in range(3):
+            page.click(f".opener >> nth={number}")
+        page.wait_for_selector("pre.payload >> nth=2")
+        for form in ("Text", "Hex"):
+            for button in page.locator(f".form-tab:text-is('{form}')").all():
+                button.click()
+        shown = page.inner_text("body")
+        assert SCRIPT in shown
+        # Nor does it turn the text around it: that would make a question read as another.
+        assert "\u202e" not in shown
+        assert "\\u202e" in shown
+        page.click("thead input[type=checkbox]")
+        page.click("button:text('Skip…')")
+        page.wait_for_selector("dialog >> text=onerror")
+        one.picture("messages-hostile")
+        page.click("dialog button:text('Cancel')")
+        assert page.locator("main img, main svg:not(.spark), dialog img").count() == 0
+        assert page.evaluate("document.scripts.length") == 2
+        consumer.close()
 
 
 def test_a_page_refuses_markup_and_scripts_of_others_by_its_policy(

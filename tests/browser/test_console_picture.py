@@ -23,32 +23,33 @@ import magnetar
 PICTURE = Path(__file__).parents[2] / "docs" / "ack-state.svg"
 PAPER = (Path(__file__).parent / "svg_paper.js").read_text()
 TOPIC = "public/default/orders"
-WIDTH = 860
+WIDTH = 600
+SIDE = 250
 
 
 def work(served: Served, client: magnetar.Client) -> magnetar.Consumer:
     """A backlog with some of everything, the same each time."""
     make(served, TOPIC, "work")
-    ids = [id for _ in range(3) for id in served.publish(TOPIC, 500, batch=10)]
+    ids = [id for _ in range(6) for id in served.publish(TOPIC, 500, batch=10)]
     name = f"persistent://{TOPIC}"
     single = client.create_producer(name, batching_enabled=False)
     for minute in range(8):
         single.send(b"later", deliver_after=timedelta(hours=1 + minute))
-    ids += [id for _ in range(2) for id in served.publish(TOPIC, 500, batch=10)]
+    ids += [id for _ in range(4) for id in served.publish(TOPIC, 500, batch=10)]
     chance = random.Random(11)
     # Some batches nobody has touched, and of some a message or a few are left.
-    untouched = {entry for entry in range(165) if chance.random() < 0.08}
+    untouched = {entry for entry in range(330) if chance.random() < 0.08}
     acked = [
         {"ledgerId": id.ledger_id(), "entryId": id.entry_id(), "batchIndex": id.batch_index()}
-        for number, id in enumerate(ids[:1650])
-        if number // 10 not in untouched and chance.random() < (0.995 if number < 900 else 0.9)
+        for number, id in enumerate(ids[:3300])
+        if number // 10 not in untouched and chance.random() < (0.995 if number < 1800 else 0.9)
     ]
     path = f"/persistent/{TOPIC}/subscription/work/skipByMessageIds"
     for first in range(0, len(acked), 1000):
         body = {"type": "messageId", "messageIds": acked[first : first + 1000]}
         answer = served.http.post(path, json=body)
         assert answer.status_code == 204, answer.text
-    consumer = client.subscribe(name, "work", magnetar.ConsumerType.Shared, receiver_queue_size=300)
+    consumer = client.subscribe(name, "work", magnetar.ConsumerType.Shared, receiver_queue_size=600)
     # It has what it has room for, and the delayed ones were read on the way.
     wait_until(lambda: counted(served) == (8, True))
     return consumer
@@ -56,7 +57,7 @@ def work(served: Served, client: magnetar.Client) -> magnetar.Consumer:
 
 def counted(served: Served) -> tuple[int, bool]:
     stats = served.http.get(f"/persistent/{TOPIC}/stats").json()["subscriptions"]["work"]
-    return stats["msgDelayed"], stats["unackedMessages"] >= 300
+    return stats["msgDelayed"], stats["unackedMessages"] >= 600
 
 
 def test_the_picture_is_what_the_console_draws(broker: Served, visit: Callable[..., Visit]) -> None:
@@ -66,7 +67,7 @@ def test_the_picture_is_what_the_console_draws(broker: Served, visit: Callable[.
         page: Any = one.subscription(TOPIC, "work")
         page.wait_for_selector(".map-range:text('entries')")
         one.picture("acks-picture")
-        drawn = page.evaluate(f"({PAPER})", [WIDTH, TOPIC])
+        drawn = page.evaluate(f"({PAPER})", [WIDTH, SIDE, TOPIC])
         consumer.close()
     if os.environ.get("MAGNETAR_DRAW"):
         PICTURE.write_text(drawn)

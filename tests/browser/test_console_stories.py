@@ -1,9 +1,11 @@
 """What people come to the console for, clicked through from one end to the other."""
 
+import asyncio
 import json
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,13 +14,14 @@ from typing import Any
 import pytest
 from browser.axe import violations
 from browser.data import make, orders, publish
-from browser.visit import Visit
+from browser.visit import REBOUND, Visit
 from support.broker_process import BrokerProcess
 from support.served import Served
 from support.tokens import SECRET_SETTING, token
 from support.waiting import wait_until
 
 import magnetar
+from magnetar import aio
 from magnetar.broker.auth.permissions import Permissions
 from magnetar.broker.setting.settings import BrokerSettings
 
@@ -591,6 +594,37 @@ def unacked(served: Served, topic: str) -> list[str]:
     return [str(one["unackedMessages"]) for one in stats["consumers"]]
 
 
+# ---- Transactions ----------------------------------------------------------------------
+
+
+def test_transactions_are_told_of_where_there_are_any(
+    brokers: Callable[..., Served], visit: Visits
+) -> None:
+    served = brokers(BrokerSettings(transactions=True))
+    topic = f"{served.namespace()}/bills"
+    make(served, topic, "work")
+
+    async def work() -> None:
+        async with aio.Client(served.url) as client:
+            producer = await client.create_producer(f"persistent://{topic}")
+            with suppress(ZeroDivisionError):
+                async with client.transaction(timeout=30) as txn:
+                    await producer.send(b"bill", transaction=txn)
+                    raise ZeroDivisionError
+
+    # A loop of Playwright runs in this thread.
+    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread.start()
+    thread.join()
+    one = visit(served.http_url)
+    page = one.go("overview")
+    page.wait_for_selector("text=0 open; 0 committed, 1 aborted")
+    page = one.topic(topic, "messages")
+    page.wait_for_selector("tr[data-id] .badge:text-is('aborted')")
+    page = one.subscription(topic, "work", "messages", acked="1")
+    page.wait_for_selector("tr[data-id] .state-aborted")
+
+
 # ---- Other sites -----------------------------------------------------------------------
 
 
@@ -638,3 +672,24 @@ def test_a_page_of_another_site_can_do_nothing(
         finally:
             evil.shutdown()
             thread.join()
+
+
+def test_a_name_that_somebody_let_lead_here_gets_nothing(broker: Served, visit: Visits) -> None:
+    """DNS rebinding: to the browser page and broker are of one site then."""
+    topic = f"{broker.namespace()}/rebound"
+    make(broker, topic, "work")
+    orders(broker, topic, 3)
+    url = f"http://{REBOUND}:{broker.http_url.rpartition(':')[2]}"
+    one = visit(url)
+    one.expected.append("403 (Forbidden)")
+    answer = one.page.goto(f"{url}/")
+    assert answer.status == 403
+    assert REBOUND in answer.text()
+    for path, method in (
+        (f"/admin/v2/persistent/{topic}/subscription/work/messages", "GET"),
+        (f"/admin/v2/persistent/{topic}/subscription/work/skip_all", "POST"),
+        ("/metrics", "GET"),
+    ):
+        ask = "async ([path, method]) => (await fetch(path, {method})).status"
+        assert one.page.evaluate(ask, [path, method]) == 403
+    assert backlog(broker, topic) == 3

@@ -8,6 +8,8 @@ PICTURES = Path(__file__).parents[2] / ".build" / "console"
 # Who waits for what a page shows waits so long, on a busy machine.
 PATIENCE_MS = 30_000
 DESKTOP = {"width": 1440, "height": 900}
+# A name of somebody else, that leads to this machine.
+REBOUND = "rebound.test"
 PHONE = {"width": 390, "height": 844}
 
 

@@ -20,7 +20,6 @@ from magnetar.rest.admin_error import (
     NotAuthorizedError,
     NotFoundError,
     OperationNotAllowedError,
-    PreconditionFailedError,
 )
 from magnetar.rest.response.policy import BacklogQuota, DelayedDelivery, Retention
 
@@ -43,7 +42,7 @@ class Waiting:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    served = Served()
+    served = Served(BrokerSettings(transactions=True))
     served.start()
     yield served
     served.stop()
@@ -99,7 +98,15 @@ def topic(served: Served) -> str:
 
 
 def test_both_doors_offer_the_same_operations_with_the_same_signatures() -> None:
-    for name in ("Topics", "Subscriptions", "Policies", "Schemas", "Namespaces", "Tenants"):
+    for name in (
+        "Topics",
+        "Subscriptions",
+        "Policies",
+        "Schemas",
+        "Namespaces",
+        "Tenants",
+        "Transactions",
+    ):
         one, other = getattr(blocking_door, name), getattr(asyncio_door, name)
         names = [operation for operation in vars(one) if not operation.startswith("_")]
         assert names == [operation for operation in vars(other) if not operation.startswith("_")]
@@ -136,9 +143,7 @@ def test_a_topic_is_made_looked_at_and_deleted(admin: Any, topic: str, served: S
     admin.topics.truncate(topic)
     assert admin.topics.stats(topic).subscriptions["s"].msg_backlog == 0
     assert admin.topics.terminate(topic).partition() == -1
-    with pytest.raises(PreconditionFailedError):
-        admin.topics.delete(topic)
-    admin.topics.delete(topic, force=True)
+    admin.topics.delete(topic)
     with pytest.raises(NotFoundError) as told:
         admin.topics.stats(topic)
     assert told.value.status == 404
@@ -275,6 +280,27 @@ def test_policies_of_a_topic_and_of_a_namespace(admin: Any, topic: str) -> None:
     assert admin.policies.retention(topic, applied=True) == wanted
     with pytest.raises(magnetar.SettingsError, match="message_age"):
         admin.policies.set_backlog_quota(topic, quota, kind="bytes")
+
+
+def test_transactions_are_listed_and_aborted(admin: Any, served: Served) -> None:
+    with magnetar.Client(served.url) as client:
+        one, other = client.transaction(timeout=30), client.transaction()
+        found = admin.transactions.list()
+        assert found[one.id] == admin.transactions.get(one.id)
+        assert (found[one.id].txn_id, found[one.id].status) == (one.id, "OPEN")
+        assert found[one.id].timeout_at == 30_000
+        assert other.id not in admin.transactions.list(3_600_000)
+        assert admin.transactions.coordinator_stats()["0"].ongoing_txn_size >= 2
+        admin.transactions.abort(one.id)
+        assert admin.transactions.get(one.id.strip("()")).status == "ABORTED"
+        other.commit()
+        with pytest.raises(ConflictError, match="was committed"):
+            admin.transactions.abort(other.id)
+    with pytest.raises(NotFoundError):
+        admin.transactions.get("0:1")
+    for wrong in ("17", "(0,x)", "", "0:1:2"):
+        with pytest.raises(magnetar.SettingsError, match="not the id of a transaction"):
+            admin.transactions.abort(wrong)
 
 
 def test_schemas_are_added_and_compared(admin: Any, topic: str) -> None:

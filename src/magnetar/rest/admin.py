@@ -15,7 +15,14 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 from magnetar.errors import OperationNotSupported
 from magnetar.model import MessageId
 from magnetar.rest.admin_client import AdminClient
-from magnetar.rest.plan import namespaces, policies, schemas, subscriptions, topics
+from magnetar.rest.plan import (
+    namespaces,
+    policies,
+    schemas,
+    subscriptions,
+    topics,
+    transactions,
+)
 from magnetar.rest.request import Plan
 from magnetar.rest.site import TIMEOUT_S, Proof
 from magnetar.rest.skip.ack_plan import AckPlan, consumer_options
@@ -31,6 +38,7 @@ __all__ = [
     "Subscriptions",
     "Tenants",
     "Topics",
+    "Transactions",
 ]
 
 P = ParamSpec("P")
@@ -89,6 +97,9 @@ class Topics(Noun):
     terminate: Final = Blocking(topics.terminate)
     truncate: Final = Blocking(topics.truncate)
     trim: Final = Blocking(topics.trim)
+    compact: Final = Blocking(topics.compact)
+    compaction_status: Final = Blocking(topics.compaction_status)
+    delete_compacted_view: Final = Blocking(topics.delete_compacted_view)
 
 
 class Subscriptions(Noun):
@@ -198,6 +209,15 @@ class Tenants(Noun):
     delete: Final = Blocking(namespaces.delete_tenant)
 
 
+class Transactions(Noun):
+    """Transactions: those that are open, and how others ended."""
+
+    list: Final = Blocking(transactions.list_open)
+    get: Final = Blocking(transactions.get)
+    abort: Final = Blocking(transactions.abort)
+    coordinator_stats: Final = Blocking(transactions.coordinator_stats)
+
+
 class Brokers(Noun):
     """The broker that answers, and the clusters."""
 
@@ -250,6 +270,7 @@ class Admin:
         self.namespaces: Final = Namespaces(self._client)
         self.tenants: Final = Tenants(self._client)
         self.brokers: Final = Brokers(self._client)
+        self.transactions: Final = Transactions(self._client)
 
     def close(self) -> None:
         """Closes the connection; the next operation would make another."""

@@ -55,7 +55,7 @@ class AdminClient:
     # ---- Requests ------------------------------------------------------------
 
     def get(self, path: str, **query: object) -> object:
-        """The JSON there. Raises AdminError, ConnectError, Timeout."""
+        """Returns the JSON there. Raises AdminError, ConnectError, Timeout."""
         return self.request("GET", path, query=query).json()
 
     def put(self, path: str, body: object = None, **query: object) -> object:
@@ -77,7 +77,7 @@ class AdminClient:
         body: object = None,
         query: Mapping[str, object] | None = None,
     ) -> Answer:
-        """The answer to any request; a body is sent as JSON. Raises as `get`."""
+        """Returns the answer to any request; a body is sent as JSON. Raises as `get`."""
         return self.send(Request(method, path, body, query))
 
     def send(self, request: Request) -> Answer:

@@ -15,7 +15,14 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 from magnetar.model import MessageId
 from magnetar.rest.admin import how_far, required
 from magnetar.rest.async_admin_client import AsyncAdminClient
-from magnetar.rest.plan import namespaces, policies, schemas, subscriptions, topics
+from magnetar.rest.plan import (
+    namespaces,
+    policies,
+    schemas,
+    subscriptions,
+    topics,
+    transactions,
+)
 from magnetar.rest.request import Plan
 from magnetar.rest.site import TIMEOUT_S, Proof
 from magnetar.rest.skip.ack_plan import AckPlan, consumer_options
@@ -31,6 +38,7 @@ __all__ = [
     "Subscriptions",
     "Tenants",
     "Topics",
+    "Transactions",
 ]
 
 P = ParamSpec("P")
@@ -91,6 +99,9 @@ class Topics(Noun):
     terminate: Final = Awaited(topics.terminate)
     truncate: Final = Awaited(topics.truncate)
     trim: Final = Awaited(topics.trim)
+    compact: Final = Awaited(topics.compact)
+    compaction_status: Final = Awaited(topics.compaction_status)
+    delete_compacted_view: Final = Awaited(topics.delete_compacted_view)
 
 
 class Subscriptions(Noun):
@@ -202,6 +213,15 @@ class Tenants(Noun):
     delete: Final = Awaited(namespaces.delete_tenant)
 
 
+class Transactions(Noun):
+    """Transactions: those that are open, and how others ended."""
+
+    list: Final = Awaited(transactions.list_open)
+    get: Final = Awaited(transactions.get)
+    abort: Final = Awaited(transactions.abort)
+    coordinator_stats: Final = Awaited(transactions.coordinator_stats)
+
+
 class Brokers(Noun):
     """The broker that answers, and the clusters."""
 
@@ -254,6 +274,7 @@ class Admin:
         self.namespaces: Final = Namespaces(self._client)
         self.tenants: Final = Tenants(self._client)
         self.brokers: Final = Brokers(self._client)
+        self.transactions: Final = Transactions(self._client)
 
     async def close(self) -> None:
         """Closes the connection; the next operation would make another."""

@@ -23,7 +23,7 @@ class Answer:
         self.body = body
 
     def json(self) -> object:
-        """The body; None if there is none. Raises AdminError if it is not JSON."""
+        """Returns the body; None if there is none. Raises AdminError if it is not JSON."""
         return self._decoded()
 
     def as_type(self, kind: type[T]) -> T:
@@ -52,7 +52,7 @@ class Answer:
             raise AdminError(self.status, f"the answer is not JSON: {error}") from None
 
     def reason(self) -> str:
-        """What the server says about a refusal, in one line."""
+        """Returns what the server says about a refusal, in one line."""
         try:
             found = json.loads(self.body)
         except ValueError:

@@ -89,7 +89,11 @@ class AsyncAdminClient:
 
     async def _exchange(self, method: str, url: str, data: bytes | None) -> Answer:
         origin = self._site.origin(url)
-        headers = self._site.headers(method, has_body=data is not None)
+        has_body = data is not None
+        if self._site.waits:
+            headers = await asyncio.to_thread(self._site.headers, method, has_body=has_body)
+        else:
+            headers = self._site.headers(method, has_body=has_body)
         try:
             async with asyncio.timeout(self._site.timeout_s):
                 # As in `AdminClient`: only to ask again is harmless.

@@ -30,7 +30,7 @@ Where: TypeAlias = MessageId | str
 
 
 def parse_triplet(text: str) -> MessageId:
-    """An id written as L:E or L:E:I. Raises InvalidMessageIdError.
+    """Returns an id written as L:E or L:E:I. Raises InvalidMessageIdError.
 
     >>> parse_triplet("12:4"), parse_triplet("12:4:2")
     ((12,4,-1,-1), (12,4,-1,2))
@@ -50,7 +50,7 @@ def parse_triplet(text: str) -> MessageId:
 
 
 def parse_base64(text: str) -> MessageId:
-    """An id in base64, of one message. Raises InvalidMessageIdError."""
+    """Returns an id in base64, of one message. Raises InvalidMessageIdError."""
     try:
         id = MessageId.from_base64(text)
     except InvalidMessageIdError as error:
@@ -65,7 +65,7 @@ def _of_a_message(id: MessageId, text: str) -> MessageId:
 
 
 def parse_id(text: str) -> MessageId:
-    """An id in either form. Raises InvalidMessageIdError."""
+    """Returns an id in either form. Raises InvalidMessageIdError."""
     return parse_triplet(text) if ":" in text else parse_base64(text)
 
 
@@ -81,7 +81,7 @@ def as_message_id(given: MessageId | str) -> MessageId:
 
 
 def id_text(id: MessageId) -> str:
-    """An id as `parse_triplet` reads it; its partition is not in it.
+    """Returns an id as `parse_triplet` reads it; its partition is not in it.
 
     >>> id_text(MessageId(3, 12, 4, 2))
     '12:4:2'
@@ -91,7 +91,7 @@ def id_text(id: MessageId) -> str:
 
 
 def place_json(option: str, where: Where) -> dict[str, int]:
-    """A position as REST takes it: `earliest`, `latest` or an id. Raises SettingsError."""
+    """Returns a position as REST takes it: `earliest`, `latest` or an id. Raises SettingsError."""
     if where == "earliest" or where == MessageId.earliest:
         return {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
     if where == "latest" or where == MessageId.latest:

@@ -15,35 +15,41 @@ __all__ = [
     "subscription_path",
     "topic_path",
     "topics_path",
+    "transactions_path",
 ]
 
 BASE: Final = "/admin/v2"
+BASE_V3: Final = "/admin/v3"
 
 
 def path_of(*pieces: str) -> str:
-    """A path below /admin/v2. Raises SettingsError for a name that would lead elsewhere.
+    """Returns a path below /admin/v2. Raises SettingsError for a name that would lead elsewhere.
 
     >>> path_of("tenants", "a/b")
     '/admin/v2/tenants/a%2Fb'
     """
+    return _path(BASE, pieces)
+
+
+def _path(base: str, pieces: tuple[str, ...]) -> str:
     for piece in pieces:
         if piece in ("", ".", ".."):
             raise SettingsError("name", f"{piece!r} is not a valid name")
-    return "/".join([BASE, *(quote(piece, safe="") for piece in pieces)])
+    return "/".join([base, *(quote(piece, safe="") for piece in pieces)])
 
 
 def namespace_path(namespace: str, *more: str) -> str:
-    """The path of a namespace, `tenant/name`. Raises SettingsError."""
+    """Returns the path of a namespace, `tenant/name`. Raises SettingsError."""
     return path_of("namespaces", *check_namespace(namespace), *more)
 
 
 def topics_path(domain: str, namespace: str, *more: str) -> str:
-    """The path of all topics of a namespace. Raises SettingsError."""
+    """Returns the path of all topics of a namespace. Raises SettingsError."""
     return path_of(domain, *check_namespace(namespace), *more)
 
 
 def check_namespace(namespace: str) -> list[str]:
-    """The names of the tenant and the namespace. Raises SettingsError."""
+    """Returns the names of the tenant and the namespace. Raises SettingsError."""
     names = namespace.split("/")
     if len(names) != 2 or not all(names):
         raise SettingsError(
@@ -53,14 +59,15 @@ def check_namespace(namespace: str) -> list[str]:
 
 
 def topic_path(topic: TopicName | str, *more: str) -> str:
-    """The path of a topic. Raises InvalidTopicNameError."""
+    """Returns the path of a topic. Raises InvalidTopicNameError."""
     name = TopicName.parse(topic) if isinstance(topic, str) else topic
     domain = "persistent" if name.persistent else "non-persistent"
     return topics_path(domain, name.namespace, name.local_name, *more)
 
 
 def schema_path(topic: TopicName | str, *more: str) -> str:
-    """The path of a topic's schemas, which its partitions share. Raises InvalidTopicNameError.
+    """Returns the path of a topic's schemas, which its partitions share. Raises
+    InvalidTopicNameError.
 
     >>> schema_path("orders-partition-3", "schema")
     '/admin/v2/schemas/public/default/orders/schema'
@@ -70,12 +77,25 @@ def schema_path(topic: TopicName | str, *more: str) -> str:
 
 
 def subscription_path(topic: TopicName | str, subscription: str, *more: str) -> str:
-    """The path of a subscription. Raises InvalidTopicNameError."""
+    """Returns the path of a subscription. Raises InvalidTopicNameError."""
     return topic_path(topic, "subscription", subscription, *more)
 
 
+def transactions_path(verb: str, *more: str, topic: str = "") -> str:
+    """Returns the path of something about transactions, or about those of a topic.
+
+    >>> transactions_path("pendingAckStats", "billing", topic="orders")
+    '/admin/v3/transactions/pendingAckStats/public/default/orders/billing'
+    """
+    pieces: list[str] = []
+    if topic:
+        name = TopicName.parse(topic)
+        pieces = [*check_namespace(name.namespace), name.local_name]
+    return _path(BASE_V3, ("transactions", verb, *pieces, *more))
+
+
 def lookup_path(topic: TopicName | str) -> str:
-    """Where it is told which broker serves a topic; not below /admin/v2.
+    """Returns where it is told which broker serves a topic; not below /admin/v2.
 
     >>> lookup_path("orders")
     '/lookup/v2/topic/persistent/public/default/orders'

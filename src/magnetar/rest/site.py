@@ -119,6 +119,11 @@ class Site:
         port = port or (443 if secure else 80)
         return Origin(secure, parts.hostname, port, f"{parts.scheme}://{parts.netloc}")
 
+    @property
+    def waits(self) -> bool:
+        """Whether `headers` may wait for another machine, for a token."""
+        return bool(getattr(self._authentication, "waits", False))
+
     def headers(self, method: str, *, has_body: bool) -> dict[str, str]:
         """Returns the headers of a request. Raises what the authentication raises."""
         headers = {"Accept": "application/json, text/plain, */*"}

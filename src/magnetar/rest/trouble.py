@@ -7,7 +7,8 @@ __all__ = ["trouble"]
 
 
 def trouble(error: Exception, origin: str, option: str) -> str:
-    """A clause about the error, and the advice that fits it; `option` is what names the URL.
+    """Returns a clause about the error, and the advice that fits it; `option` is what names the
+    URL.
 
     >>> trouble(http.client.BadStatusLine("x"), "http://h:1", "--admin-url")
     'it does not speak HTTP there; is it a port for clients, or https://h:1?'

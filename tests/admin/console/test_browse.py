@@ -1,7 +1,10 @@
 """Messages of topics and backlogs: pages, filters, states, and what cannot be read."""
 
+import asyncio
 import base64
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +15,11 @@ from hypothesis import strategies as st
 from support.served import Served, made
 
 import magnetar
+from magnetar import aio
 from magnetar.admin.console import browse
 from magnetar.admin.console.entry_messages import EntryMessages
 from magnetar.admin.console.publishing import Publisher
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.model import Position
 from magnetar.protocol import MessageMetadata
 
@@ -41,6 +46,38 @@ def all_pages(served: Served, topic: str, **query: Any) -> list[bytes]:
         if page["next"] is None:
             return found
         start = {"from": page["next"]}
+
+
+def test_what_was_aborted_says_so_and_open_transactions_are_counted(
+    own_broker: Callable[[BrokerSettings], Served],
+) -> None:
+    served = own_broker(BrokerSettings(transactions=True))
+    topic = made(served)
+
+    async def work() -> None:
+        async with aio.Client(served.url) as client:
+            producer = await client.create_producer(topic)
+            for payload, committed in ((b"a", True), (b"b", False), (b"c", True)):
+                with suppress(ZeroDivisionError):
+                    async with client.transaction(timeout=30) as txn:
+                        await producer.send(payload, transaction=txn)
+                        assert overview()["open"] == 1
+                        if not committed:
+                            raise ZeroDivisionError
+
+    def overview() -> dict[str, int]:
+        found: dict[str, int] = served.http.get("/console/overview").json()["transactions"]
+        return found
+
+    asyncio.run(work())
+    seen = messages(served, topic)
+    assert payloads(seen) == [b"a", b"b", b"c"]
+    assert [one.get("state", "") for one in seen["messages"]] == ["", "aborted", ""]
+    left = messages(served, topic, backlog=True)
+    assert [one["state"] for one in left["messages"]] == ["waiting", "waiting"]
+    stored = messages(served, topic, backlog=True, acked=True)
+    assert [one["state"] for one in stored["messages"]] == ["waiting", "aborted", "waiting"]
+    assert overview() == {"open": 0, "oldestMs": 0, "committed": 2, "aborted": 1}
 
 
 @pytest.mark.parametrize("batch", [1, 4])

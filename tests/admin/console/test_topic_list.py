@@ -155,6 +155,20 @@ def test_the_overview_says_what_is_wrong(served: Served) -> None:
     assert served.http.get("/console/overview").json()["warnings"] == []
 
 
+def test_the_overview_tells_the_rates_of_the_last_minutes(served: Served) -> None:
+    topic = made(served)
+    served.publish(topic, 30)
+    before = served.http.get("/console/overview").json()["history"]
+    for _ in range(2):
+        served.call(served.broker.upkeep.tick_rates)
+    history = served.http.get("/console/overview").json()["history"]
+    # The broker's own interval may have ended in between.
+    new = [one for one in history if one not in before]
+    assert max(one["msgRateIn"] for one in new) >= 3.0
+    times = [one["timeMs"] for one in history]
+    assert times == sorted(times)
+
+
 def found_ledger(served: Served, topic: str) -> int:
     stats = served.http.get(f"/persistent/{topic}/internalStats").json()
     return int(stats["ledgers"][0]["ledgerId"])

@@ -17,9 +17,10 @@ often that was. It is counted for Shared and Key_Shared, in memory.
 from typing import Final
 
 from magnetar.ack import Cursor
+from magnetar.admin.backlog.topic_stats import count_messages
 from magnetar.admin.backlog.unacked_runs import unacked_runs
-from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
-from magnetar.admin.http.call import SUBSCRIPTION, Call, shown, stored, whole_number
+from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.call import SUBSCRIPTION, Call, read_position, stored, whole_number
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
@@ -53,10 +54,10 @@ Batch = tuple[Position, int, list[int]]
 async def get_ack_state(call: Call) -> Response:
     """Returns what a subscription has acknowledged, in pages: holes, what is left of batches."""
     subscription = call.subscription()
-    stored(subscription.topic)
+    await count_messages(stored(subscription.topic))
     limit = whole_number("limit", call.query("limit") or PAGE, 1, PAGE_MAX)
     cursor = subscription.cursor
-    start = _position("from", call.query("from")) or cursor.mark_delete
+    start = read_position("from", call.query("from")) or cursor.mark_delete
     holes, batches, following = holes_and_batches(cursor, start, limit)
     most = whole_number("redelivered", call.query("redelivered") or 0, 0, PAGE_MAX)
     return json_answer(
@@ -94,7 +95,7 @@ def _redelivered(subscription: Subscription, limit: int) -> list[dict[str, objec
 def holes_and_batches(
     cursor: Cursor, start: Position, limit: int
 ) -> tuple[list[Hole], list[Batch], Position | None]:
-    """Of each at most `limit`, from a position on, and where the next page begins."""
+    """Returns at most `limit` of each, from a position on, and where the next page begins."""
     end = cursor.last_touched()
     if end is None:
         return [], [], None
@@ -135,15 +136,6 @@ def _clipped(holes: list[Hole], cut: Position | None) -> list[Hole]:
     if before and before[-1][1] >= cut:
         before[-1] = (before[-1][0], Position(cut.ledger_id, cut.entry_id - 1))
     return before
-
-
-def _position(name: str, value: str | None) -> Position | None:
-    if value is None:
-        return None
-    ledger_id, colon, entry_id = value.partition(":")
-    if not colon:
-        raise Refusal(BAD_REQUEST, f"{name} is {shown(value)}: give ledger:entry")
-    return Position(whole_number(name, ledger_id, -1), whole_number(name, entry_id, -1))
 
 
 QUERY: Final[dict[str, Json]] = {

@@ -6,7 +6,6 @@ Nothing is read for this: the indexes have the sizes of batches, and the cursor 
 from typing import Final
 
 from magnetar.ack import Cursor
-from magnetar.admin.backlog.messages import date_text
 from magnetar.admin.backlog.stats_shape import ANALYSIS, OFFLINE_BACKLOG
 from magnetar.admin.backlog.unacked_runs import unacked_runs
 from magnetar.admin.http.answer import PRECONDITION, Refusal, json_answer
@@ -95,7 +94,7 @@ async def offline_backlog(call: Call) -> Response:
                 }
                 for name, one in topic.subscriptions.items()
             },
-            "statGeneratedAt": date_text(call.broker.host.now_ms()),
+            "statGeneratedAt": call.broker.host.now_ms(),
         }
     )
 
@@ -103,11 +102,10 @@ async def offline_backlog(call: Call) -> Response:
 async def find_by_index(call: Call) -> Response:
     """Always refuses: messages have no index here, as they may have in Apache Pulsar."""
     call.query_number("index", 0)
-    stored(call.topic())
     raise Refusal(
         PRECONDITION,
-        "messages have no index here (brokerEntryMetadataInterceptors is not set): ask by time, "
-        "at messageid/{ms}",
+        "GetMessageIDByIndex is not allowed when broker entry metadata is disabled, as it is here: "
+        "ask by time, at messageid/{ms}",
     )
 
 

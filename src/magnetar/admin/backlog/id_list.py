@@ -26,7 +26,7 @@ _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 
 
 def find_list(raw: bytes) -> tuple[bytes, int, int]:
-    """The body with an empty list, and where its list begins and ends. Raises Refusal.
+    """Returns the body with an empty list, and where its list begins and ends. Raises Refusal.
 
     >>> find_list(b'{"a": [1, 2]}')
     (b'{"a": []}', 7, 11)
@@ -38,7 +38,7 @@ def find_list(raw: bytes) -> tuple[bytes, int, int]:
 
 
 def cut_list(raw: bytes, first: int, end: int, *, objects: bool) -> Iterator[bytes]:
-    """The elements between two places in lists of about PIECE_BYTES. Raises Refusal.
+    """Yields the elements between two places in lists of about PIECE_BYTES. Raises Refusal.
 
     >>> list(cut_list(b'"a","b"', 0, 7, objects=False))
     [b'["a","b"]']

@@ -44,7 +44,7 @@ DATE_MAX_MS: Final = 253_402_300_799_000
 
 
 def date_text(time_ms: int) -> str:
-    """A time as Pulsar's clients read it.
+    """Returns a time as Pulsar's clients read it.
 
     >>> date_text(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
@@ -80,7 +80,7 @@ async def peek(call: Call) -> Response:
 
 
 def _unacked(subscription: Subscription, count: int) -> Position | None:
-    """The unacked entry with this number, from 1."""
+    """Returns the unacked entry with this number, from 1."""
     cursor = subscription.cursor
     for run in unacked_runs(cursor, cursor.mark_delete):
         if count <= run.end - run.first:
@@ -131,14 +131,14 @@ async def find_by_time(call: Call) -> Response:
 
 async def last_message_id(call: Call) -> Response:
     """Returns the id of the last message of a topic."""
+    call.admin.require_whole(call.topic_name)
     topic = stored(call.topic())
     last = topic.ledgers.last()
-    found: dict[str, int] = id_json(last, topic)
+    batch = 0
     if last.entry_id >= 0:
         entry = await read_entry(call.broker, last)
-        if entry is not None and (metadata := _metadata(entry)).num_messages_in_batch is not None:
-            found["batchIndex"] = metadata.num_messages_in_batch - 1
-    return json_answer(found)
+        batch = 0 if entry is None else _metadata(entry).num_messages_in_batch or 0
+    return json_answer(id_json(last, topic, batch))
 
 
 async def backlog_size(call: Call) -> Response:
@@ -247,7 +247,7 @@ def _base64(value: bytes) -> str:
 
 
 def _ascii(text: str) -> str:
-    """A text that a header can carry; what it cannot is escaped, line ends above all."""
+    """Returns a text that a header can carry; what it cannot is escaped, line ends above all."""
     if text.isascii() and text.isprintable():
         return text
     return text.encode("unicode_escape").decode()

@@ -19,6 +19,8 @@ is none of these is refused: a `batchIndex` that is misspelt would skip a whole 
 
 import asyncio
 import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -62,7 +64,7 @@ from magnetar.model import ServerError
 from magnetar.model.message_id_data import SHAPE, MessageIdData, decode_message_id_data
 from magnetar.wire.reader import Reader
 
-__all__ = ["ROUTES", "read_ids"]
+__all__ = ["ROUTES", "plan_in_turns", "read_ids", "skip_refusals"]
 
 MESSAGE_ID: Final = "messageId"
 BYTE_ARRAY: Final = "byteArray"
@@ -101,6 +103,25 @@ class _Id(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _IDS: Final = msgspec.json.Decoder(list[_Id])
 
 
+@contextmanager
+def skip_refusals() -> Iterator[None]:
+    """Raises Refusal for ids that are wrong, and for what the subscription does not allow."""
+    try:
+        yield
+    except UsageError as error:
+        raise Refusal(BAD_REQUEST, str(error)) from error
+    except BrokerError as error:
+        if error.code == ServerError.NotAllowedError:
+            raise Refusal(NOT_ALLOWED, error.reason) from error
+        raise
+
+
+async def plan_in_turns(skip: Skip) -> None:
+    """Judges the ids of a skip, a piece in each event. Raises UsageError, BrokerError."""
+    while skip.plan_piece():  # noqa: ASYNC110, others have their turn
+        await asyncio.sleep(0)
+
+
 async def skip_by_ids(call: Call) -> Response:
     """Skips single messages of a subscription by their ids (PIP-423): all of them or none."""
     wait_ms = call.broker.settings.skip_recall_ms
@@ -108,26 +129,19 @@ async def skip_by_ids(call: Call) -> Response:
     details = call.flag("details")
     ids = await read_ids(await call.raw(SKIP_BODY))
     topics = [stored(topic) for topic in await call.topics()]
-    try:
+    with skip_refusals():
         plain = await _with_chunks(topics, ids)
         name = call.path["subscription"]
         skip = Skip(topics, name, plain, recall=recall, details=details)
-        while skip.plan_piece():  # noqa: ASYNC110, others have their turn
-            await asyncio.sleep(0)
+        await plan_in_turns(skip)
         await wait_for(skip.carry_out())
-    except UsageError as error:
-        raise Refusal(BAD_REQUEST, str(error)) from error
-    except BrokerError as error:
-        if error.code == ServerError.NotAllowedError:
-            raise Refusal(NOT_ALLOWED, error.reason) from error
-        raise
     audit_skip(call, plain, skip.skipped, recall=recall)
     await wait_for(skip.recalled(wait_ms or RECALL_MS))
     return await skip_answer(skip, details=details)
 
 
 async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[MessageIdData]:
-    """The ids, and for messages that were sent in chunks those of all their chunks."""
+    """Returns the ids, and for messages that were sent in chunks those of all their chunks."""
     found: list[MessageIdData] = []
     for first in range(0, len(ids), PIECE_IDS):
         if first:
@@ -141,7 +155,7 @@ async def _with_chunks(topics: list[Topic], ids: list[MessageIdData]) -> list[Me
 
 
 async def read_ids(raw: bytes) -> list[MessageIdData]:
-    """The messages that a body names. Raises Refusal."""
+    """Returns the messages that a body names. Raises Refusal."""
     if len(raw) <= PIECE_BYTES:
         kind, listed = _told_apart(raw)
         _check_kind(kind)
@@ -166,7 +180,10 @@ def _check_kind(kind: object) -> None:
 
 
 def _read_piece(piece: bytes, objects: bool, first: int) -> list[MessageIdData]:
-    """The ids of a piece of the list; `first` is the number of its first. Raises Refusal."""
+    """Returns the ids of a piece of the list; `first` is the number of its first.
+
+    Raises Refusal.
+    """
     if objects and (plain := _read_plain(piece)):
         return plain
     values = decode_json(piece)
@@ -183,7 +200,7 @@ def _read_piece(piece: bytes, objects: bool, first: int) -> list[MessageIdData]:
 
 
 def _read_plain(piece: bytes) -> list[MessageIdData]:
-    """The ids of a piece in which all are written in the usual way; none, if one is not."""
+    """Returns the ids of a piece in which all are written in the usual way; none, if one is not."""
     try:
         ids = _IDS.decode(piece)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -14,29 +14,44 @@ from magnetar.admin.backlog.topic_stats import (
     Figures,
     StatsOptions,
     internal_figures,
+    listed_ledgers,
     topic_figures,
 )
-from magnetar.admin.http.answer import NOT_FOUND, Refusal, json_answer
+from magnetar.admin.http.answer import NOT_FOUND, Refusal, long_json_answer
 from magnetar.admin.http.bridge import at_ease
-from magnetar.admin.http.call import TOPIC, Call, ledgers_of, stored
+from magnetar.admin.http.call import TOPIC, Call, stored
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FLAG, Json, answers
 from magnetar.broker.auth.access import LOOK
+from magnetar.broker.topic.topic import Topic
 
 __all__ = ["ROUTES"]
 
 # Of several partitions the latest is what counts, not the sum.
-LATEST_OF: Final = ("Timestamp", "TimeStamp")
+LATEST_OF: Final = ("Timestamp", "TimeStamp", "AgeSeconds")
 # What has no sum: the first partition's is shown.
-NO_SUM: Final = ("producerId", "earliestMsgPublishTimeInBacklog", "topicEpoch", "averageMsgSize")
+NO_SUM: Final = (
+    "producerId",
+    "topicEpoch",
+    "averageMsgSize",
+    "backlogQuotaLimitSize",
+    "backlogQuotaLimitTime",
+    "lastOffloadLedgerId",
+)
+# Of times, the first; what is not above 0 is none.
+EARLIEST_OF: Final = (
+    "earliestMsgPublishTimeInBacklog",
+    "earliestMsgPublishTimeInBacklogs",
+    "topicCreationTimeStamp",
+)
 
 
 def _options(call: Call) -> StatsOptions:
     call.flag("getPreciseBacklog")  # it always is
     return StatsOptions(
-        backlog_size=call.flag("subscriptionBacklogSize"),
+        backlog_size=call.flag("subscriptionBacklogSize", default=True),
         earliest_time=call.flag("getEarliestTimeInBacklog"),
         publishers=not call.flag("excludePublishers"),
         consumers=not call.flag("excludeConsumers"),
@@ -47,8 +62,12 @@ async def get_stats(call: Call) -> Response:
     """Returns the figures of a topic, its producers, subscriptions and consumers."""
     name = call.topic_name
     if call.admin.partitions(name):
-        raise Refusal(NOT_FOUND, f"{name} is partitioned: ask for its partitioned-stats")
-    return json_answer(await topic_figures(call.topic(), _options(call), call.admin.broker_id))
+        raise Refusal(
+            NOT_FOUND, f"Topic {name} not found: it is partitioned, ask for its partitioned-stats"
+        )
+    return await long_json_answer(
+        await topic_figures(call.topic(), _options(call), call.admin.broker_id)
+    )
 
 
 async def get_partitioned_stats(call: Call) -> Response:
@@ -57,21 +76,18 @@ async def get_partitioned_stats(call: Call) -> Response:
     count = call.admin.require_partitions(name)
     options = _options(call)
     topics = await call.topics()
-    parts: list[Figures] = []
+    per_partition = call.flag("perPartition", default=True)
+    parts: Figures = {}
     whole: Figures = {}
     async for topic in at_ease(topics):
         part = await topic_figures(topic, options, call.admin.broker_id)
-        parts.append(part)
+        if per_partition:
+            parts[str(topic.name)] = part
         add_figures(whole, part)
     properties = call.broker.directory.partitioned_properties.get(str(name), {})
     whole["metadata"] = {"partitions": count, "deleted": False, "properties": properties}
-    per_partition = call.flag("perPartition", default=True)
-    whole["partitions"] = (
-        {str(topic.name): part for topic, part in zip(topics, parts, strict=True)}
-        if per_partition
-        else {}
-    )
-    return json_answer(whole)
+    whole["partitions"] = parts
+    return await long_json_answer(whole)
 
 
 def add_figures(whole: Figures, part: Figures) -> None:
@@ -96,15 +112,16 @@ def _added(field: str, before: object, value: object) -> object:
     if isinstance(value, int | float) and isinstance(before, int | float):
         if field in NO_SUM or before == value == -1:
             return before
-        if field == "topicCreationTimeStamp":
-            return min(before, value)
+        if field in EARLIEST_OF:
+            return min(before, value) if min(before, value) > 0 else max(before, value)
         return max(before, value) if field.endswith(LATEST_OF) else before + value
     return before or value
 
 
 async def get_internal_stats(call: Call) -> Response:
     """Returns the ledgers of a topic, and the positions of its cursors."""
-    return json_answer(await internal_figures(stored(call.topic())))
+    call.admin.require_whole(call.topic_name)
+    return await long_json_answer(await internal_figures(stored(call.topic())))
 
 
 async def get_partitioned_internal_stats(call: Call) -> Response:
@@ -114,36 +131,46 @@ async def get_partitioned_internal_stats(call: Call) -> Response:
     async for topic in at_ease(await call.topics()):
         if topic.name.persistent:
             found[str(topic.name)] = await internal_figures(topic)
-    return json_answer({"metadata": {"partitions": count, "deleted": False}, "partitions": found})
+    return await long_json_answer(
+        {"metadata": {"partitions": count, "deleted": False}, "partitions": found}
+    )
 
 
 async def get_internal_info(call: Call) -> Response:
     """Returns ledgers and cursors as Pulsar's metadata store would have them."""
-    topic = stored(call.topic())
-    return json_answer(
-        {
+    name = call.topic_name
+    if not call.admin.partitions(name) or not name.persistent:
+        return await long_json_answer(await _info(stored(call.topic())))
+    parts: dict[str, object] = {}
+    async for topic in at_ease(await call.topics()):
+        parts[str(topic.name)] = await _info(topic)
+    return await long_json_answer({"version": 0, "partitions": parts})
+
+
+async def _info(topic: Topic) -> Figures:
+    cursors: dict[str, object] = {}
+    async for subscription in at_ease(list(topic.subscriptions.values())):
+        cursors[subscription.name] = {
             "version": 0,
-            "creationDate": date_text(topic.created_ms),
-            "modificationDate": date_text(topic.created_ms),
-            "ledgers": [
-                {"ledgerId": one.id, "entries": one.entries, "size": one.size_bytes}
-                for one in ledgers_of(topic)
-            ],
-            "cursors": {
-                name: {
-                    "version": 0,
-                    "creationDate": date_text(subscription.created_ms),
-                    "modificationDate": date_text(subscription.last_active_ms),
-                    "cursorsLedgerId": subscription.cursor_id,
-                    "markDelete": {
-                        "ledgerId": subscription.cursor.mark_delete.ledger_id,
-                        "entryId": subscription.cursor.mark_delete.entry_id,
-                    },
-                }
-                for name, subscription in topic.subscriptions.items()
+            "creationDate": date_text(subscription.created_ms),
+            "modificationDate": date_text(subscription.last_active_ms),
+            "cursorsLedgerId": subscription.cursor_id,
+            "markDelete": {
+                "ledgerId": subscription.cursor.mark_delete.ledger_id,
+                "entryId": subscription.cursor.mark_delete.entry_id,
             },
         }
-    )
+    return {
+        "version": 0,
+        "creationDate": date_text(topic.created_ms),
+        "modificationDate": date_text(topic.created_ms),
+        "ledgers": [
+            {"ledgerId": one.id, "entries": one.entries, "size": one.size_bytes}
+            | {"timestamp": one.sealed_ms, "isOffloaded": False}
+            for one in listed_ledgers(topic)
+        ],
+        "cursors": cursors,
+    }
 
 
 STATS: Final[dict[str, Json]] = {

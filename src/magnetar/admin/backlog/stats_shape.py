@@ -18,7 +18,7 @@ from magnetar.admin.http.shape import (
     one_of,
     record,
 )
-from magnetar.broker.topic.dispatch.subscription_type import TYPE_NAMES
+from magnetar.model.subscription_type import TYPE_NAMES
 
 __all__ = [
     "ANALYSIS",
@@ -58,6 +58,11 @@ _CONSUMER: Final[Json] = record(
     keyHashRangeArrays=list_of(list_of(WHOLE)),
     metadata=TEXT_MAP,
 )
+_THROTTLED: Final = [
+    f"dispatchThrottled{what}EventsBy{who}Limit"
+    for who in ("Subscription", "Topic", "Broker", "ResourceGroup")
+    for what in ("Msg", "Bytes")
+]
 _SUBSCRIPTION: Final[Json] = record(
     ("activeConsumerName", "keySharedMode", "msgDropCounter"),
     **each(FLAG, "isReplicated", "replicated", "isDurable", "durable", "allowOutOfOrderDelivery"),
@@ -69,10 +74,13 @@ _SUBSCRIPTION: Final[Json] = record(
     **each(WHOLE, "nonContiguousDeletedMessagesRangesSerializedSize", "msgBacklogNoDelayed"),
     **each(WHOLE, "msgDelayed", "partiallyAckedBatches", "backlogSize", "unackedMessages"),
     **each(WHOLE, "earliestMsgPublishTimeInBacklog", "bytesOutCounter", "msgOutCounter"),
-    **each(WHOLE, "totalMsgExpired", "lastExpireTimestamp", "lastConsumedFlowTimestamp"),
+    **each(
+        WHOLE, "msgExpired", "totalMsgExpired", "lastExpireTimestamp", "lastConsumedFlowTimestamp"
+    ),
     **each(WHOLE, "lastConsumedTimestamp", "lastAckedTimestamp"),
     **each(WHOLE, "lastMarkDeleteAdvancedTimestamp", "msgInReplay", "msgDropCounter"),
     **each(WHOLE, "delayedMessageIndexSizeInBytes", "damagedEntriesSkipped"),
+    **each(WHOLE, *_THROTTLED),
     **each(AMOUNT, "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "messageAckRate"),
     **each(AMOUNT, "chunkedMessageRate", "msgRateExpired"),
     **each(TEXT, "damagedPosition", "damagedReason", "activeConsumerName"),
@@ -90,6 +98,17 @@ _TOPIC: Final[dict[str, Json]] = {
     **each(WHOLE, "nonContiguousDeletedMessagesRanges", "delayedMessageIndexSizeInBytes"),
     **each(WHOLE, "nonContiguousDeletedMessagesRangesSerializedSize"),
     **each(WHOLE, "topicCreationTimeStamp", "lastPublishTimeStamp"),
+    **each(WHOLE, "systemTopicBytesInCounter", "bytesOutInternalCounter"),
+    **each(WHOLE, "backlogQuotaLimitSize", "backlogQuotaLimitTime", "publishRateLimitedTimes"),
+    **each(WHOLE, "oldestBacklogMessageAgeSeconds", "earliestMsgPublishTimeInBacklogs"),
+    **each(WHOLE, "lastOffloadLedgerId", "lastOffloadSuccessTimeStamp"),
+    **each(WHOLE, "lastOffloadFailureTimeStamp"),
+    "oldestBacklogMessageSubscriptionName": TEXT,
+    "compaction": record(
+        **each(WHOLE, "lastCompactionRemovedEventCount", "lastCompactionSucceedTimestamp"),
+        **each(WHOLE, "lastCompactionFailedTimestamp", "lastCompactionDurationTimeInMills"),
+    ),
+    **each(WHOLE, "ongoingTxnCount", "committedTxnCount", "abortedTxnCount"),
     "msgChunkPublished": FLAG,
     "publishers": list_of(_PUBLISHER),
     "subscriptions": map_of(_SUBSCRIPTION),
@@ -98,14 +117,15 @@ _TOPIC: Final[dict[str, Json]] = {
     "topicEpoch": either(WHOLE, NULL),
     "ownerBroker": TEXT,
 }
-TOPIC_STATS: Final[Json] = record(**_TOPIC)
+_NEED_NOT: Final = ("oldestBacklogMessageSubscriptionName",)
+TOPIC_STATS: Final[Json] = record(_NEED_NOT, **_TOPIC)
 # As they are where all topics are told of.
-COUNTED_STATS: Final[Json] = record(**_TOPIC, producerCount=WHOLE)
+COUNTED_STATS: Final[Json] = record(_NEED_NOT, **_TOPIC, producerCount=WHOLE)
 _METADATA: Final[Json] = record(
     ("properties",), partitions=WHOLE, deleted=FLAG, properties=TEXT_MAP
 )
 PARTITIONED_STATS: Final[Json] = record(
-    **_TOPIC, metadata=_METADATA, partitions=map_of(TOPIC_STATS)
+    _NEED_NOT, **_TOPIC, metadata=_METADATA, partitions=map_of(TOPIC_STATS)
 )
 
 # ---- What is below ---------------------------------------------------------------------
@@ -128,7 +148,8 @@ INTERNAL_STATS: Final[Json] = record(
     **each(WHOLE, "entriesAddedCounter", "numberOfEntries", "totalSize", "currentLedgerEntries"),
     **each(WHOLE, "currentLedgerSize", "waitingCursorsCount", "pendingAddEntriesCount"),
     **each(either(TEXT, NULL), "lastLedgerCreatedTimestamp", "lastLedgerCreationFailureTimestamp"),
-    lastConfirmedEntry=TEXT,
+    **each(TEXT, "lastConfirmedEntry", "maxReadPosition"),
+    properties=TEXT_MAP,
     state=one_of("LedgerOpened", "Terminated"),
     ledgers=list_of(_LEDGER),
     cursors=map_of(_CURSOR),
@@ -143,12 +164,15 @@ _CURSOR_INFO: Final[Json] = record(
     **each(TEXT, "creationDate", "modificationDate"),
     markDelete=record(**each(WHOLE, "ledgerId", "entryId")),
 )
-INTERNAL_INFO: Final[Json] = record(
+_INFO: Final[Json] = record(
     version=WHOLE,
     **each(TEXT, "creationDate", "modificationDate"),
-    ledgers=list_of(record(**each(WHOLE, "ledgerId", "entries", "size"))),
+    ledgers=list_of(
+        record(**each(WHOLE, "ledgerId", "entries", "size", "timestamp"), isOffloaded=FLAG)
+    ),
     cursors=map_of(_CURSOR_INFO),
 )
+INTERNAL_INFO: Final[Json] = either(_INFO, record(version=WHOLE, partitions=map_of(_INFO)))
 
 # ---- Backlogs --------------------------------------------------------------------------
 
@@ -161,8 +185,8 @@ ANALYSIS: Final[Json] = record(
     aborted=FLAG,
 )
 OFFLINE_BACKLOG: Final[Json] = record(
-    **each(WHOLE, "storageSize", "totalMessages", "messageBacklog"),
-    **each(TEXT, "brokerName", "topicName", "statGeneratedAt"),
+    **each(WHOLE, "storageSize", "totalMessages", "messageBacklog", "statGeneratedAt"),
+    **each(TEXT, "brokerName", "topicName"),
     dataLedgerDetails=list_of(record(**each(WHOLE, "ledgerId", "entries", "timestamp", "size"))),
     cursorDetails=map_of(record(**each(WHOLE, "cursorBacklog", "cursorLedgerId"))),
 )

@@ -27,9 +27,16 @@ from itertools import accumulate
 from typing import Final
 
 from magnetar.ack import Cursor
-from magnetar.admin.console.breather import Breather
-from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
-from magnetar.admin.http.call import SUBSCRIPTION, Call, ledgers_of, shown, stored, whole_number
+from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.breather import Breather
+from magnetar.admin.http.call import (
+    SUBSCRIPTION,
+    Call,
+    ledgers_of,
+    read_position,
+    stored,
+    whole_number,
+)
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
@@ -52,7 +59,7 @@ from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position
 
-__all__ = ["POSITION_TEXT", "ROUTES", "read_position"]
+__all__ = ["POSITION_TEXT", "ROUTES"]
 
 BUCKETS: Final = 2048
 BUCKETS_MAX: Final = 8192
@@ -239,16 +246,6 @@ class _Window:
                 number += 1
                 await self._breather.rest()
         return found
-
-
-def read_position(name: str, value: str | None) -> Position | None:
-    """A position of a query, `ledger:entry`. Raises Refusal."""
-    if value is None:
-        return None
-    ledger_id, colon, entry_id = value.partition(":")
-    if not colon:
-        raise Refusal(BAD_REQUEST, f"{name} is {shown(value)}: give ledger:entry")
-    return Position(whole_number(name, ledger_id, -1), whole_number(name, entry_id, -1))
 
 
 POSITION_TEXT: Final[Json] = {"type": "string", "pattern": "^[0-9]{1,18}:[0-9]{1,18}$"}

@@ -14,16 +14,18 @@ With a subscription each message says what the subscription has to do with it:
     delayed   it waits for its time
     waiting   none of these
 
+Without one too it is said of a message that its transaction was aborted: nobody ever gets it.
+
 What was read in vain is no harm: nothing is acked, moved or created by looking.
 """
 
 from typing import Final
 
 from magnetar.ack import Cursor
-from magnetar.admin.console.breather import Breather
 from magnetar.admin.console.entry_messages import EntryMessages, read_messages
 from magnetar.admin.console.message_filter import FILTERS, MessageFilter
 from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
+from magnetar.admin.http.breather import Breather
 from magnetar.admin.http.bridge import read_plan
 from magnetar.admin.http.call import SUBSCRIPTION, TOPIC, Call, shown, stored, whole_number
 from magnetar.admin.http.required_permission import on_topic
@@ -214,6 +216,7 @@ class _Search:
         if not self._filter.takes_entry(found) or self._is_known_chunk(found):
             return
         remaining = None if self._cursor is None else self._cursor.remaining(at)
+        void = self._topic.ledgers.is_void(at)
         for number, message in enumerate(found.messages()):
             if number % REST_EVERY == REST_EVERY - 1:
                 await self._breather.rest()
@@ -230,6 +233,8 @@ class _Search:
             row = found.row(message, self._payload)
             if self._subscription is not None:
                 row |= _state(self._subscription, at, _is_acked(remaining, index))
+            if void:
+                row["state"] = "aborted"
             self._rows.append(row)
         await self._breather.rest()
 
@@ -277,7 +282,7 @@ MESSAGE: Final[Json] = record(
     **each(FLAG, "keyIsBase64", "nullValue", "encrypted"),
     properties=TEXT_MAP,
     chunk=either(CHUNK, NULL),
-    state=one_of("acked", "held", "delayed", "waiting"),
+    state=one_of("acked", "held", "delayed", "waiting", "aborted"),
 )
 PAGE_OF: Final[Json] = record(
     messages=list_of(MESSAGE), searched=NUMBER, next=either(TEXT, NULL), lastPosition=TEXT

@@ -7,8 +7,8 @@ yet, nobody knows. All of them are looked at, a page of them in each event.
 from heapq import nsmallest
 from typing import Final
 
-from magnetar.admin.console.breather import Breather
 from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.breather import Breather
 from magnetar.admin.http.call import SUBSCRIPTION, Call, whole_number
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response

@@ -78,7 +78,7 @@ class EntryMessages:
         return self.metadata is not None and (self.metadata.num_chunks_from_msg or 0) > 1
 
     def messages(self) -> Iterator[Shown]:
-        """In order. One that stands for all where they cannot be told apart."""
+        """Yields them in order, or one that stands for all where they cannot be told apart."""
         if not self.batch_size or self.encrypted or self.fault:
             yield self._whole()
             return
@@ -107,7 +107,7 @@ class EntryMessages:
         return shown
 
     def row(self, shown: Shown, payload_max: int) -> dict[str, object]:
-        """A message as JSON has it, with the beginning of its payload."""
+        """Returns a message as JSON has it, with the beginning of its payload."""
         metadata = self.metadata
         version = b"" if metadata is None else metadata.schema_version or b""
         found: dict[str, object] = {
@@ -150,7 +150,7 @@ def _base64(value: bytes) -> str:
 
 
 def _single(payload: bytes, position: int, index: int) -> tuple[Shown, int]:
-    """The message of a batch that begins at a position, and where the next begins."""
+    """Returns the message of a batch that begins at a position, and where the next begins."""
     head = position + 4
     end = head + int.from_bytes(payload[position:head])
     if end > len(payload):

@@ -69,7 +69,7 @@ class File(NamedTuple):
 
 @cache
 def files() -> dict[str, File]:
-    """All files by their paths."""
+    """Returns all files by their paths."""
     found: dict[str, File] = {}
     for path in sorted(STATIC.rglob("*")):
         media_type = TYPES.get(path.suffix)

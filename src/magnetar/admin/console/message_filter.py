@@ -41,7 +41,7 @@ class MessageFilter:
         self.until = call.query_number("until", 0)
 
     def takes_entry(self, entry: EntryMessages) -> bool:
-        """Whether any message of an entry may be looked for, by what all of them share."""
+        """Returns whether any message of an entry may be looked for, by what all of them share."""
         if entry.metadata is None:
             return not (self.since or self.until)
         time = entry.metadata.publish_time
@@ -57,7 +57,8 @@ class MessageFilter:
         return all(needle in message.payload for needle in self._needles)
 
     def _has_key(self, message: Shown) -> bool:
-        """As it is written; one of bytes also by the text that they are."""
+        """Returns whether a message has the key: as it is written, or as the text that its bytes
+        are."""
         if message.key == self._key:
             return True
         if message.key is None or not message.key_is_base64:

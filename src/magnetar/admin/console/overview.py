@@ -4,15 +4,12 @@ A warning is a sentence that says what to do, with the topic and the subscriptio
 about, if it is about one.
 """
 
-import resource
-import sys
 import time
-from pathlib import Path
 from typing import Final
 
-from magnetar.admin.console.breather import Breather
 from magnetar.admin.console.session import CONSOLE
 from magnetar.admin.http.answer import json_answer
+from magnetar.admin.http.breather import Breather
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.required_permission import SUPERUSER
 from magnetar.admin.http.response import Response
@@ -21,6 +18,7 @@ from magnetar.admin.http.shape import (
     AMOUNT,
     FLAG,
     NULL,
+    NUMBER,
     TEXT,
     WHOLE,
     Json,
@@ -32,6 +30,7 @@ from magnetar.admin.http.shape import (
     one_of,
     record,
 )
+from magnetar.admin.metric.process import memory_bytes
 from magnetar.broker.broker import Broker
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
@@ -40,7 +39,6 @@ from magnetar.storage import FileDisk
 __all__ = ["ROUTES"]
 
 WARNINGS_MAX: Final = 100
-STATM: Final = Path("/proc/self/statm")
 
 Warnings = list[dict[str, str]]
 
@@ -62,7 +60,8 @@ async def get_overview(call: Call) -> Response:
         rates[1] += topic.incoming.byte_rate
         if topic.blocked is not None and len(warnings) < WARNINGS_MAX:
             warnings.append(_warning("error", topic.blocked.reason, topic))
-        for one in topic.subscriptions.values():
+        for one in list(topic.subscriptions.values()):
+            await breather.rest()
             subscriptions += 1
             backlog += one.cursor.unacked_entries()
             consumers += len(one.consumers)
@@ -95,23 +94,18 @@ async def get_overview(call: Call) -> Response:
             "full": store.full,
             "readOnlyReason": store.read_only_reason,
             "retrying": dict(store.setbacks.present),
-            "memoryBytes": _memory_bytes(),
+            "memoryBytes": memory_bytes(),
             "outboundBytes": int(broker.outbound.bytes),
             "ackStateBytes": int(broker.ack_budget.used),
             "cpuSeconds": time.process_time(),
+            "transactions": _transactions(broker),
+            "history": [
+                {"timeMs": one.time_ms, "msgRateIn": one.rate_in, "msgRateOut": one.rate_out}
+                for one in broker.upkeep.rates.points
+            ],
             "warnings": warnings[:WARNINGS_MAX],
         }
     )
-
-
-def _memory_bytes() -> int:
-    """What the process has in memory; the most that it ever had, where no system tells more."""
-    try:
-        pages = int(STATM.read_text().split()[1])
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
-    return pages * resource.getpagesize()
 
 
 def _warning(
@@ -122,6 +116,21 @@ def _warning(
         "text": text,
         "topic": "" if topic is None else str(topic.name),
         "subscription": subscription,
+    }
+
+
+def _transactions(broker: Broker) -> dict[str, int] | None:
+    """What is open, and what became of the others; None where there are no transactions."""
+    found = broker.transactions
+    if not found.enabled:
+        return None
+    oldest = next(iter(found.open.values()), None)
+    age = 0 if oldest is None else max(broker.host.now_ms() - oldest.opened_ms, 0)
+    return {
+        "open": len(found.open),
+        "oldestMs": age,
+        "committed": found.committed,
+        "aborted": found.aborted,
     }
 
 
@@ -137,7 +146,7 @@ def _broker_warnings(broker: Broker) -> Warnings:
     elif isinstance(store.log.disk, FileDisk):
         free, mark = store.log.free_bytes, store.log.options.watermark_bytes
         if free < 2 * mark:
-            text = f"The disk has {free >> 20} MiB left; at {mark >> 20} MiB nothing is taken."
+            text = f"The disk has {free >> 20} MiB left; at {mark >> 20} MiB publishing stops."
             found.append(_warning("warning", text))
     for work, reason in store.setbacks.present.items():
         found.append(_warning("warning", f"The store tries again ({work}): {reason}"))
@@ -173,6 +182,8 @@ OVERVIEW: Final[Json] = record(
     **each(WHOLE, "connections", "backlog", "unackedMessages", "delayedMessages"),
     **each(WHOLE, "watermarkBytes", "memoryBytes", "outboundBytes", "ackStateBytes"),
     freeBytes=either(WHOLE, NULL),
+    transactions=either(record(**each(NUMBER, "open", "oldestMs", "committed", "aborted")), NULL),
+    history=list_of(record(timeMs=WHOLE, **each(AMOUNT, "msgRateIn", "msgRateOut"))),
     full=FLAG,
     readOnlyReason=TEXT,
     retrying=map_of(TEXT),

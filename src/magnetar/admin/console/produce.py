@@ -16,8 +16,8 @@ from typing import Annotated, Final
 import msgspec
 
 from magnetar.admin.console.publishing import Publisher
-from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
-from magnetar.admin.http.bridge import wait_for
+from magnetar.admin.http.answer import BAD_REQUEST, NOT_FOUND, Refusal, json_answer
+from magnetar.admin.http.bridge import prepare, wait_for
 from magnetar.admin.http.call import Call
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
@@ -64,6 +64,8 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[list[_Message], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
+    # Pulsar's clients of this path give one; here each message is published for itself.
+    producerName: str = ""
 
 
 _BODY: Final = msgspec.json.Decoder(_Body)
@@ -82,8 +84,13 @@ async def produce(call: Call) -> Response:
     may_create = call.broker.access.may_create(call.principal, call.topic_name)
     # A topic that is not there yet comes to be with the partitions that the policies say.
     call.broker.partitions(call.topic_name, may_create=may_create)
+    fixed = _fixed_partition(call)
     for number, (message, payload) in enumerate(zip(body.messages, payloads, strict=True)):
-        name = partition_for(call, call.topic_name, message.key, message.partition, number)
+        if fixed is None:
+            name = partition_for(call, call.topic_name, message.key, message.partition, number)
+        else:
+            name = call.topic_name.with_partition(fixed)
+        await prepare(call.broker, name)
         topic = call.broker.topic(name, may_create=may_create)
         try:
             await require_schema(call, name, message.schemaVersion)
@@ -98,6 +105,19 @@ async def produce(call: Call) -> Response:
         results.append({"messageId": place, "errorCode": 0, "errorMsg": ""})
     _forget_lists(call)
     return json_answer({"messagePublishResults": results})
+
+
+def _fixed_partition(call: Call) -> int | None:
+    """The partition that the path names; None if it names none. Raises Refusal."""
+    if "partition" not in call.path:
+        return None
+    partition = call.number("partition")
+    count = call.admin.partitions(call.topic_name)
+    if partition >= count:
+        raise Refusal(
+            NOT_FOUND, f"{call.topic_name} has {count} partitions, so there is no {partition}"
+        )
+    return partition
 
 
 async def require_schema(call: Call, name: TopicName, version: int | None) -> None:
@@ -176,19 +196,23 @@ MESSAGE: Final[Json] = object_of(
     partition=integer(0, INT32_MAX),
 ) | {"additionalProperties": False}
 MESSAGES: Final[Json] = object_of(
-    ("messages",), messages=list_of(MESSAGE, least=1) | {"maxItems": MESSAGES_MAX}
+    ("messages",),
+    producerName=TEXT,
+    messages=list_of(MESSAGE, least=1) | {"maxItems": MESSAGES_MAX},
 ) | {"additionalProperties": False}
 RESULTS: Final[Json] = record(
     messagePublishResults=list_of(record(**each(TEXT, "messageId", "errorMsg"), errorCode=WHOLE))
 )
 
+PATH: Final = "/topics/{domain:persistent|non-persistent}/{tenant}/{namespace}/{topic}"
 ROUTES: Final[list[Route]] = [
     Route(
         "POST",
-        "/topics/{domain:persistent|non-persistent}/{tenant}/{namespace}/{topic}",
+        path,
         produce,
         on_topic(PRODUCE),
         body=MESSAGES,
         answer=answers(RESULTS),
-    ),
+    )
+    for path in (PATH, f"{PATH}/partitions/{{partition}}")
 ]

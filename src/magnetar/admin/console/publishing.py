@@ -9,7 +9,8 @@ from typing import Final
 
 from magnetar.admin.http.bridge import wait_for
 from magnetar.broker.peer import Peer, Port
-from magnetar.broker.promise import Promise
+from magnetar.broker.promise import Promise, kept
+from magnetar.broker.rate.throttle import Throttle
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError
@@ -49,6 +50,17 @@ class _Receipts(Peer):
     def __init__(self, topic: Topic, address: str) -> None:
         super().__init__(_NoPort(), address, topic.broker.outbound)
         self.waiting: Final[dict[int, Promise[MessageIdData]]] = {}
+        # Kept when there is something left of a rate that was published beyond.
+        self.may_go_on: Promise[None] = kept(None)
+
+    def hold_up(self, throttle: Throttle) -> None:
+        if self.held_up is None:
+            self.may_go_on = Promise()
+        super().hold_up(throttle)
+
+    def tokens_came(self) -> None:
+        super().tokens_came()
+        self.may_go_on.keep(None)
 
     def send(self, command: Command) -> None:
         if isinstance(command, CommandSendReceipt):
@@ -102,13 +114,15 @@ class Publisher:
     ) -> None:
         self._topic.admission.remove(self._producer)
         self._peer.closed = True
+        if self._peer.held_up is not None:
+            self._peer.held_up.forget(self._peer)
 
     def metadata(self) -> MessageMetadata:
         """Metadata of the next message, to be filled in."""
         return MessageMetadata(self._producer.name, self._sequence_id, self._topic.host.now_ms())
 
     async def publish(self, metadata: MessageMetadata, payload: bytes) -> MessageIdData:
-        """The id of a message that is durable. Raises BrokerError."""
+        """Returns the id of a message that is durable. Raises BrokerError."""
         if self._producer.closed:
             raise _closed()
         sequence_id = self._sequence_id
@@ -119,4 +133,7 @@ class Publisher:
             metadata.uncompressed_size = len(payload)
         entry = encode_entry(metadata.encode(), payload)
         self._topic.publish(self._producer, CommandSend(0, sequence_id, entry))
-        return await wait_for(promise)
+        id = await wait_for(promise)
+        # Beyond a rate the answer is late, as the receipts of all other producers are.
+        await wait_for(self._peer.may_go_on)
+        return id

@@ -13,18 +13,18 @@ ends before the skip: a message may come again, and none is lost. A letter that 
 has in hand may be processed there, too; stop those first.
 """
 
-import asyncio
 from typing import Annotated, Final
 
 import msgspec
 
 from magnetar.admin.backlog.audit import audit_redrive
+from magnetar.admin.backlog.skip import plan_in_turns, skip_refusals
 from magnetar.admin.console.entry_messages import EntryMessages, Shown
 from magnetar.admin.console.produce import partition_for, require_schema
 from magnetar.admin.console.publishing import Publisher
 from magnetar.admin.console.whole_message import find_entry
-from magnetar.admin.http.answer import BAD_REQUEST, NOT_ALLOWED, Refusal, json_answer
-from magnetar.admin.http.bridge import wait_for
+from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer
+from magnetar.admin.http.bridge import prepare, wait_for
 from magnetar.admin.http.call import INT32_MAX, INT64_MAX, SUBSCRIPTION, Call, stored
 from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
@@ -45,8 +45,8 @@ from magnetar.broker.auth.access import PRODUCE, SKIP
 from magnetar.broker.schema.schema import schema_topic
 from magnetar.broker.topic.skip.skip import Skip
 from magnetar.broker.topic.subscription import Subscription
-from magnetar.errors import BrokerError, InvalidTopicNameError, UsageError
-from magnetar.model import Position, ServerError, TopicName
+from magnetar.errors import BrokerError, InvalidTopicNameError
+from magnetar.model import Position, TopicName
 from magnetar.model.message_id_data import MessageIdData
 
 __all__ = ["ROUTES"]
@@ -173,20 +173,13 @@ def _origin(message: Shown) -> TopicName:
 
 
 async def _plan_skip(subscription: Subscription, letters: list[_Letter]) -> Skip | None:
-    """The skip of these, not carried out. Raises Refusal, BrokerError."""
+    """Returns the skip of these, not carried out. Raises Refusal, BrokerError."""
     if not letters:
         return None
     ids = [letter.id for letter in letters]
-    try:
+    with skip_refusals():
         skip = Skip([subscription.topic], subscription.name, ids, recall=True, details=False)
-        while skip.plan_piece():  # noqa: ASYNC110, others have their turn
-            await asyncio.sleep(0)
-    except UsageError as error:
-        raise Refusal(BAD_REQUEST, str(error)) from error
-    except BrokerError as error:
-        if error.code == ServerError.NotAllowedError:
-            raise Refusal(NOT_ALLOWED, error.reason) from error
-        raise
+        await plan_in_turns(skip)
     return skip
 
 
@@ -202,6 +195,7 @@ async def _publish(call: Call, letter: _Letter, number: int) -> None:
         name = letter.target
         if call.admin.partitions(whole):
             name = partition_for(call, whole, message.key, came_from, number)
+        await prepare(call.broker, name)
         topic = call.broker.find(name)
         version = _schema_version(call, before.schema_version, name)
         await require_schema(call, name, version)

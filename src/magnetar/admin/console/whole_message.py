@@ -40,7 +40,7 @@ async def get_message(call: Call) -> Response:
 
 
 async def find_entry(call: Call, topic: Topic, position: Position) -> EntryMessages:
-    """An entry of a topic, taken apart. Raises Refusal."""
+    """Returns an entry of a topic, taken apart. Raises Refusal."""
     # The store knows the entries of all topics.
     stored_entry = None
     if position.entry_id < topic.ledgers.entry_count(position.ledger_id):
@@ -51,7 +51,7 @@ async def find_entry(call: Call, topic: Topic, position: Position) -> EntryMessa
 
 
 async def whole_of(call: Call, topic: Topic, chunk: EntryMessages) -> EntryMessages:
-    """All chunks of a message as one. Raises Refusal if one is missing."""
+    """Returns all chunks of a message as one. Raises Refusal if one is missing."""
     assert chunk.metadata is not None
     total, size = chunk.metadata.num_chunks_from_msg or 0, chunk.metadata.total_chunk_msg_size or 0
     if max(size, chunk.metadata.uncompressed_size) > SIZE_MAX:

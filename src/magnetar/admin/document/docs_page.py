@@ -40,7 +40,7 @@ td { border-top: 1px solid var(--line); padding: .2rem .8rem .2rem 0; vertical-a
 
 
 def page_of(document: Json) -> str:
-    """The page of an OpenAPI document."""
+    """Returns the page of an OpenAPI document."""
     info = cast("dict[str, str]", document["info"])
     by_tag: dict[str, list[str]] = {}
     for path, operations in cast("dict[str, dict[str, Any]]", document["paths"]).items():
@@ -98,7 +98,8 @@ def _text(text: str) -> str:
 
 
 def docs_page(document: Json) -> Route:
-    """The route at which the page of a document is served; the document may be filled later."""
+    """Returns the route at which the page of a document is served; the document may be filled
+    later."""
     made: list[str] = []
 
     async def get_docs(call: Call) -> Response:

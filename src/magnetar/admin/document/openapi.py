@@ -38,10 +38,14 @@ DOCUMENT: Final[Json] = object_of(
 REASON: Final[Json] = object_of(("reason",), reason=TEXT)
 
 # Pieces of paths that are numbers; all others are names.
-NUMBERS: Final = ("count", "entry", "ledger", "position", "seconds", "time", "version")
+NUMBERS: Final = (
+    *("coordinatorId", "count", "entry", "leastSigBits", "ledger", "mostSigBits", "position"),
+    *("seconds", "time", "timeout", "version"),
+)
 POLICY: Final[Json] = one_of(*sorted(POLICY_NAMES))
 SAYS: Final = {
     200: "Done, and what there is to tell.",
+    202: "Looked at; nothing was changed.",
     204: "Done; there is nothing to tell.",
     304: "As you have it already.",
 }
@@ -51,7 +55,7 @@ SAYS: Final = {
 
 
 def describe(routes: list[Route]) -> Json:
-    """The document of these routes."""
+    """Returns the document of these routes."""
     paths: dict[str, dict[str, Json]] = {}
     given: set[str] = set()
     for route in routes:
@@ -78,7 +82,7 @@ def describe(routes: list[Route]) -> Json:
 
 
 def _new_name(name: str, given: set[str]) -> str:
-    """Ids of operations are their own; a handler may serve several paths."""
+    """Returns a name that no operation has yet, for a handler may serve several paths."""
     found, number = name, 1
     while found in given:
         number += 1
@@ -120,7 +124,7 @@ def _responses(answer: Answer) -> Json:
     }
     for status in answer.statuses:
         told: Json = {"description": SAYS[status]}
-        if status == 200:
+        if status in (200, 202):
             told["content"] = {answer.media: {"schema": answer.shape}}
         found[str(status)] = told
     return found
@@ -147,7 +151,7 @@ def _refusal(description: str) -> Json:
 
 
 def open_api(routes: list[Route]) -> list[Route]:
-    """The routes at which the document of all routes, these included, is served."""
+    """Returns the routes at which the document of all routes, these included, is served."""
 
     async def get_document(call: Call) -> Response:
         """Returns this document."""

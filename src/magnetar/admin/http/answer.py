@@ -5,10 +5,12 @@ the right exception. `magnetar.errors` says which error is which status; whoever
 raises `Refusal`.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from magnetar.admin.http.bridge import at_ease
 from magnetar.admin.http.response import Response
 from magnetar.errors import BY_CODE, BrokerError, MagnetarError
 
@@ -30,6 +32,7 @@ __all__ = [
     "UNSUPPORTED",
     "Refusal",
     "json_answer",
+    "long_json_answer",
     "no_content",
     "optional_answer",
     "reason_answer",
@@ -38,6 +41,8 @@ __all__ = [
 ]
 
 JSON: Final = "application/json"
+# Of an answer that is encoded in pieces: its fields, and what is in them by name.
+PARTS_DEPTH: Final = 2
 
 BAD_REQUEST: Final = 400
 UNAUTHORIZED: Final = 401
@@ -77,6 +82,31 @@ def status_of(error: MagnetarError) -> int:
 
 def json_answer(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type=JSON)
+
+
+async def long_json_answer(value: object) -> Response:
+    """The same of a value with thousands of parts, which are encoded a few in each event."""
+    parts: list[bytes] = []
+    async for part in at_ease(_parts(value, PARTS_DEPTH)):
+        parts.append(part)
+    return Response(b"".join(parts), media_type=JSON)
+
+
+def _parts(value: object, depth: int) -> Iterator[bytes]:
+    """The JSON of a value in pieces: what is in objects is a piece each, down to some depth."""
+    if not isinstance(value, dict) or depth == 0:
+        yield msgspec.json.encode(value)
+        return
+    before = b"{"
+    for key, item in value.items():
+        name = before + msgspec.json.encode(key) + b":"
+        if isinstance(item, dict) and depth > 1:
+            yield name
+            yield from _parts(item, depth - 1)
+        else:
+            yield name + msgspec.json.encode(item)
+        before = b","
+    yield b"}" if value else b"{}"
 
 
 def optional_answer(value: object | None) -> Response:

@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 from magnetar.broker.broker import Broker
 from magnetar.broker.promise import Promise
-from magnetar.model import Position
+from magnetar.model import Position, TopicName
 from magnetar.storage.ledger.read_plan import ReadPlan, StoredEntry
 
-__all__ = ["at_ease", "durable", "read_entry", "read_plan", "wait_for"]
+__all__ = ["at_ease", "durable", "prepare", "read_entry", "read_plan", "wait_for"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,16 @@ async def at_ease(items: Iterable[T]) -> AsyncIterator[T]:
         if number > 0 and number % AT_ONCE == 0:
             await asyncio.sleep(0)
         yield item
+
+
+async def prepare(broker: Broker, name: TopicName) -> None:
+    """Has a topic loaded, with others' turns in between. Raises BrokerError.
+
+    Most topics are soon loaded: those are when somebody asks for them.
+    """
+    loading = broker.prepare(name)
+    while loading is not None and loading.step():  # noqa: ASYNC110, it does the work by itself
+        await asyncio.sleep(0)
 
 
 async def wait_for(promise: Promise[T]) -> T:

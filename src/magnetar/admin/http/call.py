@@ -17,7 +17,7 @@ from magnetar.admin.http.answer import (
     PRECONDITION,
     Refusal,
 )
-from magnetar.admin.http.bridge import at_ease
+from magnetar.admin.http.bridge import at_ease, prepare
 from magnetar.admin.http.guard import Bodies, Guard, host_names
 from magnetar.admin.http.request import Request
 from magnetar.admin.http.route import Route
@@ -29,7 +29,7 @@ from magnetar.broker.setting.text_limits import BODY, PROPERTIES, TextLimit, che
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import BrokerError
-from magnetar.model import ServerError, TopicName
+from magnetar.model import Position, ServerError, TopicName
 from magnetar.storage.ledger.retention import LedgerInfo
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "check_name",
     "decode_json",
     "ledgers_of",
+    "read_position",
     "shown",
     "stored",
     "text_map",
@@ -92,7 +93,7 @@ class Admin:
     def require_cluster(self, name: str) -> None:
         """Raises Refusal unless the name is that of the one cluster."""
         if name != self.cluster:
-            raise Refusal(NOT_FOUND, f"there is one cluster, {self.cluster!r}")
+            raise Refusal(NOT_FOUND, f"Cluster does not exist: there is one, {self.cluster!r}")
 
     # ---- Topics --------------------------------------------------------------
 
@@ -117,17 +118,31 @@ class Admin:
         """How many partitions a partitioned topic has. Raises Refusal for any other."""
         count = self.partitions(name)
         if not count:
-            raise Refusal(NOT_FOUND, f"Partitioned Topic not found: {name}")
+            raise Refusal(NOT_FOUND, f"Partitioned Topic {name} not found")
         return count
 
+    def require_whole(self, name: TopicName) -> None:
+        """Raises Refusal for a partitioned topic, which is none by itself."""
+        if count := self.partitions(name):
+            raise Refusal(
+                NOT_FOUND, f"Topic {name} not found: it is partitioned, ask its {count} partitions"
+            )
+
+    def require_in_range(self, name: TopicName) -> None:
+        """Raises Refusal for a partition beyond those that its topic has."""
+        count = self.partitions(name.partitioned)
+        if name.partition >= count > 0:
+            raise Refusal(NOT_FOUND, f"Topic {name} not found: {count} partitions are all")
+
     async def topics(self, name: TopicName) -> list[Topic]:
-        """All partitions of a topic, or the topic itself. They are loaded a few at a time."""
+        """Returns all partitions of a topic, or the topic itself; a few at a time are loaded."""
         count = self.partitions(name)
         if not count:
             return [self.topic(name)]
         found: list[Topic] = []
         async for number in at_ease(range(count)):
             partition = name.with_partition(number)
+            await prepare(self.broker, partition)
             if partition.persistent or self.broker.exists(partition):
                 found.append(self.broker.find(partition))
         return found
@@ -135,7 +150,7 @@ class Admin:
     def subscription(self, topic: Topic, name: str) -> Subscription:
         found = topic.subscriptions.get(name)
         if found is None:
-            raise Refusal(NOT_FOUND, f"Subscription {name!r} of {topic.name} not found")
+            raise Refusal(NOT_FOUND, f"Subscription {name} not found for topic {topic.name}")
         return found
 
     async def subscriptions(self, name: TopicName, subscription: str) -> list[Subscription]:
@@ -173,15 +188,15 @@ class Call:
         return self.admin.topic(self.topic_name)
 
     async def topics(self) -> list[Topic]:
-        """Of a topic that has partitions all of them, or the topic itself."""
+        """Returns all partitions of a partitioned topic, or the topic itself."""
         return await self.admin.topics(self.topic_name)
 
     def subscription(self) -> Subscription:
-        """Of a topic that is not partitioned."""
+        """Returns the subscription of a topic that is not partitioned."""
         return self.admin.subscription(self.topic(), self.path["subscription"])
 
     async def subscriptions(self) -> list[Subscription]:
-        """Of a topic, or of all its partitions."""
+        """Returns the subscriptions of that name of a topic, or of all its partitions."""
         return await self.admin.subscriptions(self.topic_name, self.path["subscription"])
 
     def number(self, name: str, least: int = 0) -> int:
@@ -249,6 +264,16 @@ def whole_number(name: str, value: object, least: int = 0, most: int = INT64_MAX
             BAD_REQUEST, f"{name} is {shown(value)}: give a whole number from {least} to {most}"
         )
     return number
+
+
+def read_position(name: str, value: str | None) -> Position | None:
+    """Returns the position that a query gives as `ledger:entry`. Raises Refusal."""
+    if value is None:
+        return None
+    ledger_id, colon, entry_id = value.partition(":")
+    if not colon:
+        raise Refusal(BAD_REQUEST, f"{name} is {shown(value)}: give ledger:entry")
+    return Position(whole_number(name, ledger_id, -1), whole_number(name, entry_id, -1))
 
 
 def stored(topic: Topic) -> Topic:

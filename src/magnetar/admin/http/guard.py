@@ -62,7 +62,7 @@ HOST_AND_PORT: Final = re.compile(
 
 
 def host_names(url: str, told: Iterable[str]) -> frozenset[str]:
-    """The names that a broker goes by, in lower case."""
+    """Returns the names that a broker goes by, in lower case."""
     listens = _host_of(url.partition("://")[2])
     names = ("localhost", socket.gethostname(), listens, *told)
     # What is no host is empty, and must be no name of ours.
@@ -114,7 +114,8 @@ class Guard:
 
 
 def _is_visit(request: Request) -> bool:
-    """Whether a link was followed to the console, which holds no data and is in no frame."""
+    """Returns whether a link was followed to the console, which holds no data and is in no
+    frame."""
     headers = request.headers
     return (
         request.method == "GET"
@@ -125,7 +126,8 @@ def _is_visit(request: Request) -> bool:
 
 
 def _host_of(netloc: str) -> str:
-    """The host without its port, and an IPv6 address without brackets; empty if it is neither.
+    """Returns the host without its port, and an IPv6 address without brackets; empty if it is
+    neither.
 
     >>> _host_of("localhost:8080"), _host_of("[::1]:8080"), _host_of("localhost:80@evil.example")
     ('localhost', '::1', '')
@@ -167,7 +169,7 @@ class Bodies:
         self._buckets: Final[OrderedDict[str, tuple[float, float]]] = OrderedDict()
 
     async def read(self, request: Request, limit: TextLimit = BODY) -> bytes:
-        """The whole body, if it is within the limit. Raises Refusal."""
+        """Returns the whole body, if it is within the limit. Raises Refusal."""
         declared = request.headers.get("content-length") or ""
         stream = request.stream()
         try:

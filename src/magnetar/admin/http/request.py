@@ -46,11 +46,11 @@ class Headers:
         return name.lower() in self._values
 
     def getlist(self, name: str) -> list[str]:
-        """All values under a name."""
+        """Returns all values under a name."""
         return self._values.get(name.lower(), [])
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value under a name."""
+        """Returns the first value under a name."""
         values = self.getlist(name)
         return values[0] if values else default
 
@@ -82,7 +82,7 @@ class Request:
         return None if found is None else Address(*found)
 
     def query(self, name: str) -> str | None:
-        """The value of a name in the query, the last if there are several."""
+        """Returns the value of a name in the query, the last if there are several."""
         return self._query.get(name)
 
     @cached_property
@@ -91,7 +91,7 @@ class Request:
         return dict(parse_qsl(text, keep_blank_values=True))
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body in the pieces that it comes in. Raises ClientDisconnect."""
+        """Yields the body in the pieces that it comes in. Raises ClientDisconnect."""
         more = True
         while more:
             message = await self._receive()

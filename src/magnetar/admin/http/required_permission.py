@@ -49,12 +49,12 @@ ADMIN: Final = Need("admin")
 
 
 def on_namespace(operation: str) -> Need:
-    """An operation on the namespace in the path."""
+    """Returns an operation on the namespace in the path."""
     return Need("namespace", operation)
 
 
 def on_topic(operation: str) -> Need:
-    """An operation on the topic in the path."""
+    """Returns an operation on the topic in the path."""
     return Need("topic", operation)
 
 

@@ -8,7 +8,7 @@ no such method there goes on to the next: a topic may be called `partitioned`.
 
 import ipaddress
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -26,6 +26,7 @@ from magnetar.admin.http.answer import (
     reason_answer,
     status_of,
 )
+from magnetar.admin.http.bridge import prepare, wait_for
 from magnetar.admin.http.call import Admin, Call
 from magnetar.admin.http.request import ClientDisconnect, Receive, Request, Scope, Send
 from magnetar.admin.http.required_permission import PUBLIC, SCRAPE, Need, check_need
@@ -34,11 +35,15 @@ from magnetar.admin.http.route import Route
 from magnetar.broker.auth.roles import Principal
 from magnetar.errors import BrokerError, MagnetarError
 
-__all__ = ["AdminApp"]
+__all__ = ["AdminApp", "App"]
 
 CUT_OFF: Final = (TIMEOUT, TOO_LARGE, TOO_MANY)
 
 log = logging.getLogger("magnetar.admin")
+
+
+# An ASGI application.
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class _Node:
@@ -61,7 +66,7 @@ class _Node:
     def find(
         self, pieces: list[str], index: int, path: dict[str, str]
     ) -> Iterator[tuple["_Node", dict[str, str]]]:
-        """All nodes that a path leads to, fixed pieces first."""
+        """Yields all nodes that a path leads to, fixed pieces first."""
         if index == len(pieces):
             if self.routes:
                 yield self, path
@@ -88,8 +93,9 @@ def _is_loopback(host: str) -> bool:
 class AdminApp:
     """The ASGI application."""
 
-    def __init__(self, admin: Admin, routes: list[Route]) -> None:
+    def __init__(self, admin: Admin, routes: list[Route], websockets: "App | None" = None) -> None:
         self._admin = admin
+        self._websockets = websockets
         self._root = _Node()
         for route in routes:
             node = self._root
@@ -99,6 +105,9 @@ class AdminApp:
             node.routes[route.method] = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and self._websockets is not None:
+            await self._serve_websocket(self._websockets, scope, receive, send)
+            return
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -107,6 +116,22 @@ class AdminApp:
         except ClientDisconnect:
             return
         await response(scope, receive, send)
+
+    async def _serve_websocket(
+        self, serve: "App", scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Guarded as every request: a page of another site may open a WebSocket to any address."""
+        scheme = "https" if scope["scheme"] == "wss" else "http"
+        try:
+            self._admin.guard.check(Request({**scope, "scheme": scheme, "method": "GET"}, receive))
+        except Refusal as refusal:
+            await receive()
+            body = str(refusal).encode()
+            start = {"type": "websocket.http.response.start", "status": refusal.status}
+            await send({**start, "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+            await send({"type": "websocket.http.response.body", "body": body})
+            return
+        await serve(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         try:
@@ -153,16 +178,20 @@ class AdminApp:
                 "machine alone",
             )
 
-    def _principal(self, request: Request) -> Principal | None:
+    async def _principal(self, request: Request) -> Principal | None:
         """Who asks; None if everybody may. Raises BrokerError."""
         broker = self._admin.broker
         if broker.authentication is None:
             return None
         state: dict[str, str] = request.scope.get("state") or {}
-        return broker.authentication.by_header(
-            request.headers.get("authorization"),
-            state.get("certificate_role", ""),
-            broker.host.now_ms(),
+        return await wait_for(
+            broker.authentication.by_header(
+                request.headers.get("authorization"),
+                state.get("certificate_role", ""),
+                "?" if request.client is None else request.client.host,
+                broker.host,
+                request.headers.get("x-original-principal") or "",
+            )
         )
 
     async def _handle(self, request: Request) -> Response:
@@ -181,11 +210,13 @@ class AdminApp:
                 call = Call(self._admin, request, path, route)
                 if not self._is_open(route.need):
                     self._require_near(route.need, request)
-                    call.principal = self._principal(request)
+                    call.principal = await self._principal(request)
                     check_need(route.need, call)
+                if "topic" in path:
+                    await prepare(self._admin.broker, call.topic_name)
                 return await route.handler(call)
             methods.extend(node.routes)
-        self._principal(request)  # only those who are known learn what there is
+        await self._principal(request)  # only those who are known learn what there is
         if not methods:
             return reason_answer(NOT_FOUND, f"there is nothing at {request.path}")
         allowed = ", ".join(sorted(set(methods)))

@@ -18,12 +18,8 @@ from magnetar.admin.console import (
 from magnetar.admin.document.openapi import open_api
 from magnetar.admin.http.call import Admin
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.router import AdminApp
+from magnetar.admin.http.router import AdminApp, App
 from magnetar.admin.route import (
-    broker_stats,
-    brokers,
-    clusters,
-    lookup,
     metrics,
     namespaces,
     permissions,
@@ -33,6 +29,25 @@ from magnetar.admin.route import (
     tenants,
     topics,
 )
+from magnetar.admin.route.cluster import (
+    bookies,
+    broker_stats,
+    brokers,
+    clusters,
+    isolation,
+    lookup,
+    quotas,
+    resource_groups,
+)
+from magnetar.admin.route.namespace import bundles, namespace_properties
+from magnetar.admin.route.topic import (
+    absent,
+    compaction,
+    partitions,
+    subscription_rate,
+    topic_properties,
+)
+from magnetar.admin.transaction import coordinator, within_topic
 
 if TYPE_CHECKING:
     from magnetar.broker.shell.server import BrokerServer
@@ -43,20 +58,31 @@ ROUTES: Final[list[Route]] = [
     *ack_map.ROUTES,
     *ack_state.ROUTES,
     *backlog.ROUTES,
+    *absent.ROUTES,
+    *bookies.ROUTES,
     *broker_stats.ROUTES,
     *brokers.ROUTES,
+    *bundles.ROUTES,
     *clusters.ROUTES,
+    *compaction.ROUTES,
+    *coordinator.ROUTES,
     *browse.ROUTES,
     *delayed_times.ROUTES,
     *files.ROUTES,
+    *isolation.ROUTES,
     *lookup.ROUTES,
     *messages.ROUTES,
     *metrics.ROUTES,
+    *namespace_properties.ROUTES,
     *namespaces.ROUTES,
     *overview.ROUTES,
+    *partitions.ROUTES,
     *permissions.ROUTES,
     *policies.ROUTES,
     *produce.ROUTES,
+    *quotas.ROUTES,
+    *resource_groups.ROUTES,
+    *subscription_rate.ROUTES,
     *redrive.ROUTES,
     *schemas.ROUTES,
     *session.ROUTES,
@@ -65,12 +91,14 @@ ROUTES: Final[list[Route]] = [
     *subscriptions.ROUTES,
     *tenants.ROUTES,
     *topic_list.ROUTES,
+    *topic_properties.ROUTES,
     *topics.ROUTES,
     *whole_message.ROUTES,
+    *within_topic.ROUTES,
 ]
 ROUTES.extend(open_api(ROUTES))
 
 
-def create_app(broker: "BrokerServer", http_url: str) -> AdminApp:
-    """The application that serves REST for a broker."""
-    return AdminApp(Admin(broker, http_url), ROUTES)
+def create_app(broker: "BrokerServer", http_url: str, websockets: App | None = None) -> AdminApp:
+    """Returns the application that serves REST for a broker, and WebSockets, if there are any."""
+    return AdminApp(Admin(broker, http_url), ROUTES, websockets)

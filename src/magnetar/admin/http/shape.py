@@ -68,7 +68,7 @@ def object_of(required: tuple[str, ...] = (), **fields: Json) -> Json:
 
 
 def record(optional: tuple[str, ...] = (), /, **fields: Json) -> Json:
-    """An object that has all of these fields, but those that it need not have."""
+    """Returns an object that has all of these fields, but those that it need not have."""
     return object_of(tuple(name for name in fields if name not in optional), **fields)
 
 
@@ -100,6 +100,8 @@ PLACE: Final[Json] = object_of(
     ledgerId=integer(-1),
     entryId=integer(-1),
     partitionIndex=integer(-1, INT32_MAX),
+    batchIndex=integer(-1, INT32_MAX),
+    batchSize=integer(0, INT32_MAX),
 )
 POSITION: Final[Json] = {
     "oneOf": [

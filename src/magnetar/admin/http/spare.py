@@ -55,7 +55,7 @@ class SpareConnections:
         self._heads[transport] = b""
 
     def hear(self, transport: asyncio.Transport, data: bytes) -> None:
-        """It has sent something."""
+        """Notes that a connection has sent something."""
         if transport not in self._waiting:
             return
         head = self._heads[transport] + data
@@ -73,7 +73,7 @@ class SpareConnections:
             self._answer(transport, b"200 OK", "ok")
 
     def lost(self, transport: asyncio.Transport) -> None:
-        """It is gone."""
+        """Notes that a connection is gone."""
         self._heads.pop(transport, None)
         waiting = self._waiting.pop(transport, None)
         if waiting is not None:
@@ -91,7 +91,7 @@ class SpareConnections:
 
 
 def asks_if_well(line: bytes) -> bool:
-    """Whether the first line of a request asks for one of `PATHS`.
+    """Returns whether the first line of a request asks for one of `PATHS`.
 
     >>> asks_if_well(b"GET /healthz HTTP/1.1"), asks_if_well(b"GET /metrics HTTP/1.1")
     (True, False)

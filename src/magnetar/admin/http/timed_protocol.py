@@ -13,15 +13,61 @@
 Else the connection is closed. Without this a few thousand that send a byte a minute would
 take all the connections that there are, and those that do not read would keep their answers
 in memory.
+
+What comes is parsed in Python, line by line: a header or the size of a chunk takes 40 us, and one
+read may bring tens of thousands of them, from a stranger. So a head has `HEAD_LINES_MAX` lines at
+most, and `LINES_AT_ONCE` are parsed in one event (I10); meanwhile nothing more is read.
 """
 
 import asyncio
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 import h11
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["TimedProtocol"]
+__all__ = ["HEAD_LINES_MAX", "TimedProtocol"]
+
+# As many as Apache's server takes; browsers and proxies send some twenty.
+HEAD_LINES_MAX: Final = 100
+LINES_AT_ONCE: Final = 200
+# Where a head ends, for those too who leave a carriage return out.
+END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
+
+
+class HeldFlow(FlowControl):
+    """Reading goes on when uvicorn wants it to, and not while there is something left to parse."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._held = False
+        self._wanted = True
+
+    def pause_reading(self) -> None:
+        self._wanted = False
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        self._wanted = True
+        if not self._held:
+            super().resume_reading()
+
+    def hold(self) -> None:
+        self._held = True
+        self._transport.pause_reading()
+
+    def leave(self) -> None:
+        """Another protocol has the connection, and says what is read."""
+        self._held = False
+
+    def let_go(self) -> None:
+        if not self._held:
+            return
+        self._held = False
+        if self._wanted and not self._transport.is_closing():
+            self.read_paused = False
+            self._transport.resume_reading()
 
 
 class TimedProtocol(H11Protocol):
@@ -35,19 +81,36 @@ class TimedProtocol(H11Protocol):
     _unread: asyncio.TimerHandle | None = None
     _answering: asyncio.TimerHandle | None = None
 
+    # What was read and is not parsed yet.
+    _rest: bytes = b""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow: HeldFlow = HeldFlow(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+        if self._rest:
+            self._rest += data  # uvicorn reads on behind a request that was refused
+            self.flow.hold()
+            return
+        self._rest = data
+        self._parse()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._rest = b""
         self._stop_watch()
         self._stop_unread()
         self._stop_answering()
         super().connection_lost(exc)
+
+    def give_up(self) -> None:
+        """Another protocol has the connection."""
+        self._rest = b""
+        self.flow.leave()
+        self._stop_watch()
+        self._stop_unread()
+        self._stop_answering()
 
     # ---- Answers -------------------------------------------------------------
 
@@ -90,6 +153,28 @@ class TimedProtocol(H11Protocol):
 
     # ---- Requests ------------------------------------------------------------
 
+    def _parse(self) -> None:
+        """Parses some lines, and the others in later events."""
+        if self.transport.is_closing():
+            self._rest = b""
+        if not self._rest:
+            return
+        end = lines_end(self._rest, LINES_AT_ONCE)
+        some, self._rest = self._rest[:end], self._rest[end:]
+        if self._rest:
+            self.flow.hold()
+            self.loop.call_soon(self._parse)
+        super().data_received(some)
+        self._watch()
+        if not self._rest:
+            self.flow.let_go()
+
+    def handle_events(self) -> None:
+        if self.conn.their_state is h11.IDLE and has_long_head(self.conn.trailing_data[0]):
+            self.send_400_response(f"A head of more than {HEAD_LINES_MAX} lines is refused.")
+            return
+        super().handle_events()
+
     def _watch(self) -> None:
         head = self.conn.their_state is h11.IDLE
         rest = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
@@ -102,3 +187,19 @@ class TimedProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def lines_end(data: bytes, count: int) -> int:
+    """Where so many lines end, or all of it."""
+    at = 0
+    for _ in range(count):
+        at = data.find(b"\n", at) + 1
+        if at == 0:
+            return len(data)
+    return at
+
+
+def has_long_head(data: bytes) -> bool:
+    """Whether there are too many lines in a head, as far as it has come."""
+    end = END_OF_HEAD.search(data)
+    return data.count(b"\n", 0, len(data) if end is None else end.start() + 1) > HEAD_LINES_MAX

@@ -3,6 +3,7 @@
 from typing import Final
 
 from magnetar.admin.http.answer import (
+    BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
     PRECONDITION,
@@ -10,45 +11,52 @@ from magnetar.admin.http.answer import (
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import wait_for
-from magnetar.admin.http.call import Call, check_name, shown
+from magnetar.admin.http.bridge import at_ease, prepare, wait_for
+from magnetar.admin.http.call import INT32_MAX, Call, check_name, shown, text_map, whole_number
 from magnetar.admin.http.required_permission import ADMIN, on_namespace
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     ANYTHING,
     FORCE,
-    NUMBER,
     TEXTS,
-    Json,
     answers,
-    object_of,
     one_of,
 )
 from magnetar.admin.route.policy_shape import NAMESPACE_POLICIES
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
+from magnetar.broker.auth.permissions import Permissions, read_permissions
 from magnetar.broker.broker import Broker
-from magnetar.broker.policy.policy import NUMBER_POLICIES, Policies
+from magnetar.broker.namespace.bundles import Bundles, bundles_of
+from magnetar.broker.policy.kept import KEPT_POLICIES
+from magnetar.broker.policy.limits import LIMIT_POLICIES
+from magnetar.broker.policy.policy import Policies
+from magnetar.broker.policy.rate_policy import RATE_POLICIES
+from magnetar.broker.topic.topic import Topic
+from magnetar.errors import SettingsError
 from magnetar.model import TopicName
 
 __all__ = [
     "BUNDLE",
     "NAMESPACE",
     "ROUTES",
+    "clear_topics",
     "delete_namespace",
+    "namespace_bundles",
     "namespace_policies",
     "partitioned_names",
+    "unload_topics",
+    "unsubscribe_topics",
 ]
 
 NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
-# Pulsar cuts a namespace into bundles that brokers share out. Here is one broker, and one.
+# A bundle that is a whole namespace; it is taken of every one.
 BUNDLE: Final = "0x00000000_0xffffffff"
-BUNDLES: Final = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
 
 # What Pulsar calls policies where it has all of a namespace in one object.
 WHOLE: Final[dict[str, str]] = {
-    **{row.in_whole: row.at_namespace for row in NUMBER_POLICIES if row.in_whole},
+    **{row.in_whole: row.at_namespace for row in LIMIT_POLICIES if row.in_whole},
     "retention_policies": "retention",
     "backlog_quota_map": "backlogQuotaMap",
     "deduplicationEnabled": "deduplication",
@@ -60,6 +68,11 @@ WHOLE: Final[dict[str, str]] = {
     "schema_validation_enforced": "schemaValidationEnforced",
     "autoSkipNonRecoverableData": "autoSkipNonRecoverableData",
     "subscription_types_enabled": "subscriptionTypesEnabled",
+    "encryption_required": "encryptionRequired",
+    "is_allow_auto_update_schema": "isAllowAutoUpdateSchema",
+    "schema_auto_update_compatibility_strategy": "schemaAutoUpdateCompatibilityStrategy",
+    "subscription_auth_mode": "subscriptionAuthMode",
+    **{row.in_whole: row.name for row in KEPT_POLICIES if row.in_whole},
 }
 # Java writes these whether they were told or not; such a value tells nothing.
 UNTOLD: Final[dict[str, object]] = {
@@ -67,6 +80,20 @@ UNTOLD: Final[dict[str, object]] = {
     "schema_compatibility_strategy": "UNDEFINED",
     "schema_validation_enforced": False,
     "subscription_types_enabled": [],
+    "encryption_required": False,
+    "is_allow_auto_update_schema": True,
+    "subscription_auth_mode": "None",
+    "allowed_clusters": [],
+    "offload_threshold": -1,
+    "offload_threshold_in_seconds": -1,
+}
+# By cluster, of which there is one; the others are empty.
+BY_CLUSTER: Final[dict[str, str]] = {
+    field: row.name for row in RATE_POLICIES for field in row.in_whole
+}
+NO_CLUSTERS: Final[dict[str, object]] = {
+    "replicatorDispatchRate": {},
+    "latency_stats_sample_rate": {},
 }
 
 
@@ -74,7 +101,10 @@ def namespace_policies(call: Call) -> Policies:
     """What the namespace of a call was told. Raises Refusal if there is none."""
     found = call.broker.directory.namespaces.get(call.namespace)
     if found is None:
-        raise Refusal(NOT_FOUND, f"Namespace {call.namespace} does not exist")
+        # In Apache Pulsar's words, which tools compare.
+        tenant = call.namespace.partition("/")[0]
+        known = tenant in call.broker.directory.tenants
+        raise Refusal(NOT_FOUND, f"{'Namespace' if known else 'Tenant'} does not exist")
     return found
 
 
@@ -82,7 +112,7 @@ async def list_namespaces(call: Call) -> Response:
     """Returns the namespaces of a tenant."""
     tenant = call.path["tenant"]
     if tenant not in call.broker.directory.tenants:
-        raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}")
+        raise Refusal(NOT_FOUND, "Tenant not found")
     return json_answer(sorted(call.broker.directory.namespaces_of(tenant)))
 
 
@@ -92,8 +122,17 @@ async def get_namespace(call: Call) -> Response:
     whole: dict[str, object] = {
         "auth_policies": call.broker.directory.permissions_of(call.namespace).to_json(),
         "replication_clusters": [call.admin.cluster],
-        "bundles": BUNDLES,
+        "bundles": bundles_of(policies.bundles).to_json(),
+        "properties": policies.properties,
+        "deleted": False,
+        "migrated": False,
+        **NO_CLUSTERS,
     }
+    if policies.resource_group:
+        whole["resource_group_name"] = policies.resource_group
+    for field, name in BY_CLUSTER.items():
+        rate = policies.get_json(name)
+        whole[field] = {} if rate is None else {call.admin.cluster: rate}
     for field, name in WHOLE.items():
         told = policies.get_json(name)
         if told is None:
@@ -110,9 +149,9 @@ async def create_namespace(call: Call) -> Response:
     check_name("namespace", call.path["namespace"])
     call.broker.require_short("namespace", call.namespace)
     if tenant not in call.broker.directory.tenants:
-        raise Refusal(NOT_FOUND, f"there is no tenant {tenant!r}: create it first")
+        raise Refusal(NOT_FOUND, f"Tenant does not exist: create {tenant!r} first")
     if call.namespace in call.broker.directory.namespaces:
-        raise Refusal(CONFLICT, f"there is a namespace {call.namespace!r} already")
+        raise Refusal(CONFLICT, "Namespace already exists")
     clusters = body.get("replication_clusters")
     if isinstance(clusters, list) and any(one != call.admin.cluster for one in clusters):
         raise Refusal(
@@ -122,15 +161,64 @@ async def create_namespace(call: Call) -> Response:
     policies = Policies()
     for field, name in WHOLE.items():
         told = body.get(field)
-        if told is not None and told != UNTOLD.get(field):
+        # Of a text that nobody gave Go's clients write an empty one.
+        if told not in (None, "") and told != UNTOLD.get(field):
             policies.set_json(name, told)
+    for field, name in BY_CLUSTER.items():
+        rates = body.get(field)
+        if isinstance(rates, dict) and call.admin.cluster in rates:
+            policies.set_json(name, rates[call.admin.cluster])
+    policies.resource_group = _wanted_group(call, body.get("resource_group_name"))
+    policies.properties = text_map("properties", body.get("properties"))
+    policies.bundles = _wanted_bundles(body.get("bundles"))
+    permissions = _wanted_permissions(call, body.get("auth_policies"))
     call.broker.directory.put_namespace(call.namespace, policies)
+    call.broker.directory.put_permissions(call.namespace, permissions)
     return no_content()
+
+
+def _wanted_permissions(call: Call, body: object) -> Permissions:
+    """Returns the permissions that a body asks for. Raises Refusal and BrokerError."""
+    try:
+        permissions = read_permissions(body)
+    except SettingsError as error:
+        raise Refusal(BAD_REQUEST, str(error)) from None
+    named = [permissions.namespace, *permissions.topics.values()]
+    roles = [role for grants in named for role in grants]
+    roles += [role for found in permissions.subscriptions.values() for role in found]
+    for role in roles:
+        call.broker.require_short("role", role)
+    topics: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, grants in permissions.topics.items():
+        topic = TopicName.parse(name).partitioned
+        if topic.namespace != call.namespace:
+            raise Refusal(BAD_REQUEST, f"{name} is not in {call.namespace}")
+        topics[str(topic)] = grants
+    return Permissions(permissions.namespace, topics, permissions.subscriptions)
+
+
+def _wanted_group(call: Call, name: object) -> str:
+    """Returns the resource group that a body asks for; none, if it asks for none."""
+    if name is None or name == "":
+        return ""
+    if not isinstance(name, str) or name not in call.broker.directory.groups:
+        raise Refusal(PRECONDITION, f"ResourceGroup does not exist: {shown(name)}")
+    return name
+
+
+def _wanted_bundles(body: object) -> list[int]:
+    """Returns the boundaries that a body asks for; none, for the default ones."""
+    if body is None:
+        return []
+    count = body.get("numBundles", 0) if isinstance(body, dict) else body
+    number = whole_number("numBundles", count, -INT32_MAX, INT32_MAX)
+    return [] if number == 0 else Bundles.even(number).boundaries
 
 
 async def delete(call: Call) -> Response:
     """Deletes a namespace; with `force` its topics too."""
-    namespace_policies(call)
+    if call.namespace not in call.broker.directory.namespaces:
+        raise Refusal(NOT_FOUND, f"Namespace {call.namespace} does not exist.")
     await delete_namespace(call.broker, call.namespace, force=call.flag("force"))
     return no_content()
 
@@ -178,28 +266,47 @@ async def list_topics(call: Call) -> Response:
 async def unload(call: Call) -> Response:
     """Closes the topics of a namespace, so that clients connect anew."""
     namespace_policies(call)
-    for name in call.broker.names(call.namespace, persistent=True, others=True):
+    await unload_topics(call, call.broker.names(call.namespace, persistent=True, others=True))
+    return no_content()
+
+
+async def unload_topics(call: Call, names: list[str]) -> None:
+    for name in names:
         if name in call.broker.topics:
             await wait_for(call.broker.unload(TopicName.parse(name)))
-    return no_content()
 
 
 async def clear_backlog(call: Call) -> Response:
     """Clears the backlog of all subscriptions of a namespace, or of those with a name."""
     namespace_policies(call)
+    await clear_topics(call, call.broker.names(call.namespace))
+    return no_content()
+
+
+async def clear_topics(call: Call, names: list[str]) -> None:
     only = call.path.get("subscription")
-    for name in call.broker.names(call.namespace):
-        topic = call.broker.find(TopicName.parse(name))
-        for subscription in list(topic.subscriptions.values()):
+    for name in names:
+        topic = await _loaded(call, name)
+        async for subscription in at_ease(list(topic.subscriptions.values())):
             if only is None or subscription.name == only:
                 await wait_for(subscription.clear())
-    return no_content()
+
+
+async def _loaded(call: Call, name: str) -> Topic:
+    topic = TopicName.parse(name)
+    await prepare(call.broker, topic)
+    return call.broker.find(topic)
 
 
 async def unsubscribe(call: Call) -> Response:
     """Deletes a subscription of all topics of a namespace."""
     namespace_policies(call)
-    topics = [call.broker.find(TopicName.parse(n)) for n in call.broker.names(call.namespace)]
+    await unsubscribe_topics(call, call.broker.names(call.namespace))
+    return no_content()
+
+
+async def unsubscribe_topics(call: Call, names: list[str]) -> None:
+    topics = [await _loaded(call, name) for name in names]
     found = [
         topic.subscriptions[call.path["subscription"]]
         for topic in topics
@@ -210,22 +317,12 @@ async def unsubscribe(call: Call) -> Response:
         raise Refusal(PRECONDITION, f"{busy[0].title} has consumers: close them first")
     for subscription in found:
         await wait_for(subscription.topic.unsubscribe(subscription))
-    return no_content()
 
 
-async def get_bundles(call: Call) -> Response:
-    """Returns the bundles of a namespace: there is one."""
-    namespace_policies(call)
-    return json_answer(BUNDLES)
+def namespace_bundles(call: Call) -> Bundles:
+    """Raises Refusal if there is no such namespace."""
+    return bundles_of(namespace_policies(call).bundles)
 
-
-async def get_replication(call: Call) -> Response:
-    """Returns the clusters of a namespace: there is one."""
-    namespace_policies(call)
-    return json_answer([call.admin.cluster])
-
-
-BUNDLES_SHAPE: Final[Json] = object_of(boundaries=TEXTS, numBundles=NUMBER)
 
 ROUTES: Final[list[Route]] = [
     Route("GET", "/admin/v2/namespaces/{tenant}", list_namespaces, ADMIN, answer=answers(TEXTS)),
@@ -243,22 +340,7 @@ ROUTES: Final[list[Route]] = [
         answer=answers(TEXTS),
     ),
     Route("PUT", f"{NAMESPACE}/unload", unload, on_namespace(MANAGE)),
-    Route("PUT", f"{NAMESPACE}/{{bundle:{BUNDLE}}}/unload", unload, on_namespace(MANAGE)),
     Route("POST", f"{NAMESPACE}/clearBacklog", clear_backlog, on_namespace(MANAGE)),
     Route("POST", f"{NAMESPACE}/clearBacklog/{{subscription}}", clear_backlog, on_namespace(SKIP)),
     Route("POST", f"{NAMESPACE}/unsubscribe/{{subscription}}", unsubscribe, on_namespace(CONSUME)),
-    Route(
-        "GET",
-        f"{NAMESPACE}/bundles",
-        get_bundles,
-        on_namespace(LOOK),
-        answer=answers(BUNDLES_SHAPE),
-    ),
-    Route(
-        "GET",
-        f"{NAMESPACE}/replication",
-        get_replication,
-        on_namespace(MANAGE),
-        answer=answers(TEXTS),
-    ),
 ]

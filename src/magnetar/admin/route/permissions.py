@@ -7,21 +7,24 @@ what the actions mean.
 
 from typing import Final
 
-from magnetar.admin.http.answer import BAD_REQUEST, PRECONDITION, Refusal, json_answer, no_content
+from magnetar.admin.http.answer import BAD_REQUEST, Refusal, json_answer, no_content
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import TOPIC, Call, shown
-from magnetar.admin.http.required_permission import on_namespace, on_topic
+from magnetar.admin.http.required_permission import ANYONE, on_namespace, on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
-from magnetar.admin.http.shape import TEXTS, Json, answers, map_of
+from magnetar.admin.http.shape import TEXT, TEXTS, Json, answers, list_of, map_of, object_of
 from magnetar.admin.route.namespaces import NAMESPACE, namespace_policies
 from magnetar.broker.auth.access import MANAGE
-from magnetar.broker.auth.permissions import Permissions, read_actions
+from magnetar.broker.auth.permissions import Permissions, read_actions, read_roles
 from magnetar.errors import SettingsError
+from magnetar.model import TopicName
 
 __all__ = ["PERMISSIONS", "ROUTES"]
 
 PERMISSIONS: Final = f"{NAMESPACE}/permissions"
+# In one request for several topics.
+TOPICS_MAX: Final = 1000
 
 
 def _of(call: Call) -> Permissions:
@@ -47,11 +50,14 @@ async def _actions(call: Call) -> tuple[str, ...]:
 
 async def _roles(call: Call) -> tuple[str, ...]:
     body = await call.json()
-    if not isinstance(body, list) or not all(isinstance(role, str) and role for role in body):
-        raise Refusal(BAD_REQUEST, f"the body is {shown(body)}: give a list of roles")
-    for role in body:
+    try:
+        roles = read_roles(body)
+    except SettingsError:
+        reason = f"the body is {shown(body)}: give a list of roles"
+        raise Refusal(BAD_REQUEST, reason) from None
+    for role in roles:
         call.broker.require_short("role", role)
-    return tuple(sorted(set(body)))
+    return roles
 
 
 # ---- Namespaces ------------------------------------------------------------------------
@@ -89,14 +95,54 @@ async def grant_on_topic(call: Call) -> Response:
 
 
 async def revoke_on_topic(call: Call) -> Response:
-    """Takes the permissions of a role on a topic away."""
+    """Takes the permissions of a role on a topic away; it need not have any."""
     topic = str(call.topic_name.partitioned)
-    before = _of(call)
-    if call.path["role"] not in before.topics.get(topic, {}):
+    return await _keep(call, _of(call).with_topic(topic, call.path["role"], ()))
+
+
+async def grant_on_topics(call: Call) -> Response:
+    """Lets roles do what the body lists, each with a topic: all of it, or nothing."""
+    return await _change_topics(call, grant=True)
+
+
+async def revoke_on_topics(call: Call) -> Response:
+    """Takes the permissions of roles on topics away."""
+    return await _change_topics(call, grant=False)
+
+
+async def _change_topics(call: Call, *, grant: bool) -> Response:
+    body = await call.json()
+    if not isinstance(body, list) or len(body) > TOPICS_MAX:
         raise Refusal(
-            PRECONDITION, f"Permissions are not set at the topic level for {call.path['role']!r}"
+            BAD_REQUEST, f"the body is {shown(body)}: give a list of {TOPICS_MAX} at most"
         )
-    return await _keep(call, before.with_topic(topic, call.path["role"], ()))
+    changed: dict[str, Permissions] = {}
+    for one in body:
+        name, role, actions = _read_change(call, one, grant=grant)
+        before = changed.get(name.namespace)
+        if before is None:
+            before = call.broker.directory.permissions_of(name.namespace)
+        changed[name.namespace] = before.with_topic(str(name.partitioned), role, actions)
+    for namespace, permissions in changed.items():
+        call.broker.directory.put_permissions(namespace, permissions)
+        await wait_for(call.broker.permissions_changed(namespace))
+    return no_content()
+
+
+def _read_change(call: Call, one: object, *, grant: bool) -> tuple[TopicName, str, tuple[str, ...]]:
+    """A topic, a role and what it may do. Raises Refusal, BrokerError."""
+    if not isinstance(one, dict) or not one.get("topic") or not one.get("role"):
+        raise Refusal(BAD_REQUEST, f"{shown(one)} has no topic and role: give both")
+    name, role = TopicName.parse(str(one["topic"])), str(one["role"])
+    call.broker.directory.require_namespace(name.namespace)
+    call.broker.access.require_admin(call.principal, name.tenant)
+    call.broker.require_short("role", role)
+    if not grant:
+        return name, role, ()
+    try:
+        return name, role, read_actions(one.get("actions"))
+    except SettingsError as error:
+        raise Refusal(BAD_REQUEST, str(error)) from None
 
 
 # ---- Subscriptions ---------------------------------------------------------------------
@@ -146,6 +192,20 @@ ROUTES: Final[list[Route]] = [
         f"{PERMISSIONS}/{{subscription}}/{{role}}",
         revoke_on_subscription,
         on_namespace(MANAGE),
+    ),
+    Route(
+        "POST",
+        "/admin/v2/namespaces/grantPermissionsOnTopics",
+        grant_on_topics,
+        ANYONE,
+        body=list_of(object_of(("topic", "role"), topic=TEXT, role=TEXT, actions=TEXTS)),
+    ),
+    Route(
+        "POST",
+        "/admin/v2/namespaces/revokePermissionsOnTopics",
+        revoke_on_topics,
+        ANYONE,
+        body=list_of(object_of(("topic", "role"), topic=TEXT, role=TEXT)),
     ),
     Route("GET", f"{TOPIC}/permissions", get_on_topic, on_topic(MANAGE), answer=answers(ROLES)),
     Route("POST", f"{TOPIC}/permissions/{{role}}", grant_on_topic, on_topic(MANAGE), body=TEXTS),

@@ -12,6 +12,7 @@ from magnetar.admin.http.answer import (
     UNPROCESSABLE,
     Refusal,
     json_answer,
+    no_content,
 )
 from magnetar.admin.http.bridge import wait_for
 from magnetar.admin.http.call import Call, shown, text_map
@@ -24,10 +25,14 @@ from magnetar.admin.http.shape import (
     NUMBER,
     TEXT,
     TEXT_MAP,
+    WHOLE,
+    Answer,
     Json,
     answers,
+    each,
     list_of,
     object_of,
+    record,
 )
 from magnetar.broker.auth.access import LOOK, MANAGE, PRODUCE
 from magnetar.broker.schema.schema import SchemaInfo, StoredSchema, schema_topic
@@ -37,6 +42,9 @@ from magnetar.errors import BrokerError
 from magnetar.model import SchemaType, ServerError, TopicName
 
 __all__ = ["ROUTES", "SCHEMAS"]
+
+# As Apache Pulsar answers whether a schema would fit.
+ACCEPTED: Final = 202
 
 SCHEMAS: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 
@@ -111,7 +119,17 @@ async def check_compatibility(call: Call) -> Response:
         fits = False
     else:
         fits = True
-    return json_answer({"compatibility": fits, "schemaCompatibilityStrategy": strategy})
+    return json_answer({"compatibility": fits, "schemaCompatibilityStrategy": strategy}, ACCEPTED)
+
+
+async def get_metadata(call: Call) -> Response:
+    """Returns the versions that a topic's schema has, in the form of Pulsar's store of them."""
+    _, topic = _topic(call)
+    found = call.broker.schemas.versions(topic)
+    if not found:
+        return no_content()
+    index = [{"version": one.version, "ledgerId": -1, "entryId": -1} for one in found]
+    return json_answer({"info": index[-1], "index": index})
 
 
 async def find_version(call: Call) -> Response:
@@ -155,7 +173,8 @@ async def _schema(call: Call) -> SchemaInfo:
 
 
 async def _valid(call: Call, schema: SchemaInfo) -> SchemaInfo:
-    """A definition that is none is another error than one that does not fit."""
+    """Returns the schema if it is valid. Raises Refusal if its definition is none, which is not the
+    same as one that does not fit the topic."""
     work = call.broker.schemas.validate_steps(schema)
     try:
         await wait_for(call.broker.schema_work.run("", work, len(schema.data)))
@@ -224,10 +243,20 @@ COMPATIBILITY: Final[Json] = object_of(
     ("compatibility",), compatibility=FLAG, schemaCompatibilityStrategy=TEXT
 )
 
+_PLACE: Final[Json] = record(**each(WHOLE, "version", "ledgerId", "entryId"))
+METADATA: Final[Json] = record(info=_PLACE, index=list_of(_PLACE))
+
 ROUTES: Final[list[Route]] = [
     Route("GET", f"{SCHEMAS}/schema", get_latest, on_topic(LOOK), answer=answers(VERSION)),
     Route(
         "GET", f"{SCHEMAS}/schema/{{version}}", get_version, on_topic(LOOK), answer=answers(VERSION)
+    ),
+    Route(
+        "GET",
+        f"{SCHEMAS}/metadata",
+        get_metadata,
+        on_topic(LOOK),
+        answer=answers(METADATA, optional=True),
     ),
     Route("GET", f"{SCHEMAS}/schemas", get_all, on_topic(LOOK), answer=answers(VERSIONS)),
     Route(
@@ -252,7 +281,7 @@ ROUTES: Final[list[Route]] = [
         check_compatibility,
         on_topic(LOOK),
         body=SCHEMA_SHAPE,
-        answer=answers(COMPATIBILITY),
+        answer=Answer((ACCEPTED,), "application/json", COMPATIBILITY),
     ),
     Route(
         "POST",

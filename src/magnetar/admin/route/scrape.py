@@ -53,7 +53,7 @@ class Scrapes:
         self._alive: weakref.WeakSet[Scrape] = weakref.WeakSet()
 
     async def get(self) -> Scrape:
-        """The text to answer with."""
+        """Returns the text to answer with."""
         last = self._last
         if last is not None and (
             self._clock() - self._made_at < last.young_seconds or len(self._alive) >= ALIVE_MAX

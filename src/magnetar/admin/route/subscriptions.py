@@ -30,6 +30,7 @@ from magnetar.admin.http.required_permission import on_topic
 from magnetar.admin.http.response import Response
 from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import FORCE, POSITION, TEXT_MAP, TEXTS, answers
+from magnetar.admin.route.topic.compaction import COMPACTION, drop_views
 from magnetar.broker.auth.access import CONSUME, LOOK, MANAGE, SKIP
 from magnetar.broker.topic.chunk.spanning import find_spanning
 from magnetar.broker.topic.subscription import Subscription
@@ -73,7 +74,7 @@ class Place:
         return self.ledger_id == INT64_MAX
 
     def next_read(self, topic: Topic) -> Position:
-        """What a subscription that begins here reads first, batches aside."""
+        """Returns what a subscription that begins here reads first, batches aside."""
         if self.earliest:
             return BEGINNING
         if self.latest:
@@ -91,7 +92,7 @@ class Place:
 
 
 def read_place(body: object) -> Place:
-    """The position that a body names. Raises Refusal."""
+    """Returns the position that a body names. Raises Refusal."""
     if body is None or body == LATEST:
         return Place(INT64_MAX, INT64_MAX)
     if body == EARLIEST:
@@ -138,17 +139,21 @@ async def create(call: Call) -> Response:
                 NOT_ALLOWED, f"{topic.name} is not persistent: consumers make its subscriptions"
             )
         if name in topic.subscriptions and not call.admin.partitions(call.topic_name):
-            raise Refusal(CONFLICT, f"Subscription {name!r} of {topic.name} already exists")
+            raise Refusal(
+                CONFLICT, f"Subscription already exists for topic: {name} of {topic.name}"
+            )
     missing = [topic for topic in topics if name not in topic.subscriptions]
     if not missing:
-        raise Refusal(CONFLICT, f"Subscription {name!r} of {call.topic_name} already exists")
+        raise Refusal(
+            CONFLICT, f"Subscription already exists for topic: {name} of {call.topic_name}"
+        )
     for topic in missing:
         await _create(topic, name, place)
     return no_content()
 
 
 async def _topics_to_subscribe(call: Call) -> list[Topic]:
-    """A topic that is not there is made, where clients may do so too."""
+    """Returns the topic, or its partitions; it is created where clients may create it, too."""
     name = call.topic_name
     if not call.admin.partitions(name) and name.persistent:
         if call.broker.partitions(name, may_create=True):
@@ -171,6 +176,11 @@ async def _create(topic: Topic, name: str, place: Place) -> None:
 
 async def delete(call: Call) -> Response:
     """Deletes a subscription; with `force` also one that has consumers."""
+    if call.path["subscription"] == COMPACTION:
+        topics = [stored(topic) for topic in await call.topics()]
+        if not any(COMPACTION in topic.subscriptions for topic in topics):
+            await drop_views(topics)
+            return no_content()
     subscriptions = await call.subscriptions()
     for subscription in subscriptions:
         if subscription.busy and not call.flag("force"):
@@ -211,7 +221,7 @@ async def set_properties(call: Call) -> Response:
 
 
 def _movable(subscriptions: list[Subscription], busy: int) -> list[Subscription]:
-    """Those whose cursors may be moved now, which is all of them. Raises Refusal."""
+    """Returns those whose cursors may be moved now, which is all of them. Raises Refusal."""
     for subscription in subscriptions:
         stored(subscription.topic)
         if subscription.fenced and not subscription.closed:
@@ -277,10 +287,20 @@ async def _reset(subscription: Subscription, place: Place) -> None:
 async def expire_by_time(call: Call) -> Response:
     """Expires messages older than a time, on one subscription or on all."""
     seconds = call.number("seconds")
+    done: list[Subscription] = []
     for subscription in _movable(await _to_expire(call), CONFLICT):
+        if not subscription.cursor.unacked_entries():
+            done.append(subscription)
+            continue
         topic = subscription.topic
         boundary = topic.storage.position_at(call.broker.host.now_ms() - seconds * 1000)
         await wait_for(subscription.expire_before(boundary))
+    if done:
+        raise Refusal(
+            CONFLICT,
+            f"Expire message by timestamp not issued on topic {done[0].topic.name} for "
+            f"subscription {done[0].name}: all is acked there. Others of this request were seen to",
+        )
     return no_content()
 
 

@@ -39,7 +39,7 @@ async def create_tenant(call: Call) -> Response:
     call.broker.require_short("tenant", name)
     info = await _info(call)
     if name in call.broker.directory.tenants:
-        raise Refusal(CONFLICT, f"there is a tenant {name!r} already")
+        raise Refusal(CONFLICT, "Tenant already exist")
     call.broker.directory.put_tenant(name, info)
     return no_content()
 
@@ -61,7 +61,8 @@ async def delete_tenant(call: Call) -> Response:
     if namespaces and not call.flag("force"):
         raise Refusal(
             CONFLICT,
-            f"tenant {name!r} has {len(namespaces)} namespaces: delete them first, or force it",
+            f"The tenant still has active namespaces: {name} has {len(namespaces)}; delete them "
+            "first, or force it",
         )
     for namespace in namespaces:
         await delete_namespace(call.broker, namespace, force=True)
@@ -73,7 +74,7 @@ def _tenant(call: Call) -> dict[str, object]:
     name = call.path["tenant"]
     found = call.broker.directory.tenants.get(name)
     if found is None:
-        raise Refusal(NOT_FOUND, f"there is no tenant {name!r}")
+        raise Refusal(NOT_FOUND, "Tenant does not exist")
     return {"adminRoles": [], "allowedClusters": [call.admin.cluster], **found}
 
 

@@ -1,28 +1,25 @@
-"""Topics and their partitions: made, listed, unloaded, terminated, cut short, deleted.
+"""Topics: made, listed, unloaded, terminated, cut short, deleted.
 
-A partitioned topic is a name and a number of partitions, each of them a topic. What is
-asked of the whole is done to every partition.
+What is asked of a partitioned topic as a whole is done to every partition; `partitions` has what
+concerns their number.
 """
 
 from typing import Final
 
 from magnetar.admin.http.answer import (
     CONFLICT,
-    NOT_ACCEPTABLE,
     NOT_ALLOWED,
     PRECONDITION,
     Refusal,
     json_answer,
     no_content,
 )
-from magnetar.admin.http.bridge import at_ease, durable, wait_for
+from magnetar.admin.http.bridge import durable, wait_for
 from magnetar.admin.http.call import (
-    INT32_MAX,
     TOPIC,
     Call,
     stored,
     text_map,
-    whole_number,
 )
 from magnetar.admin.http.required_permission import on_namespace, on_topic
 from magnetar.admin.http.response import Response
@@ -30,24 +27,21 @@ from magnetar.admin.http.route import Route
 from magnetar.admin.http.shape import (
     FLAG,
     FORCE,
-    NUMBER,
     PLACE,
     TEXT_MAP,
     TEXTS,
     Json,
     answers,
-    integer,
     map_of,
-    object_of,
 )
-from magnetar.admin.route.namespaces import partitioned_names
+from magnetar.admin.route.namespaces import namespace_policies, partitioned_names
+from magnetar.admin.route.topic.compaction import held_compactions
 from magnetar.broker.auth.access import LOOK, MANAGE
-from magnetar.broker.schema.schema import schema_topic
-from magnetar.broker.topic.topic import BEGINNING, Topic
+from magnetar.broker.topic.topic import Topic
 from magnetar.model import Position, TopicName
 from magnetar.storage.ledger.retention import Retention
 
-__all__ = ["LIST", "ROUTES", "id_json"]
+__all__ = ["DELETE", "LIST", "ROUTES", "check_unused", "id_json", "require_new"]
 
 LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
 
@@ -57,7 +51,7 @@ LIST: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}
 
 async def list_topics(call: Call) -> Response:
     """Returns the topics of a namespace, partitions included."""
-    call.broker.directory.require_namespace(call.namespace)
+    namespace_policies(call)
     persistent = call.path["domain"] == "persistent"
     return json_answer(
         call.broker.names(call.namespace, persistent=persistent, others=not persistent)
@@ -66,7 +60,7 @@ async def list_topics(call: Call) -> Response:
 
 async def list_partitioned(call: Call) -> Response:
     """Returns the partitioned topics of a namespace."""
-    call.broker.directory.require_namespace(call.namespace)
+    namespace_policies(call)
     prefix = f"{call.path['domain']}://"
     names = partitioned_names(call.broker, call.namespace)
     return json_answer([name for name in names if name.startswith(prefix)])
@@ -80,12 +74,16 @@ async def create(call: Call) -> Response:
     name = call.topic_name
     properties = text_map("properties", await call.json_object())
     call.broker.directory.require_namespace(name.namespace)
-    _require_new(call, name)
+    require_new(call, name)
     whole = name.partitioned
     count = call.admin.partitions(whole)
     if name.partition >= count > 0:
         raise Refusal(
             PRECONDITION, f"{whole} has {count} partitions: give it more, then there is {name}"
+        )
+    if name.partition >= 0 and not count:
+        raise Refusal(
+            PRECONDITION, f"{name} is called like a partition, and there is no topic {whole}"
         )
     if not name.persistent:
         call.broker.topic(name, may_create=True)
@@ -95,7 +93,7 @@ async def create(call: Call) -> Response:
     return no_content()
 
 
-def _require_new(call: Call, name: TopicName) -> None:
+def require_new(call: Call, name: TopicName) -> None:
     if call.admin.partitions(name) or call.broker.exists(name):
         raise Refusal(CONFLICT, f"This topic already exists: {name}")
 
@@ -104,12 +102,12 @@ async def delete(call: Call) -> Response:
     """Deletes a topic; with `force` also one that is in use."""
     name = call.topic_name
     if call.admin.partitions(name):
-        raise Refusal(CONFLICT, f"{name} is partitioned: delete it as a partitioned topic")
+        raise Refusal(CONFLICT, f"{name} is a partitioned topic: delete it with all its partitions")
     if 0 <= name.partition < call.admin.partitions(name.partitioned):
         raise Refusal(
             CONFLICT, f"{name} is a partition of {name.partitioned}: delete that as a whole"
         )
-    _check_unused([call.topic()], force=call.flag("force"))
+    check_unused([call.topic()], force=call.flag("force"))
     await _delete(call, name)
     call.broker.directory.forget_permissions(name)
     return no_content()
@@ -120,14 +118,20 @@ async def _delete(call: Call, name: TopicName) -> None:
     await wait_for(call.broker.delete_topic(name, force=True, delete_schema=delete_schema))
 
 
-def _check_unused(topics: list[Topic], *, force: bool) -> None:
-    """Before anything is deleted: all partitions go, or none."""
+def check_unused(topics: list[Topic], *, force: bool) -> None:
+    """Before anything is deleted: all partitions go, or none.
+
+    Subscriptions that nobody is connected to go with their topic, as Apache Pulsar has it.
+    """
     for topic in topics:
-        if not force and (topic.subscriptions or topic.producers):
+        consumers = topic.consumer_count()
+        busy = any(subscription.busy for subscription in topic.subscriptions.values())
+        if not force and (topic.producers or busy):
             raise Refusal(
                 PRECONDITION,
-                f"{topic.name} has {len(topic.producers)} producers and "
-                f"{len(topic.subscriptions)} subscriptions: delete them first, or force it",
+                f"Topic has {len(topic.producers) + consumers} clients connected: {topic.name} has "
+                f"{len(topic.producers)} producers and {consumers} consumers; close them first, or "
+                "force it",
             )
 
 
@@ -140,6 +144,8 @@ async def unload(call: Call) -> Response:
 
 async def terminate(call: Call) -> Response:
     """Ends a topic: nothing can be published any more, and what is there stays."""
+    if call.admin.partitions(call.topic_name):
+        raise Refusal(NOT_ALLOWED, "Termination of a partitioned topic is not allowed")
     return json_answer(await _terminate(stored(call.topic())))
 
 
@@ -159,25 +165,30 @@ async def _terminate(topic: Topic) -> dict[str, int]:
     return id_json(topic.ledgers.last(), topic)
 
 
-def id_json(position: Position, topic: Topic) -> dict[str, int]:
-    """A message's id as Pulsar's JSON has it."""
+def id_json(position: Position, topic: Topic, batch: int = 0) -> dict[str, int]:
+    """Returns a message's id as Pulsar's JSON has it: the last one of a batch of so many."""
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,
         "partitionIndex": topic.name.partition,
+        "batchIndex": batch - 1,
+        "batchSize": batch,
     }
 
 
 async def truncate(call: Call) -> Response:
     """Deletes all messages, even those that retention would keep."""
-    for topic in [stored(topic) for topic in await call.topics()]:
-        await durable(call.broker)  # a topic that is new is known to the store after that
-        for subscription in list(topic.subscriptions.values()):
-            await wait_for(subscription.clear())
-        call.broker.store.seal_topic(topic.id)
-        await durable(call.broker)
-        topic.storage.trim(Retention())
-        await durable(call.broker)
+    topics = [stored(topic) for topic in await call.topics()]
+    with held_compactions(topics):
+        for topic in topics:
+            await wait_for(topic.compaction.drop_held())
+            await durable(call.broker)  # a topic that is new is known to the store after that
+            for subscription in list(topic.subscriptions.values()):
+                await wait_for(subscription.clear())
+            call.broker.store.seal_topic(topic.id)
+            await durable(call.broker)
+            topic.storage.trim(Retention(), uncompacted=True)
+            await durable(call.broker)
     return no_content()
 
 
@@ -189,110 +200,7 @@ async def trim(call: Call) -> Response:
     return no_content()
 
 
-async def get_properties(call: Call) -> Response:
-    """Returns the properties of a topic."""
-    name = call.topic_name
-    if call.admin.partitions(name):
-        return json_answer(call.broker.directory.partitioned_properties.get(str(name), {}))
-    return json_answer(call.broker.directory.note(str(call.topic().name)).properties)
-
-
-# ---- Partitions ------------------------------------------------------------------------
-
-
-async def get_partitions(call: Call) -> Response:
-    """Returns the number of partitions; 0 for a topic that is not partitioned."""
-    name = call.topic_name
-    count = call.broker.partitions(
-        name,
-        may_create=call.flag("checkAllowAutoCreation")
-        and call.broker.access.may_create(call.principal, name),
-    )
-    properties = call.broker.directory.partitioned_properties.get(str(name), {})
-    return json_answer({"partitions": count, "deleted": False, "properties": properties})
-
-
-async def create_partitioned(call: Call) -> Response:
-    """Creates a topic of as many partitions as the body says."""
-    name = call.topic_name
-    count, properties = await _wanted(call)
-    call.broker.directory.require_namespace(name.namespace)
-    if name.partition >= 0:
-        raise Refusal(PRECONDITION, f"{name} is called like a partition: choose another name")
-    limit = call.broker.settings.max_partitions_per_topic
-    if count < 1 or 0 < limit < count:
-        most = limit if limit > 0 else INT32_MAX
-        raise Refusal(NOT_ACCEPTABLE, f"{count} partitions: give a number from 1 to {most}")
-    _require_new(call, name)
-    await wait_for(call.broker.create_partitioned(name, count, properties))
-    await durable(call.broker)
-    return no_content()
-
-
-async def update_partitions(call: Call) -> Response:
-    """Adds partitions; they get the subscriptions of the topic too."""
-    name = call.topic_name
-    count, _ = await _wanted(call)
-    before = call.admin.require_partitions(name)
-    if count <= before:
-        raise Refusal(
-            CONFLICT, f"{name} has {before} partitions, and {count} is not more: it only grows"
-        )
-    properties: dict[str, dict[str, str]] = {}
-    async for topic in at_ease(await call.topics()):
-        for subscription in topic.subscriptions.values():
-            if subscription.durable:
-                properties[subscription.name] = subscription.properties
-    await wait_for(call.broker.create_partitioned(name, count))
-    await durable(call.broker)
-    numbers = range(before, count) if name.persistent else range(0)
-    new = ((number, subscription) for number in numbers for subscription in properties)
-    async for number, wanted in at_ease(new):
-        topic = call.broker.find(name.with_partition(number))
-        if wanted not in topic.subscriptions:
-            topic.create_subscription(wanted, BEGINNING, properties[wanted])
-    await durable(call.broker)
-    return no_content()
-
-
-async def _wanted(call: Call) -> tuple[int, dict[str, str]]:
-    """A bare number, or one with properties."""
-    body = await call.json()
-    properties: dict[str, str] = {}
-    if isinstance(body, dict):
-        properties = text_map("properties", body.get("properties"))
-        body = body.get("partitions")
-    return whole_number("partitions", body, -INT32_MAX, INT32_MAX), properties
-
-
-async def delete_partitioned(call: Call) -> Response:
-    """Deletes a topic with all its partitions."""
-    name, broker = call.topic_name, call.broker
-    count = call.admin.require_partitions(name)
-    _check_unused(await call.topics(), force=call.flag("force"))
-    # First the name, so that no client makes a partition anew.
-    broker.directory.delete_partitioned(str(name))
-    for number in range(count):
-        partition = name.with_partition(number)
-        if broker.exists(partition):
-            await wait_for(broker.delete_topic(partition, force=True, delete_schema=False))
-    broker.directory.delete_topic_policies(str(name))
-    broker.directory.forget_permissions(name)
-    if call.flag("deleteSchema", default=True):
-        broker.schemas.purge(schema_topic(name))
-    return no_content()
-
-
 DELETE: Final[dict[str, Json]] = {**FORCE, "deleteSchema": FLAG}
-PARTITIONS: Final[Json] = {
-    "oneOf": [
-        integer(1, INT32_MAX),
-        object_of(("partitions",), partitions=integer(1, INT32_MAX), properties=TEXT_MAP),
-    ]
-}
-METADATA: Final[Json] = object_of(
-    ("partitions",), partitions=NUMBER, deleted=FLAG, properties=TEXT_MAP
-)
 
 ROUTES: Final[list[Route]] = [
     Route("GET", LIST, list_topics, on_namespace(LOOK), answer=answers(TEXTS)),
@@ -312,16 +220,4 @@ ROUTES: Final[list[Route]] = [
     ),
     Route("DELETE", f"{TOPIC}/truncate", truncate, on_topic(MANAGE)),
     Route("POST", f"{TOPIC}/trim", trim, on_topic(MANAGE)),
-    Route("GET", f"{TOPIC}/properties", get_properties, on_topic(LOOK), answer=answers(TEXT_MAP)),
-    Route(
-        "GET",
-        f"{TOPIC}/partitions",
-        get_partitions,
-        on_topic(LOOK),
-        query={"checkAllowAutoCreation": FLAG},
-        answer=answers(METADATA),
-    ),
-    Route("PUT", f"{TOPIC}/partitions", create_partitioned, on_topic(MANAGE), body=PARTITIONS),
-    Route("POST", f"{TOPIC}/partitions", update_partitions, on_topic(MANAGE), body=PARTITIONS),
-    Route("DELETE", f"{TOPIC}/partitions", delete_partitioned, on_topic(MANAGE), query=DELETE),
 ]

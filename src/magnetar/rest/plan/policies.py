@@ -35,7 +35,7 @@ def _path(scope: str, policy: str) -> str:
 
 
 def _is_namespace(scope: str) -> bool:
-    """Whether a name is a namespace's.
+    """Returns whether a name is a namespace's.
 
     >>> _is_namespace("public/default"), _is_namespace("orders")
     (True, False)

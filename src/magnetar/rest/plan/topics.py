@@ -7,14 +7,18 @@ from magnetar.model import MessageId, TopicName
 from magnetar.rest.id_text import time_ms
 from magnetar.rest.path import lookup_path, topic_path, topics_path
 from magnetar.rest.request import Plan, Request
+from magnetar.rest.response.compaction_status import CompactionStatus
 from magnetar.rest.response.internal_stats import InternalStats
 from magnetar.rest.response.lookup import Lookup, MessagePlace, PartitionedMetadata
 from magnetar.rest.response.topic_stats import TopicStats
 
 __all__ = [
+    "compact",
+    "compaction_status",
     "create",
     "create_partitioned",
     "delete",
+    "delete_compacted_view",
     "internal_stats",
     "last_message_id",
     "list_partitioned",
@@ -147,3 +151,21 @@ def truncate(topic: str) -> Plan[None]:
 def trim(topic: str) -> Plan[None]:
     """Deletes now what retention no longer keeps."""
     yield Request("POST", topic_path(topic, "trim"))
+
+
+def compact(topic: str) -> Plan[None]:
+    """Begins to compact a topic: its last message of each key, beside the topic.
+
+    Raises ConflictError if it is being compacted already.
+    """
+    yield Request("PUT", topic_path(topic, "compaction"))
+
+
+def delete_compacted_view(topic: str) -> Plan[None]:
+    """Deletes the compacted view of a topic; the topic itself stays as it is."""
+    yield Request("DELETE", topic_path(topic, "compaction"))
+
+
+def compaction_status(topic: str) -> Plan[CompactionStatus]:
+    """Returns how the last compaction of a topic stands, or ended."""
+    return (yield Request("GET", topic_path(topic, "compaction"))).as_type(CompactionStatus)

@@ -56,6 +56,8 @@ class InternalStats(Record, frozen=True):
     """How many bytes the ledger has that is written to."""
     last_confirmed_entry: str = ""
     """The position, `ledger:entry`, of the last entry."""
+    max_read_position: str = ""
+    """The position up to which consumers may read: entries of open transactions are behind it."""
     state: str = ""
     """`LedgerOpened`, `Terminated`, or another state that the server names."""
     ledgers: list[LedgerInfo] = field(default_factory=list)

@@ -163,6 +163,12 @@ class TopicStats(Record, frozen=True):
     """When the topic was created, in ms since 1970."""
     last_publish_time_stamp: int = 0
     """When something was published last, in ms since 1970; 0 is never."""
+    ongoing_txn_count: int = 0
+    """Transactions that are open and have entries in the topic."""
+    committed_txn_count: int = 0
+    """Transactions with entries in it that committed since the topic was loaded."""
+    aborted_txn_count: int = 0
+    """Transactions with entries in it that aborted since the topic was loaded."""
     publishers: list[PublisherStats] = field(default_factory=list)
     """Producers that are connected."""
     subscriptions: dict[str, SubscriptionStats] = field(default_factory=dict)

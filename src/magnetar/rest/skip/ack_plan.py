@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.errors import BatchIndexError, InvalidMessageIdError
 from magnetar.model import MessageId, TopicName
-from magnetar.model.enums import ConsumerType
+from magnetar.model.subscription_type import KEY_SHARED, SUBSCRIPTION_TYPES, ConsumerType
 from magnetar.rest.admin_error import AdminError, NotFoundError, OperationNotAllowedError
 from magnetar.rest.id_text import id_text
 from magnetar.rest.path import path_of, topic_path
@@ -96,7 +96,7 @@ class AckPlan:
         return self._entries[key]
 
     def _chunks(self, part: TopicName, entry: EntryHead) -> Plan[list[EntryHead]]:
-        """All chunks of a message, looked for on both sides in the same ledger."""
+        """Returns all chunks of a message, looked for on both sides in the same ledger."""
         chunks = {entry.chunk_id: entry}
         for step in (-1, 1):
             wanted = range(entry.chunk_id) if step < 0 else range(entry.chunk_id, entry.chunk_count)
@@ -153,7 +153,7 @@ def consumer_options(plan: AckPlan) -> dict[str, Any]:
 
 
 def _consumer_type(topic: TopicName, subscription: str) -> Plan[ConsumerType]:
-    """What to join the subscription as. Raises AdminError."""
+    """Returns what to join the subscription as. Raises AdminError."""
     kinds: set[str] = set()
     for part in (yield from partition_topics(topic)):
         stats = (yield Request("GET", topic_path(part, "stats"))).json()
@@ -162,14 +162,14 @@ def _consumer_type(topic: TopicName, subscription: str) -> Plan[ConsumerType]:
         if not isinstance(one, dict):
             raise NotFoundError(404, f"{part} has no subscription {subscription!r}")
         kinds.add(str(one.get("type") or "None"))
-    refused = kinds & {"Exclusive", "Failover"}
+    refused = kinds & {type.name for type in SUBSCRIPTION_TYPES if not type.skips_single_messages}
     if refused:
         raise OperationNotAllowedError(
             405,
             f"{subscription} of {topic} is {refused.pop()}: messages are skipped by id on Shared "
             "and Key_Shared subscriptions only",
         )
-    return ConsumerType.KeyShared if "Key_Shared" in kinds else ConsumerType.Shared
+    return ConsumerType.KeyShared if KEY_SHARED.name in kinds else ConsumerType.Shared
 
 
 def _batch_index_doubt() -> Plan[str]:

@@ -21,7 +21,7 @@ __all__ = ["LedgerMap", "partition_topics"]
 
 
 def partition_topics(topic: TopicName) -> Plan[list[TopicName]]:
-    """The partitions of a topic, or the topic itself. Raises AdminError."""
+    """Returns the partitions of a topic, or the topic itself. Raises AdminError."""
     if topic.partition >= 0:
         return [topic]
     found = (yield Request("GET", topic_path(topic, "partitions"))).json()
@@ -60,7 +60,7 @@ class LedgerMap:
         self._parts[part] = counts
 
     def find(self, id: MessageId) -> TopicName | None:
-        """The topic or partition that has the message; None if it is gone.
+        """Returns the topic or partition that has the message; None if it is gone.
 
         Raises InvalidMessageIdError, NoSuchEntryError.
         """

@@ -45,7 +45,7 @@ def skip_part(
 
 
 def request_body(ids: list[MessageId]) -> dict[str, object]:
-    """The body of a request: plain numbers where they say it all.
+    """Returns the body of a request: plain numbers where they say it all.
 
     >>> request_body([MessageId(ledger_id=1, entry_id=2, batch_index=3)])["messageIds"]
     [{'ledgerId': 1, 'entryId': 2, 'batchIndex': 3}]
@@ -63,7 +63,7 @@ def request_body(ids: list[MessageId]) -> dict[str, object]:
 
 
 def split_ids(ledgers: LedgerMap, ids: list[MessageId], bytes_max: int) -> list[list[MessageId]]:
-    """Ids by partition, and in parts that fit into a request. Raises what a bad id is."""
+    """Returns ids by partition, in parts that fit into a request. Raises what a bad id is."""
     by_part: dict[TopicName | None, list[MessageId]] = {}
     for id in ids:
         by_part.setdefault(ledgers.find(id), []).append(id)

@@ -91,6 +91,17 @@ export function stateOf(bucket) {
   return bucket.rest ? "rest" : "hole";
 }
 
+// How many entries of a map are in which state. Those with a consumer and those that are delayed
+// are counted among the unacked ones, too.
+export function tally(map) {
+  const sum = (counts) => (counts === null ? 0 : counts.reduce((all, one) => all + one, 0));
+  const entries = map.end - map.first;
+  const [acked, partial] = [sum(map.acked), sum(map.partial)];
+  const rest = Math.max(map.end - Math.max(map.lastTouched, map.first), 0);
+  const left = Math.max(entries - acked - partial - rest, 0);
+  return { acked, left, partial, rest, held: sum(map.held), delayed: sum(map.delayed) };
+}
+
 // A sentence about a bucket, for those who do not see the colours.
 export function describe(map, index, batch) {
   const one = bucketAt(map, index);

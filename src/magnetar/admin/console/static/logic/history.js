@@ -3,6 +3,8 @@
 
 const POINTS = 60;
 const FEW = 15;
+// Fewer looks than these say nothing yet.
+const LEAST = 4;
 const SERIES_MAX = 2000;
 const series = new Map();
 
@@ -26,17 +28,19 @@ export function clearHistory() {
   series.clear();
 }
 
-// The points of a line in a box; a figure that stays what it is lies at the bottom.
+// The points of a line in a box. The box is never less than a tenth of the figure high, so that
+// what hardly changes hardly moves; nothing but zeros lies at the bottom.
 export function linePoints(values, width, height) {
-  if (values.length < 2) return "";
-  const least = Math.min(...values);
-  const span = Math.max(...values) - least;
+  if (values.length < LEAST) return "";
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const span = Math.max(most - least, Math.max(Math.abs(most), Math.abs(least)) / 10) || 1;
+  const low = most === 0 && least === 0 ? 0 : (least + most - span) / 2;
   // A young line is stretched, so that it can be seen.
   const step = width / (Math.max(values.length, FEW) - 1);
   const begin = width - step * (values.length - 1);
   return values
     .map((value, i) => {
-      const y = span === 0 ? height - 1 : height - 1 - ((value - least) / span) * (height - 2);
+      const y = height - 1 - ((value - low) / span) * (height - 2);
       return `${(begin + i * step).toFixed(1)},${y.toFixed(1)}`;
     })
     .join(" ");

@@ -115,7 +115,7 @@ export async function redriveMessages(app, names, messages) {
 }
 
 export function produceForm(app, names) {
-  const payload = h("textarea", { rows: "8", spellcheck: "false" });
+  const payload = h("textarea", { rows: "14", spellcheck: "false" });
   const key = h("input", { type: "text", spellcheck: "false" });
   const properties = h("textarea", { rows: "3", spellcheck: "false", placeholder: "name=value, one a line" });
   const deliver = h("input", { type: "datetime-local", step: "1" });
@@ -151,12 +151,18 @@ export function produceForm(app, names) {
       },
     },
     h("h2", {}, "Publish a message"),
-    field("Payload", payload),
-    json,
-    h("label.check", {}, empty, " without a value (null)"),
-    field("Key", key, "Messages of one key go to one partition."),
-    field("Properties", properties),
-    field("Not before", deliver, "Delivered later to Shared and Key_Shared."),
+    h(
+      "div.produce-parts",
+      {},
+      h("div", {}, field("Payload", payload), json, h("label.check", {}, empty, " without a value (null)")),
+      h(
+        "div",
+        {},
+        field("Key", key, "Messages of one key go to one partition."),
+        field("Properties", properties),
+        field("Not before", deliver, "Shared and Key_Shared subscriptions deliver it then."),
+      ),
+    ),
     trouble,
     done,
     h("div.dialog-buttons", {}, go),

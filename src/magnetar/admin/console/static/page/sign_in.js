@@ -19,7 +19,7 @@ export function open(main, app, reason) {
       },
     },
     h("h1", {}, "Sign in"),
-    h("p.dim", {}, "This broker asks who you are. Give a token, as clients have one; it stays in this tab and goes to this broker alone."),
+    h("p.dim", {}, "This broker asks who you are. Paste a token, as clients have one. It stays in this tab, and is sent to this broker only."),
     field("Token", token),
     trouble,
     h("div.dialog-buttons", {}, h("button.primary", { type: "submit" }, "Sign in")),

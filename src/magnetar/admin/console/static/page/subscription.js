@@ -3,7 +3,7 @@
 import { age, ago, bytes, count, plural, rate, short, time } from "../logic/format.js";
 import { note } from "../logic/history.js";
 import { routeTo, subscriptionPath, topicPath, topicText } from "../logic/route.js";
-import { AckView, clearPick } from "../ui/ack_view.js";
+import { AckView } from "../ui/ack_view.js";
 import { h, replace } from "../ui/dom.js";
 import { MessagesView } from "../ui/messages_view.js";
 import { badge, facts, pageHead, panel, problem, tabs, tile } from "../ui/parts.js";
@@ -13,6 +13,7 @@ import { deleteSubscription, resetCursor, skipAll } from "./actions.js";
 
 const REDELIVERED = 8;
 const DRAINING = 200;
+const HOW = "Click a cell to look closer, or drag over some. By keyboard: arrows move, Enter looks closer, Escape goes back.";
 
 export function open(main, route, app) {
   const { names } = route;
@@ -113,7 +114,6 @@ function acksView(app, names, path, rights) {
   };
   const damaged = problem();
   const picked = h("div.picked", { role: "region", "aria-label": "What was chosen", "aria-live": "polite" });
-  clearPick(picked);
   const map = new AckView({
     ask: (query) => app.api.get(`${path}/ackMap`, query),
     async nextHole(position) {
@@ -133,8 +133,8 @@ function acksView(app, names, path, rights) {
     {},
     damaged.node,
     h("div.tiles.small", {}, Object.values(tiles).map((one) => one.node)),
-    h("section.panel.acks", {}, h("h2", {}, "Acks"), h("div.acks-columns", {}, map.node, picked)),
-    h("div.columns", {}, panel("Delayed messages", times.node), panel("Given back most often", given.node)),
+    h("section.panel.acks", {}, h("h2", {}, "Acks"), h("div.acks-columns", {}, map.node, h("div.acks-side", {}, map.legend, picked, h("p.hint", {}, HOW)))),
+    h("div.columns", {}, panel("Delayed messages", times.node), panel("Redelivered most often", given.node)),
     panel("Consumers", consumers.node),
     draining.node,
   );
@@ -169,16 +169,16 @@ function describePick(pick, names, rights, map) {
   const look = [];
   const from = pick.index >= 0 ? `${pick.position}:${pick.index}` : pick.position;
   if (pick.index >= 0) {
-    rows.push(["Message", `${pick.position}:${pick.index}`], ["State", pick.acked ? "acked" : "not acked"], ["In a batch of", count(pick.size)]);
+    rows.push(["Message", place(from)], ["State", pick.acked ? "acked" : "not acked"], ["In a batch of", count(pick.size)]);
   } else if (pick.bucket.entries === 1) {
-    rows.push(["Entry", pick.position], ["State", STATES[pick.state]]);
+    rows.push(["Entry", place(from)], ["State", STATES[pick.state]]);
     if (pick.batch) {
       const left = pick.state === "acked" ? 0 : (pick.batch.left ?? pick.batch.size);
       rows.push(["Batch", plural(pick.batch.size, "message")], ["Left of it", count(left)]);
       look.push(h("button", { type: "button", onclick: () => { map.zoomIn(); map.canvas.focus(); } }, "Look inside"));
     }
   } else {
-    rows.push(["From", pick.position], ["Entries", count(pick.bucket.entries)], ["Acked", count(pick.bucket.acked)], ["Partly acked", count(pick.bucket.partial)]);
+    rows.push(["From", place(from)], ["Entries", count(pick.bucket.entries)], ["Acked", count(pick.bucket.acked)], ["Partly acked", count(pick.bucket.partial)]);
     if (pick.bucket.held !== null) rows.push(["With consumers", count(pick.bucket.held)]);
     if (pick.bucket.delayed !== null) rows.push(["Delayed", count(pick.bucket.delayed)]);
     look.push(h("button", { type: "button", onclick: () => { map.zoomIn(); map.canvas.focus(); } }, "Look closer"));
@@ -186,6 +186,8 @@ function describePick(pick, names, rights, map) {
   if (rights.consume) look.push(h("a.button", { href: routeTo("subscription", names, "messages", { from, acked: "1" }) }, "Messages from here"));
   return [facts(rows), h("div.picked-actions", {}, look)];
 }
+
+const place = (position) => h("span.place", {}, position);
 
 const STATES = {
   acked: "acked",
@@ -199,8 +201,8 @@ const STATES = {
 
 function redeliveredTable(names, rights) {
   return table({
-    label: "Given back most often",
-    none: "Nothing was given back, as far as the broker knows: it counts since the first consumer came, for Shared and Key_Shared.",
+    label: "Redelivered most often",
+    none: "Nothing was redelivered. The broker counts since the first consumer came, for Shared and Key_Shared.",
     keyOf: (row) => row.position,
     columns: [
       {
@@ -247,7 +249,7 @@ function consumersTable(long = false) {
     { title: "Unacked", number: true, cell: textCell((row) => count(row.unackedMessages)) },
     { title: "Out /s", number: true, cell: textCell((row) => rate(row.msgRateOut)) },
     { title: "Acks /s", number: true, cell: textCell((row) => rate(row.messageAckRate)) },
-    { title: "Given back /s", number: true, cell: textCell((row) => rate(row.msgRateRedeliver)) },
+    { title: "Redelivered /s", number: true, cell: textCell((row) => rate(row.msgRateRedeliver)) },
     { title: "Last ack", number: true, cell: textCell((row) => ago(row.lastAckedTimestamp, Date.now())) },
   ];
   if (long) {

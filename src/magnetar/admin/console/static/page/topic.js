@@ -2,12 +2,14 @@
 
 import { age, ago, bytes, count, rate, short } from "../logic/format.js";
 import { note } from "../logic/history.js";
-import { routeTo, topicPath, topicText } from "../logic/route.js";
+import { routeTo, topicNames, topicPath, topicText } from "../logic/route.js";
 import { MessagesView } from "../ui/messages_view.js";
 import { h, replace } from "../ui/dom.js";
 import { facts, pageHead, panel, problem, sparkline, tabs, tile } from "../ui/parts.js";
 import { table, textCell } from "../ui/table.js";
 import { createSubscription, deleteTopic, produceForm, unloadTopic } from "./actions.js";
+
+const PARTITIONS = 50;
 
 export function open(main, route, app) {
   const { names } = route;
@@ -56,6 +58,20 @@ export function open(main, route, app) {
     }
   }
 
+  // Of partitions, which may be thousands, those that have the most to do.
+  async function look(view) {
+    const query = { excludePublishers: false, getEarliestTimeInBacklog: true };
+    if (!partitions) {
+      view.update(await app.api.get(`${path}/stats`, query), [], app);
+      return;
+    }
+    const [stats, parts] = await Promise.all([
+      app.api.get(`${path}/partitioned-stats`, { ...query, perPartition: false }),
+      app.api.get("/admin/v2/console/topics", { of: "topics", order: "backlog", filter: partitionsOf(names), limit: PARTITIONS }),
+    ]);
+    view.update(stats, parts.rows, app);
+  }
+
   tab = route.tab;
   showHead();
   return {
@@ -73,10 +89,7 @@ export function open(main, route, app) {
       rights = nowMay;
       partitions = shape.partitions;
       if (first) showTab(route);
-      if (view !== null) {
-        const query = { excludePublishers: false, getEarliestTimeInBacklog: true };
-        view.update(await app.api.get(`${path}/${partitions ? "partitioned-stats" : "stats"}`, query), app);
-      }
+      if (view !== null) await look(view);
       trouble.show("");
     },
     refused(error) {
@@ -129,27 +142,30 @@ function overviewOf(names, partitions) {
   });
   const parts = table({
     label: "Partitions",
-    keyOf: (row) => row.name,
+    keyOf: (row) => row.topic,
     columns: [
-      { title: "Partition", kind: "name", cell: (row) => h("a", { href: routeTo("topic", [...names.slice(0, 3), row.local]) }, row.local) },
-      { title: "In /s", number: true, cell: textCell((row) => rate(row.msgRateIn)) },
-      { title: "Out /s", number: true, cell: textCell((row) => rate(row.msgRateOut)) },
+      { title: "Partition", kind: "name", cell: (row) => h("a", { href: routeTo("topic", topicNames(row.topic)) }, topicNames(row.topic)[3]) },
       { title: "Backlog", number: true, cell: textCell((row) => short(row.backlog)) },
-      { title: "Stored", number: true, cell: textCell((row) => bytes(row.storageSize)) },
+      { title: "Oldest", number: true, cell: textCell((row) => (row.age > 0 ? age(row.age) : "–")) },
+      { title: "In /s", number: true, cell: textCell((row) => rate(row.rateIn)) },
+      { title: "Out /s", number: true, cell: textCell((row) => rate(row.rateOut)) },
+      { title: "Unacked", number: true, cell: textCell((row) => short(row.unacked)) },
+      { title: "Consumers", number: true, cell: textCell((row) => count(row.consumers)) },
+      { title: "Stored", number: true, cell: textCell((row) => bytes(row.storage)) },
     ],
   });
   const node = h(
     "div",
     {},
     h("div.tiles", {}, Object.values(tiles).map((one) => one.node)),
-    partitions ? panel("Partitions", parts.node) : null,
+    partitions ? panel("Partitions", parts.node, partitions > PARTITIONS ? allPartitions(names, partitions) : null) : null,
     panel("Subscriptions", subscriptions.node),
     panel("Producers", producers.node),
     panel("About", about),
   );
   return {
     node,
-    update(stats, app) {
+    update(stats, partRows, app) {
       const key = topicText(names);
       const rows = Object.entries(stats.subscriptions).map(([name, one]) => ({
         ...one,
@@ -164,16 +180,7 @@ function overviewOf(names, partitions) {
       tiles.stored.update(bytes(stats.storageSize), note(`${key} stored`, stats.storageSize));
       subscriptions.update(rows);
       producers.update(stats.publishers);
-      if (partitions) {
-        parts.update(
-          Object.entries(stats.partitions).map(([name, one]) => ({
-            ...one,
-            name,
-            local: name.slice(name.lastIndexOf("/") + 1),
-            backlog: Math.max(0, ...Object.values(one.subscriptions).map((each) => each.msgBacklog)),
-          })),
-        );
-      }
+      parts.update(partRows);
       replace(
         about,
         facts([
@@ -186,6 +193,13 @@ function overviewOf(names, partitions) {
       );
     },
   };
+}
+
+// What the names of all partitions of a topic begin with.
+const partitionsOf = (names) => `${topicText(names)}-partition-`;
+
+function allPartitions(names, partitions) {
+  return h("p.more", {}, h("a", { href: routeTo("topics", [], "", { filter: partitionsOf(names) }) }, `All ${count(partitions)} partitions`));
 }
 
 function backlogCell(names) {

@@ -3,20 +3,20 @@
 
 import {
   CELL_MIN, batchMap, bucketAt, capacity, clampWindow, describe, gridOf, numberOf, pan, positionAt,
-  stateOf, zoom, zoomInto,
+  stateOf, tally, zoom, zoomInto,
 } from "../logic/ackmap.js";
 import { count, plural } from "../logic/format.js";
-import { h, replace, setText } from "./dom.js";
+import { h, setClass, setText } from "./dom.js";
 
 const STRIP_HEIGHT = 26;
 const LEGEND = [
   ["acked", "acked"],
-  ["left", "hole: not acked, with acks behind it"],
-  ["mixed", "acked and holes"],
+  ["left", "hole: later ones are acked"],
+  ["mixed", "acked ones and holes"],
   ["partial", "batch, partly acked"],
   ["rest", "rest of the backlog"],
-  ["held", "with a consumer"],
-  ["delayed", "delayed"],
+  ["held", "of these: with a consumer"],
+  ["delayed", "of these: delayed"],
 ];
 const COLOURS = ["acked", "left", "rest", "held", "delayed", "ink", "accent", "line", "dim", "panel"];
 
@@ -81,9 +81,22 @@ export class AckView {
       h("div.bar", { role: "group", "aria-label": "What the map shows" }, Object.values(this.tools), this.place, h("span.grow"), this.range),
       this.box,
       this.says,
-      h("ul.legend", { "aria-label": "Colours" }, LEGEND.map(([name, text]) => h("li", {}, h(`span.swatch.${name}`, { "aria-hidden": "true" }), text))),
     );
+    this.#buildLegend();
     this.#listen();
+  }
+
+  // What the colours mean, and how much of each is shown. It stands beside the map.
+  #buildLegend() {
+    this.counts = {};
+    this.keys = {};
+    const items = LEGEND.map(([name, text]) => {
+      this.counts[name] = h("b");
+      this.keys[name] = h("li", {}, h(`span.swatch.${name}`, { "aria-hidden": "true" }), h("span", {}, text), " ", this.counts[name]);
+      return this.keys[name];
+    });
+    this.shown = h("h3", {}, "Entries");
+    this.legend = h("div.legend-box", {}, this.shown, h("ul.legend", {}, items));
   }
 
   #listen() {
@@ -121,7 +134,9 @@ export class AckView {
     }
     const map = await this.ask(query);
     if (this.window !== wanted) return; // somebody zoomed meanwhile, and asked again
+    const first = this.map === null;
     this.#take(map);
+    if (first) this.#putCursor(Math.min(map.markDelete, map.end - 1));
     if (this.window === null) this.overall = map;
     else if (this.overall === null || this.overall.entries !== map.entries || performance.now() - this.overallAt > 5000) {
       this.overall = await this.ask({ buckets: 600 });
@@ -171,6 +186,19 @@ export class AckView {
     this.tools.mark.disabled = map.markDelete >= map.entries;
     this.tools.hole.disabled = this.batch !== null || map.markDelete >= map.lastTouched;
     setText(this.range, this.#rangeText());
+    this.#tell();
+  }
+
+  #tell() {
+    const { map, inner } = this;
+    setText(this.shown, inner === null ? "Entries shown" : "Messages of the batch");
+    const done = inner === null ? 0 : inner.acked.reduce((all, one) => all + one, 0);
+    const told = inner === null ? tally(map) : { acked: done, left: inner.end - done };
+    for (const [name] of LEGEND) {
+      this.keys[name].hidden = name === "mixed" ? inner !== null || map.width === 1 : told[name] === undefined;
+      setText(this.counts[name], told[name] === undefined ? "" : count(told[name]));
+      setClass(this.keys[name], "none", told[name] === 0);
+    }
   }
 
   #rangeText() {
@@ -510,20 +538,15 @@ export class AckView {
     context.globalAlpha = 1;
   }
 
-  // A partly acked batch: its messages, if there is room, or how much of it is left.
+  // A partly acked batch: its messages, if there is room, or how much of it is left as a level.
   #drawBatch(context, batch, x, y, size) {
     const { colour } = this;
     const side = Math.ceil(Math.sqrt(batch.size));
     const step = (size - 2) / side;
     if (step < 2.5 || batch.remaining === undefined) {
-      const part = Math.max(Math.round((batch.left / batch.size) * size), 2);
+      const level = Math.min(Math.max(Math.round((batch.left / batch.size) * size), 3), size - 2);
       context.fillStyle = colour.left;
-      context.beginPath();
-      context.moveTo(x, y + size);
-      context.lineTo(x + size, y + size - part);
-      context.lineTo(x + size, y + size);
-      context.fill();
-      context.fillRect(x, y + size - Math.max(part / 2, 2), size, Math.max(part / 2, 2));
+      context.fillRect(x, y + size - level, size, level);
       return;
     }
     batch.bits ??= batchMap(batch, false, batch.size).left;
@@ -550,8 +573,4 @@ export class AckView {
       context.fillRect(x - 2, y - 1, 3, size + 2);
     }
   }
-}
-
-export function clearPick(node) {
-  replace(node, h("p.dim", {}, "Choose a cell to see what it stands for."));
 }

@@ -52,9 +52,9 @@ export class MessagesView {
       field("Payload has", this.inputs.text),
       field("Key", this.inputs.key),
       field("Property", this.inputs.property),
-      field("From", this.inputs.since),
-      field("Until", this.inputs.until),
-      field("From id", this.inputs.from),
+      field("Published from", this.inputs.since),
+      field("until", this.inputs.until),
+      field("Beginning at", this.inputs.from),
       h("div.field.buttons", {}, h("button.primary", { type: "submit" }, "Search"), h("button", { type: "button", onclick: () => this.#clear() }, "Clear")),
     );
     this.trouble = h("p.problem", { role: "alert", hidden: true });
@@ -200,6 +200,7 @@ export class MessagesView {
       message.encrypted && badge("encrypted"),
       message.fault && badge("unreadable", "error"),
       message.nullValue && badge("null"),
+      message.state === "aborted" && badge("aborted"),
     ];
     const row = h(
       "tr",
@@ -284,7 +285,7 @@ function showNone(body, columns) {
 }
 
 function stateBadge(message) {
-  const text = message.state + (message.redeliveries > 0 ? `, given back ${message.redeliveries}×` : "");
-  const title = message.consumer ? `With consumer ${message.consumer}` : null;
-  return h(`span.state-${message.state}`, { title }, text);
+  const state = message.state === "held" ? `with ${message.consumer || "a consumer"}` : message.state;
+  const text = state + (message.redeliveries > 0 ? `, redelivered ${message.redeliveries}×` : "");
+  return h(`span.state-${message.state}`, { title: text }, text);
 }

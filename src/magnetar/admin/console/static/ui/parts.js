@@ -1,13 +1,22 @@
 // Small parts that pages are made of.
 
+import { areaPoints } from "../logic/chart.js";
 import { linePoints } from "../logic/history.js";
 import { h, put, setText, svg } from "./dom.js";
 
 // A line of the last looks; what it shows is said in words beside it.
 export function sparkline(width = 64, height = 18) {
   const line = svg("polyline", { fill: "none", points: "" });
-  const node = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" }, line);
-  return { node, update: (values) => line.setAttribute("points", linePoints(values, width, height)) };
+  const area = svg("polygon", { points: "" });
+  const node = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" }, area, line);
+  return {
+    node,
+    update(values) {
+      const points = linePoints(values, width, height);
+      line.setAttribute("points", points);
+      area.setAttribute("points", areaPoints(points, height));
+    },
+  };
 }
 
 export function tile(label, hint = "") {
@@ -28,7 +37,7 @@ export function tile(label, hint = "") {
 // A heading of a page: what it is, where it is, and what can be done with it.
 export function pageHead(kind, name, crumbs = [], actions = []) {
   const path = h("nav.crumbs", { "aria-label": "Where this is" });
-  for (const [text, href] of crumbs) put(path, [h("a", { href }, text), h("span", { "aria-hidden": "true" }, " / ")]);
+  crumbs.forEach(([text, href], i) => put(path, [i > 0 ? h("span", { "aria-hidden": "true" }, " / ") : null, h("a", { href }, text)]));
   return h(
     "div.page-head",
     {},

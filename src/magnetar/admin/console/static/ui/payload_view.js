@@ -38,7 +38,7 @@ export class PayloadView {
       message.compression && message.compression !== "NONE" && ["Compression", message.compression],
       message.encrypted && ["Encrypted", "yes: the broker cannot read it"],
       message.consumer && ["With consumer", message.consumer],
-      message.redeliveries > 0 && ["Given back", `${message.redeliveries} times`],
+      message.redeliveries > 0 && ["Redelivered", `${message.redeliveries} times`],
       ...Object.entries(message.properties).map(([name, value]) => [h("span.property", {}, name), value]),
     ];
     return facts(rows.filter(Boolean));

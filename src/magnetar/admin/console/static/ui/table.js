@@ -1,7 +1,11 @@
 // Tables: columns with a heading, a cell and perhaps an order; rows stay as they are while their
 // figures change, so that focus and selections do too.
 
+import { count } from "../logic/format.js";
 import { h, keyed, replace, setText } from "./dom.js";
+
+// More rows than these are shown when somebody asks for them.
+const ROWS = 100;
 
 // A column is {title, cell(row) -> {node, update(row)} or a node, number, order, hint}.
 export function table({ label, columns, keyOf, sorted = null, onSort = null, none = "Nothing here." }) {
@@ -16,12 +20,18 @@ export function table({ label, columns, keyOf, sorted = null, onSort = null, non
   });
   const body = h("tbody");
   const empty = h("p.empty-row", { hidden: true }, none);
+  const rest = h("span");
+  const more = h("button", { type: "button", onclick: () => show(shown, limit + ROWS) }, `Show ${ROWS} more`);
+  const foot = h("p.table-foot", { hidden: true }, rest, " ", more);
   const node = h(
     "div.table-box",
     { tabindex: "0", role: "region", "aria-label": label },
     h("table", {}, h("caption.unseen", {}, label), h("thead", {}, h("tr", {}, heads)), body),
     empty,
+    foot,
   );
+  let shown = [];
+  let limit = ROWS;
   const rows = keyed(body, (row) => {
     const parts = columns.map((column) => column.cell(row));
     const cells = parts.map((part, i) => {
@@ -41,15 +51,16 @@ export function table({ label, columns, keyOf, sorted = null, onSort = null, non
       replace(heads[i].querySelector(".sort-mark"), is ? (descending ? "▾" : "▴") : "");
     });
   }
+  function show(items, most) {
+    shown = items;
+    limit = most;
+    rows(items.slice(0, limit), keyOf);
+    empty.hidden = items.length > 0;
+    foot.hidden = items.length <= limit;
+    setText(rest, `${count(Math.min(limit, items.length))} of ${count(items.length)} are shown.`);
+  }
   if (sorted) showOrder(sorted.order, sorted.descending);
-  return {
-    node,
-    showOrder,
-    update(items) {
-      rows(items, keyOf);
-      empty.hidden = items.length > 0;
-    },
-  };
+  return { node, showOrder, update: (items) => show(items, limit) };
 }
 
 // A cell whose text may change.

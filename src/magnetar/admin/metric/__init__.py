@@ -1,0 +1,1 @@
+"""What metrics there are, and where each number comes from."""

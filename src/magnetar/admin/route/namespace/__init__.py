@@ -1,0 +1,1 @@
+"""Routes of namespaces beside those of namespaces.py: bundles, properties, groups."""

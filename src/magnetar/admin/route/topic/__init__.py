@@ -1,0 +1,1 @@
+"""Routes of topics beside those of topics.py: partitions, properties."""
