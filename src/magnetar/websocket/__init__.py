@@ -1,0 +1,1 @@
+"""WebSocket: produce, consume and read for programs without a client, in Pulsar's form."""
