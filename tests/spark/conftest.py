@@ -83,6 +83,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         "delete_inactive_topics=false",
         "retention_minutes=-1",
         "retention_mb=-1",
+        "transactions=true",
     )
     options = [word for setting in settings for word in ("--set", setting)]
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", options=options) as process:

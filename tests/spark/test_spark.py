@@ -290,7 +290,9 @@ def test_a_listener_connects_with_the_token_that_it_is_given(
     assert run(authToken=token("reader")) == 0
 
 
+@pytest.mark.parametrize("delivery", ["exactlyOnce", "transaction"])
 def test_a_stream_is_published_once(
+    delivery: str,
     publish: Publish,
     topic: str,
     stream: Callable[..., DataFrame],
@@ -307,7 +309,7 @@ def test_a_stream_is_published_once(
             stream(maxRowsPerTrigger="20", minPartitions="2")
             .selectExpr("value", "cast(value as string) as key", "properties", "event_time")
             .writeStream.format("magnetar")
-            .options(**{**options, "topic": target})
+            .options(**{**options, "topic": target}, delivery=delivery)
             .option("checkpointLocation", checkpoint)
             .trigger(availableNow=True)
             .start()

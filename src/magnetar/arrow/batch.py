@@ -65,7 +65,7 @@ TYPES: dict[str, "pa.DataType"] = {
 
 
 def wanted_of(names: list[str]) -> int:
-    """What the decoder is to build for these columns."""
+    """Returns what the decoder is to build for these columns."""
     wanted = 0
     for name in names:
         wanted |= _WANTED.get(name, 0)
@@ -80,7 +80,7 @@ def batch_of(
     values: "pa.Array",
     problems: dict[int, str],
 ) -> "pa.RecordBatch":
-    """A record batch of exactly this schema; `values` is the value column, decoded.
+    """Returns a record batch of exactly this schema; `values` is the value column, decoded.
 
     `problems` says of rows why they have no value.
     """
@@ -115,12 +115,12 @@ class _Rows:
         self._run_ends: pa.Array | None = None
 
     def all(self, value: "pa.Array") -> "pa.Array":
-        """One value for every row. `pa.repeat` took 1 us for each text, this takes 3 ns."""
+        """Returns one value for every row. `pa.repeat` took 1 us for each text, this takes 3 ns."""
         end = pa.array([self.count], pa.int64())
         return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(end, value))
 
     def each(self, runs: "pa.Array") -> "pa.Array":
-        """What is there once for each entry, for each row."""
+        """Returns what is there once for each entry, for each row."""
         if self._run_ends is None:
             self._run_ends = numbers(self.columns.run_ends, pa.int64())
         return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(self._run_ends, runs))
@@ -195,7 +195,8 @@ def _properties(rows: _Rows) -> "pa.Array":
 
 
 def _last_of_each(offsets: "pa.Array", keys: "pa.Array", values: "pa.Array") -> "pa.Array":
-    """Of a key that a message has twice the last value counts, as for clients."""
+    """Returns the properties with one value for each key: the last that a message has of it, as for
+    clients."""
     bounds, names, texts = offsets.to_pylist(), keys.to_pylist(), values.to_pylist()
     maps = []
     for row in range(len(bounds) - 1):

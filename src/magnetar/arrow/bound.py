@@ -38,7 +38,7 @@ class Resolved:
 def bound_of(
     name: str, said: "Bound | Mapping[str, Bound]", topic: str, topics: int, default: str
 ) -> Resolved:
-    """What `said` means for one of so many topic partitions. Raises SettingsError.
+    """Returns what `said` means for one of so many topic partitions. Raises SettingsError.
 
     >>> bound_of("start", "7:4:2", "persistent://public/default/t", 1, "earliest").place
     (7, 4, 2)

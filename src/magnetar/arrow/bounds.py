@@ -16,7 +16,7 @@ class Bounds:
         self._timeout_s = timeout_s
 
     def ends(self, topics: list[str], *, may_be_gone: bool = False) -> dict[str, Place]:
-        """The place behind the last message of each topic partition.
+        """Returns the place behind the last message of each topic partition.
 
         One that is gone is left out if it may be. Raises TopicNotFound if not.
         """
@@ -31,7 +31,7 @@ class Bounds:
         }
 
     def first(self, topic: str, end: Place) -> Place:
-        """The first entry that is there. An empty topic begins where it begins."""
+        """Returns the first entry that is there. An empty topic begins where it begins."""
         if end == BEGINNING:
             return BEGINNING
         with self._client.entries(topic, (-1, -1), end[:2], timeout_s=self._timeout_s) as entries:
@@ -39,7 +39,7 @@ class Bounds:
         return (int(found[0].ledger_id), int(found[0].entry_id), 0) if found else end
 
     def at_time(self, topic: str, time_ms: int, end: Place) -> Place:
-        """The first entry that was not published before, as the broker finds it."""
+        """Returns the first entry that was not published before, as the broker finds it."""
         if end == BEGINNING:
             return BEGINNING
         return self._client.call(self._seek(topic, time_ms, end))

@@ -47,7 +47,7 @@ class Chunks:
         self._met: dict[str, _Parts] = {}
 
     def add(self, raw: RawEntry) -> Whole | None:
-        """The message, its payload uncompressed, if this is the last chunk of one.
+        """Returns the message, its payload uncompressed, if this is the last chunk of one.
 
         Raises InvalidMessage if the message cannot be put together.
         """

@@ -9,7 +9,7 @@ __all__ = ["client_options"]
 
 
 def client_options(connection: Connection) -> dict[str, Any]:
-    """What a client is told."""
+    """Returns what a client is told."""
     options: dict[str, Any] = {
         "operation_timeout_seconds": connection.operation_timeout_s,
         "tls_allow_insecure_connection": connection.tls_allow_insecure_connection,

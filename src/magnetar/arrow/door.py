@@ -130,6 +130,7 @@ def scan_arrow(
         warns_of_loss=on_data_loss == "warn",
         protected=bool(subscription),
         rows_per_batch=rows_per_batch,
+        connection=connection,
     )
     return _scan_module().open_reader(
         connection,

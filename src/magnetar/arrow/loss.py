@@ -6,14 +6,19 @@ neighbours in the same ledger are there, or the first entries of a ledger are no
 read goes over to another ledger, the one before it ended, if it is still there at all: if not,
 nobody can tell what it had. A subscription that nothing was acknowledged on beyond the read
 keeps ledgers, so there it counts as read.
+
+Entries of aborted transactions are missing too, and are no loss. Our broker's REST can tell which
+they are; where it cannot be asked, and at Apache Pulsar, they look like losses.
 """
 
 import logging
 
 from magnetar.arrow.plan.settings import ReadSettings
+from magnetar.arrow.rest import Rest
 from magnetar.client.consumer.start.entry_range import Gap
 from magnetar.client.door.bulk import BulkClient
-from magnetar.errors import MagnetarError
+from magnetar.errors import AuthorizationError, MagnetarError, TopicNotFound
+from magnetar.rest.path import transactions_path
 
 __all__ = ["DataLossError", "Losses"]
 
@@ -53,9 +58,13 @@ class Losses:
     def check(self, gaps: list[Gap], ledgers_seen: set[int]) -> None:
         """Raises DataLossError for the first gap that is a loss, or logs each."""
         for (ledger, entry), (to_ledger, to_entry) in gaps:
+            first = entry if ledger == to_ledger else 0
+            aborted = to_entry > first and self._aborted(to_ledger, first, to_entry)
             if ledger == to_ledger:
+                if aborted:
+                    continue
                 why = "trimmed, expired or deleted"
-            elif to_entry > 0:
+            elif to_entry > 0 and not aborted:
                 why = "the ledgers that had them were trimmed, or the topic was made anew"
             elif (
                 ledger in ledgers_seen or self._settings.protected or self._is_there(ledger, entry)
@@ -65,8 +74,21 @@ class Losses:
                 why = f"ledger {ledger} is gone, and what it had behind them is not known"
             self._tell(f"{ledger}:{entry}", f"{to_ledger}:{to_entry}", why)
 
+    def _aborted(self, ledger: int, first: int, end: int) -> bool:
+        """Returns whether all these entries are of aborted transactions, as far as that is told."""
+        connection = self._settings.connection
+        if connection is None or not connection.admin_url:
+            return False
+        path = transactions_path("abortedEntries", str(ledger), str(first), topic=self._topic)
+        rest = Rest(connection, self._settings.names.admin_url)
+        try:
+            told = rest.get(path, end=end)
+        except (TopicNotFound, AuthorizationError):
+            return False  # Apache Pulsar has no such thing to ask
+        return bool(told["aborted"] == end - first)
+
     def _is_there(self, ledger: int, entry: int) -> bool:
-        """Whether the entry before is still there, and with it its ledger."""
+        """Returns whether the entry before is still there, and with it its ledger."""
         if entry == 0:
             return False
         start, end = (ledger, entry - 1), (ledger, entry)

@@ -58,7 +58,7 @@ def read_split(
     schema: "pa.Schema",
     picks: Picks | None = None,
 ) -> Iterator["pa.RecordBatch"]:
-    """The record batches of a split, of exactly this schema."""
+    """Yields the record batches of a split, of exactly this schema."""
     topic, start, end = split
     task = _Task(client, settings, topic, start, end, schema)
     if picks is not None:
@@ -142,7 +142,7 @@ class _Task:
         self._size += _size_of(raw, whole)
 
     def _payload(self, raw: RawEntry) -> Whole | None:
-        """A message in chunks that is whole now; raises for what is unreadable."""
+        """Returns a message in chunks that is whole now; raises for what is unreadable."""
         metadata, entry = raw.metadata, raw.entry
         if metadata is None or entry is None or not entry.intact():
             raise InvalidMessage("its bytes are damaged")
@@ -190,7 +190,7 @@ class _Task:
 
 
 def _size_of(raw: RawEntry, whole: Whole | str | None) -> int:
-    """What an entry takes in memory, about."""
+    """Returns what an entry takes in memory, about."""
     if isinstance(whole, Whole):
         return len(whole.payload)
     unpacked = 0 if raw.metadata is None else int(raw.metadata.uncompressed_size)

@@ -67,7 +67,7 @@ class Rest:
     # ---- Topics --------------------------------------------------------------
 
     def ledgers(self, topic: str) -> list[tuple[int, int]]:
-        """The ids of a topic's ledgers, and how many entries each has."""
+        """Returns the ids of a topic's ledgers, and how many entries each has."""
         stats = self.get(topic_path(topic, "internalStats"))
         found = [(int(one["ledgerId"]), int(one["entries"])) for one in stats["ledgers"]]
         if found:

@@ -63,7 +63,7 @@ class Scan:
             self._splits = self._ranges(parts, start, end)
 
     def batches(self) -> Generator["pa.RecordBatch", None, None]:
-        """The record batches, topic partition by topic partition, each in its order."""
+        """Yields the record batches, topic partition by topic partition, each in its order."""
         for split, picks in self._splits:
             yield from read_split(self._client, self._settings, split, self.schema, picks)
 
@@ -140,7 +140,10 @@ class Scan:
 def open_reader(
     connection: Connection, settings: ReadSettings, plan: Callable[[Scan], None]
 ) -> "pa.RecordBatchReader":
-    """A reader of what was planned. It ends when it has been read, has failed or is dropped."""
+    """Returns a reader of what was planned.
+
+    It ends when it has been read, has failed or is dropped.
+    """
     thread = ThreadPoolExecutor(1, "magnetar-arrow")
     try:
         scan = thread.submit(Scan, connection, settings).result()

@@ -27,12 +27,12 @@ _SAME = (
 
 
 def backlog_of(rest: Rest, topic: str, subscription: str) -> Backlog:
-    """The backlog of a topic partition, at one moment."""
+    """Returns the backlog of a topic partition, at one moment."""
     return _backlog(state_of(rest, topic, subscription), rest.ledgers(topic))
 
 
 def state_of(rest: Rest, topic: str, subscription: str) -> list[Any]:
-    """The ack state of a topic partition at one moment, as pages of REST's answer."""
+    """Returns the ack state of a topic partition at one moment, as pages of REST's answer."""
     for _ in range(ATTEMPTS_MAX):
         pages = _pages(rest, topic, subscription)
         if pages is not None:
@@ -44,7 +44,7 @@ def state_of(rest: Rest, topic: str, subscription: str) -> list[Any]:
 
 
 def _pages(rest: Rest, topic: str, subscription: str) -> list[Any] | None:
-    """All pages of one state; None if it changed meanwhile."""
+    """Returns all pages of one state; None if it changed meanwhile."""
     path = subscription_path(topic, subscription, "ackState")
     pages: list[Any] = []
     following: str | None = None

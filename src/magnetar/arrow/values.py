@@ -43,7 +43,7 @@ class ValueDecoder:
     def decode(
         self, values: "pa.Array", versions: "pa.Array", run_ends: NumberColumn
     ) -> "tuple[pa.Array, dict[int, str]]":
-        """The value column, and which rows have none because they cannot be decoded."""
+        """Returns the value column, and which rows have none because they cannot be decoded."""
         if pa.types.is_binary(self._type):
             return values, {}
         if pa.types.is_string(self._type):
@@ -102,7 +102,7 @@ class ValueDecoder:
 
 
 def schema_of(client: BulkClient, topic: str, version: bytes, option: str) -> SchemaInfo:
-    """A topic's schema of a version; without one, the latest."""
+    """Returns a topic's schema of a version; without one, the latest."""
     try:
         return client.schema_info(topic, version)
     except TopicNotFound as error:
@@ -132,7 +132,7 @@ def _decoder(topic: str, info: SchemaInfo, option: str) -> Decode:
 
 
 def value_type_of(client: BulkClient, topic: str, option: str) -> "pa.DataType":
-    """What the values of a topic are, by its latest schema."""
+    """Returns what the values of a topic are, by its latest schema."""
     info = schema_of(client, topic, b"", option)
     kind = info.schema_type()
     if kind in (SchemaType.Json, SchemaType.Avro):

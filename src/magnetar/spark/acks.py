@@ -26,7 +26,7 @@ LEAST_PRIORITY = (1 << 31) - 1
 
 
 def ack_target(topic: str, place: Place, size: int) -> MessageId | None:
-    """The last message before a place, for a cumulative ack; None if that is not known.
+    """Returns the last message before a place, for a cumulative ack; None if that is not known.
 
     >>> ack_target("t", (7, 4, 0), 0)
     (7,3,-1,-1)

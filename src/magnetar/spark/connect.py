@@ -26,7 +26,7 @@ _clients: dict[tuple[str, ...], tuple[int, BulkClient]] = {}
 
 
 def client_of(connection: Connection) -> BulkClient:
-    """The client of this process for these options."""
+    """Returns the client of this process for these options."""
     key = connection.key()
     pid, client = _clients.get(key, (0, None))
     if client is None or pid != os.getpid():

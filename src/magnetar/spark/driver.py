@@ -52,7 +52,7 @@ class Driver:
     # ---- Which topics --------------------------------------------------------
 
     def topics(self) -> list[str]:
-        """All topic partitions, in order; looked for again after a while."""
+        """Returns all topic partitions, in order; looked for again after a while."""
         now = time.monotonic()
         if (now - self._discovered_at) * 1000 >= self.options.discovery_ms:
             self._topics = sorted(self._discover())
@@ -77,7 +77,7 @@ class Driver:
     # ---- Where they begin and end --------------------------------------------
 
     def ends(self) -> dict[str, Place]:
-        """The place behind the last message of each topic partition."""
+        """Returns the place behind the last message of each topic partition."""
         topics = self.require_topics()
         now = time.monotonic()
         if now - self._ends_at > ENDS_FRESH_S or set(self._ends) != set(topics):
@@ -87,11 +87,11 @@ class Driver:
         return self._ends
 
     def starts(self) -> Offsets:
-        """Where reading begins, by the options."""
+        """Returns where reading begins, by the options."""
         return Offsets(self._resolve("startingOffsets", self.options.starting, "earliest"))
 
     def stops(self) -> Offsets:
-        """Where a batch read ends, by the options."""
+        """Returns where a batch read ends, by the options."""
         return Offsets(self._resolve("endingOffsets", self.options.ending, "latest"))
 
     def _resolve(self, option: str, position: Position, default: str) -> dict[str, Place]:
@@ -118,7 +118,7 @@ class Driver:
     # ---- How it is divided ---------------------------------------------------
 
     def splits(self, ranges: list[Range], *, ask_ledgers: bool) -> list[Range]:
-        """What tasks read."""
+        """Returns what tasks read."""
         options = self.options
         ledgers = Ledgers()
         if ask_ledgers and options.connection.admin_url:
@@ -138,7 +138,8 @@ class Driver:
         )
 
     def _sample(self, topic: str, start: Place, end: Place) -> Weights:
-        """What an entry holds, by the first ones of a range: the same whenever it is asked."""
+        """Returns what an entry holds, by the first ones of a range: the same whenever it is
+        asked."""
         scan = _Scan(start)
         stop = Window(
             Quota(Limits(bytes_max=SAMPLE_BYTES, entries_max=SAMPLE_ENTRIES)), start, end, 1.0
@@ -151,7 +152,7 @@ class Driver:
     # ---- How much of it ------------------------------------------------------
 
     def admit(self, start: Offsets, ends: dict[str, Place], limits: Limits) -> tuple[Offsets, int]:
-        """The offsets that a micro-batch ends with, and how many rows it has then."""
+        """Returns the offsets that a micro-batch ends with, and how many rows it has then."""
         topics = sorted(ends)
         froms = [start.places.get(topic, BEGINNING) for topic in topics]
         lags = [_lag(at, ends[topic]) for at, topic in zip(froms, topics, strict=True)]
@@ -176,7 +177,8 @@ class Driver:
     # ---- What is not whole yet -----------------------------------------------
 
     def unfinished(self, start: Offsets, end: Offsets) -> dict[str, Place]:
-        """The first chunks of messages that begin before `end` and end behind it, if there are."""
+        """Returns the first chunks of messages that begin before `end` and end behind it, if
+        there are."""
         ranges: list[tuple[str, At, At]] = []
         for topic, stop in end.places.items():
             begin = start.places.get(topic, BEGINNING)
@@ -284,7 +286,7 @@ class _Scan:
 
 
 def _lag(start: Place, end: Place) -> int:
-    """About how many entries there are between."""
+    """Returns about how many entries there are between."""
     if start >= end:
         return 0
     return end[1] - start[1] if start[0] == end[0] else end[1] + 1

@@ -10,7 +10,7 @@ __all__ = ["COLUMN_TYPES", "arrow_schema", "spark_type"]
 
 
 def arrow_schema(schema: StructType) -> "pa.Schema":
-    """What Spark compares record batches with."""
+    """Returns what Spark compares record batches with."""
     return to_arrow_schema(schema, timezone="UTC")
 
 

@@ -49,7 +49,7 @@ class AckListener(StreamingQueryListener):
 
     @classmethod
     def attached_to(cls, spark: "SparkSession", options: dict[str, str]) -> "AckListener":
-        """A listener that hears of all queries of a session."""
+        """Returns a listener that hears of all queries of a session."""
         listener = cls(spark, options)
         spark.streams.addListener(listener)
         return listener
@@ -130,7 +130,7 @@ class AckListener(StreamingQueryListener):
 
 
 def _later(before: Offsets | None, offsets: Offsets) -> Offsets:
-    """Both: two queries may read different topics by one subscription."""
+    """Returns both together, for two queries may read different topics by one subscription."""
     if before is None:
         return offsets
     holds = {t: at for t, at in before.holds.items() if t not in offsets.places}

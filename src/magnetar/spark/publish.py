@@ -4,6 +4,7 @@
 |-------------|-----------------|--------------------------|-----------------------------------|
 | exactlyOnce | by content      | micro-batch and row      | sends what the broker lacks       |
 | atLeastOnce | as rows come    | the producer's own       | sends everything again            |
+| transaction | as rows come    | the producer's own       | is refused, if the first has sent |
 
 Exactly once, a producer's name is the query's and the task's. Of a second run the broker says
 which number it has of that name last; what is not above it is not sent again, and deduplication
@@ -13,6 +14,9 @@ holds only if the broker has all below its last number, so rows never overtake o
 that does not answer ends the run, with all that is under way; and where policies of the topic may
 refuse a row, no entry is sent before the one before it is stored. If a policy is made stricter
 while rows are under way, what it refuses is written down before the task fails.
+
+In a transaction all tasks of a micro-batch share one, which `transaction/batch.py` begins and
+commits. What a task that failed has sent is part of it, so nobody may send it again there.
 """
 
 import asyncio
@@ -24,6 +28,7 @@ import pyarrow as pa
 
 from magnetar.client.door.bulk import BulkClient, BulkProducer
 from magnetar.client.engine.producer import partition_names
+from magnetar.client.engine.transaction import EngineTransaction
 from magnetar.client.option.options import ProducerOptions
 from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import MagnetarError, SettingsError, Timeout
@@ -40,6 +45,7 @@ from magnetar.spark.plan.rows import (
 from magnetar.spark.plan.sending import send_rows
 from magnetar.spark.rest import Rest
 from magnetar.spark.sink_rows import Values, by_target, is_large, rows_of, turns, values_of
+from magnetar.spark.transaction.batch import BatchTransaction
 
 __all__ = ["TaskId", "publish"]
 
@@ -70,12 +76,35 @@ class TaskId:
         self.attempt = attempt
 
 
-def publish(options: WriteOptions, task: TaskId, batches: Iterator["pa.RecordBatch"]) -> int:
+def publish(
+    options: WriteOptions,
+    task: TaskId,
+    batches: Iterator["pa.RecordBatch"],
+    transaction: BatchTransaction | None = None,
+) -> int:
     """Publishes all rows, and says how many there were."""
     client = client_of(options.connection)
+    if transaction is not None:
+        rows = [batch for batch in batches if batch.num_rows]
+        if not rows:
+            return 0
+        transaction.claim(task.task, task.attempt)
+        return client.call(_publish_in(client, options, transaction, rows))
     if not options.exactly_once:
-        return client.call(_publish_as_they_come(client, options, batches))
+        return client.call(_publish_as_they_come(client, options, batches, None))
     return client.call(_publish_once(client, options, task, list(batches)))
+
+
+async def _publish_in(
+    client: BulkClient,
+    options: WriteOptions,
+    transaction: BatchTransaction,
+    batches: "list[pa.RecordBatch]",
+) -> int:
+    joined = await client.join_transaction(transaction.id, options.transaction_timeout_ms)
+    count = await _publish_as_they_come(client, options, iter(batches), joined)
+    await joined.quiet()
+    return count
 
 
 # ---- Producers ---------------------------------------------------------------
@@ -84,8 +113,11 @@ def publish(options: WriteOptions, task: TaskId, batches: Iterator["pa.RecordBat
 class _Sending:
     """A producer of one topic partition, and what became of what it sent."""
 
-    def __init__(self, producer: BulkProducer, timeout_s: float) -> None:
+    def __init__(
+        self, producer: BulkProducer, timeout_s: float, transaction: EngineTransaction | None
+    ) -> None:
         self._producer = producer
+        self._enlistment = None if transaction is None else producer.enlist(transaction)
         self._timeout_s = timeout_s
         self._sent = 0
         self._error: Exception | None = None
@@ -116,9 +148,9 @@ class _Sending:
         core = self._producer.core
         self._check()
         if isinstance(rows, Values):
-            rows.send(core, self._told)
+            rows.send(core, self._told, self._enlistment)
         else:
-            send_rows(core, rows, self._told)
+            send_rows(core, rows, self._told, self._enlistment)
         self._sent += len(rows)
         self._producer.rearm()
         # What was written goes out, and receipts come in, while somebody waits.
@@ -172,8 +204,9 @@ async def _open(
     *,
     large: bool = False,
     last_number: int | None = None,
+    transaction: EngineTransaction | None = None,
 ) -> tuple[_Sending, BulkProducer]:
-    """A producer; `last_number` is that of the row before its first."""
+    """Returns a producer; `last_number` is that of the row before its first."""
     given = ProducerOptions(
         producer_name=name,
         initial_sequence_id=last_number,
@@ -188,16 +221,16 @@ async def _open(
         send_timeout_millis=0,
     )
     producer = await open_when_free(client, topic, given, BytesSchema())
-    return _Sending(producer, options.connection.operation_timeout_s), producer
+    return _Sending(producer, options.connection.operation_timeout_s, transaction), producer
 
 
 async def _counts(client: BulkClient, topics: list[str]) -> dict[str, int]:
-    """How many partitions each topic has, 0 for none; it is made if brokers make topics."""
+    """Returns how many partitions each topic has, 0 for none; it is made if brokers make topics."""
     return {topic: await client.count_partitions(topic) for topic in topics}
 
 
 def _names(topic: str, count: int) -> list[str]:
-    """The partitions of a topic, or itself."""
+    """Returns the partitions of a topic, or itself."""
     return partition_names(str(TopicName.parse(topic)), count)
 
 
@@ -371,11 +404,14 @@ async def _await_deduplication(options: WriteOptions, target: str) -> None:
     _deduplicated.add(known)
 
 
-# ---- At least once -----------------------------------------------------------
+# ---- At least once, and in a transaction ---------------------------------------
 
 
 async def _publish_as_they_come(
-    client: BulkClient, options: WriteOptions, batches: Iterator["pa.RecordBatch"]
+    client: BulkClient,
+    options: WriteOptions,
+    batches: Iterator["pa.RecordBatch"],
+    transaction: EngineTransaction | None,
 ) -> int:
     open_ones: dict[tuple[str, bool], tuple[_Sending, BulkProducer]] = {}
     targets: dict[str, list[str]] = {}
@@ -390,7 +426,9 @@ async def _publish_as_they_come(
             large = is_large(rows)
             for target, part in by_target(rows, here).items():
                 if (target, large) not in open_ones:
-                    open_ones[target, large] = await _open(client, options, target, large=large)
+                    open_ones[target, large] = await _open(
+                        client, options, target, large=large, transaction=transaction
+                    )
                 for turn in turns(part):
                     await open_ones[target, large][0].send(turn)
             # Spark may take long to make the next rows, and nothing is heard meanwhile.

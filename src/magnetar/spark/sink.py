@@ -1,13 +1,17 @@
 """The sink, batch and streaming: what Spark calls; tasks are in `publish`.
 
 Spark makes a writer anew for every micro-batch, and another one to commit it: they hold
-options, and what a commit must know travels in the messages. `abort` has nothing to undo,
-for Spark may call it after a commit that failed: what is published stays, and a second run
-sends what is missing.
+options, and what a commit must know travels in the messages. `abort` has nothing to undo but a
+transaction that is open, for Spark may call it after a commit that failed: what is published stays,
+and a second run sends what is missing.
+
+A transaction begins when a writer is pickled, which is when it goes to its tasks: the writer that
+Spark makes to commit does not go anywhere, and needs none.
 """
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +27,7 @@ from magnetar.spark.digests import DigestMismatchError, Digests
 from magnetar.spark.plan.options import WriteOptions
 from magnetar.spark.publish import TaskId, publish
 from magnetar.spark.sink_rows import COLUMNS
+from magnetar.spark.transaction.batch import BatchTransaction
 
 __all__ = ["BatchWriter", "StreamWriter", "Written"]
 
@@ -41,36 +46,59 @@ _TYPES = {
 class Written(WriterCommitMessage):
     """What a task has published."""
 
-    def __init__(self, owner: str, task: int, rows: int) -> None:
+    def __init__(
+        self, owner: str, task: int, rows: int, transaction: BatchTransaction | None = None
+    ) -> None:
         self.owner = owner
         self.task = task
         self.rows = rows
+        self.transaction = transaction
 
 
-class BatchWriter(DataSourceArrowWriter):
+class _Transactional:
+    """What both writers do about a transaction."""
+
+    _write: WriteOptions
+    _transaction: BatchTransaction | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._write.transactional and self._transaction is None:
+            self._transaction = BatchTransaction.begin(self._write)
+        return dict(self.__dict__)
+
+
+class BatchWriter(_Transactional, DataSourceArrowWriter):
     """A write of a DataFrame. Run again, it is a new one."""
 
     def __init__(self, options: dict[str, str], schema: StructType, overwrite: bool) -> None:
-        self._given = options
         self._job = uuid.uuid4().hex
-        check_sink(WriteOptions(options), schema, overwrite)
+        self._write = WriteOptions(options)
+        check_sink(self._write, schema, overwrite)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None
         task = TaskId(self._job, 0, context.partitionId(), context.attemptNumber())
-        rows = publish(WriteOptions(self._given), task, iterator)
-        return Written(self._job, task.task, rows)
+        rows = publish(self._write, task, iterator, self._transaction)
+        return Written(self._job, task.task, rows, self._transaction)
+
+    def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
+        if self._transaction is not None:
+            self._transaction.commit_alone(self._write)
+
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """Ends a transaction; without one there is nothing to do: see the module."""
+        if self._transaction is not None:
+            self._transaction.abort(self._write)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_Transactional, DataSourceStreamArrowWriter):
     """A micro-batch of a query."""
 
     def __init__(self, options: dict[str, str], schema: StructType, overwrite: bool) -> None:
-        self._given = options
         self._write = WriteOptions(options)
         check_sink(self._write, schema, overwrite)
-        if self._write.exactly_once and not self._write.checkpoint:
+        if self._write.delivery != "atLeastOnce" and not self._write.checkpoint:
             raise SettingsError("checkpointLocation", "missing: exactly once needs one")
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
@@ -81,12 +109,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert query is not None
         assert batch_id is not None
         task = TaskId(query, int(batch_id), context.partitionId(), context.attemptNumber())
-        rows = publish(self._write, task, iterator)
-        return Written(query, task.task, rows)
+        rows = publish(self._write, task, iterator, self._transaction)
+        return Written(query, task.task, rows, self._transaction)
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:
         written = [one for one in messages if isinstance(one, Written)]
-        if not self._write.exactly_once or not written:
+        if not written:
+            return
+        transaction = written[0].transaction
+        if transaction is not None:
+            transaction.commit(self._write, written[0].owner, batchId)
+        if not self._write.exactly_once:
             return
         digests = Digests(self._write.checkpoint, written[0].owner)
         others = digests.tasks(batchId) - {one.task for one in written}
@@ -99,7 +132,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         digests.forget_before(batchId)
 
     def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:
-        """Nothing: see the module."""
+        """Ends a transaction; without one there is nothing to do: see the module."""
+        for one in messages:
+            if isinstance(one, Written) and one.transaction is not None:
+                one.transaction.abort(self._write)
+                return
 
 
 def check_sink(options: WriteOptions, schema: StructType, overwrite: bool) -> None:

@@ -13,6 +13,7 @@ from magnetar.client.option.options import ProducerOptions
 from magnetar.client.producer.core import ProducerCore
 from magnetar.client.producer.outgoing import Done
 from magnetar.client.producer.router import hash_of_key
+from magnetar.client.transaction.enlistment import Enlistment
 from magnetar.errors import SettingsError, UsageError
 from magnetar.protocol import MESSAGE_SIZE_MAX
 from magnetar.spark.plan.rows import Row, digest_of_values
@@ -26,7 +27,7 @@ TURN = 2000
 
 
 def rows_of(batch: "pa.RecordBatch", topic: str) -> list[Row]:
-    """The rows of a record batch. Raises UsageError for those that cannot be sent."""
+    """Returns the rows of a record batch. Raises UsageError for those that cannot be sent."""
     count = batch.num_rows
     columns: dict[str, list[Any]] = {name: [None] * count for name in COLUMNS}
     for name in batch.schema.names:
@@ -91,12 +92,12 @@ class Values:
     def size_max(self) -> int:
         return pc.max(pc.binary_length(self._column)).as_py() or 0
 
-    def send(self, core: ProducerCore, done: Done) -> None:
+    def send(self, core: ProducerCore, done: Done, enlistment: Enlistment | None) -> None:
         data, ends = self._buffers()
-        send_values(core, data, ends, done)
+        send_values(core, data, ends, done, enlistment)
 
     def _buffers(self) -> tuple[bytes, bytes]:
-        """All values, and where each ends."""
+        """Returns all values, and where each ends."""
         column = self._column
         if not len(column):
             return b"", b""
@@ -111,7 +112,7 @@ class Values:
 
 
 def values_of(batches: "list[pa.RecordBatch]", topic: str) -> Values | None:
-    """The rows as a column, if they are nothing but values and go to one topic."""
+    """Returns the rows as a column, if they are nothing but values and go to one topic."""
     if not topic or any(batch.schema.names != ["value"] for batch in batches):
         return None
     columns = [batch.column(0).cast(pa.large_binary()) for batch in batches]
@@ -121,7 +122,7 @@ def values_of(batches: "list[pa.RecordBatch]", topic: str) -> Values | None:
 
 
 def _target_of(row: Row, index: int, targets: list[str]) -> str:
-    """Where a row goes: by its key, as clients do, or in turn."""
+    """Returns where a row goes: by its key, as clients do, or in turn."""
     if len(targets) == 1:
         return targets[0]
     key = row[2]
@@ -133,7 +134,7 @@ def _target_of(row: Row, index: int, targets: list[str]) -> str:
 def by_target(
     rows: "Values | list[Row]", targets: dict[str, list[str]]
 ) -> "dict[str, Values | list[Row]]":
-    """Rows by the topic partition that they go to, in their order."""
+    """Returns rows by the topic partition that they go to, in their order."""
     found: dict[str, Values | list[Row]] = {}
     if isinstance(rows, Values):
         (names,) = targets.values()
@@ -148,7 +149,7 @@ def by_target(
 
 
 def is_large(rows: "Values | list[Row]") -> bool:
-    """Whether any value may be too large for a message that is not chunked."""
+    """Returns whether any value may be too large for a message that is not chunked."""
     if isinstance(rows, Values):
         size = rows.size_max
     else:

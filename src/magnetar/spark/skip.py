@@ -121,7 +121,7 @@ def _skip_all(options: SkipOptions, messages: "list[WriterCommitMessage | None]"
 
 
 def _id_of(row: "dict[str, object]") -> tuple[str, str]:
-    """The topic, without its partition, and the id in base64."""
+    """Returns the topic, without its partition, and the id in base64."""
     topic, raw = row["topic"], row.get("message_id")
     if not isinstance(topic, str):
         raise UsageError("a row to skip has no topic")

@@ -157,7 +157,7 @@ def check_schema(schema: StructType) -> None:
 
 
 def _shared(options: "dict[str, str]") -> dict[str, str]:
-    """The options that decide about columns, whether of a stream or not."""
+    """Returns the options that decide about columns, whether of a stream or not."""
     without = ("endingoffsets", "endingtimestamp", "mode")
     return {k: v for k, v in options.items() if k.lower() not in without}
 

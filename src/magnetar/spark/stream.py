@@ -119,7 +119,7 @@ class _Live:
         return self._initial
 
     def _place_all(self, ends: dict[str, Place]) -> Offsets:
-        """Where the subscription stands, which is made if it is not there."""
+        """Returns where the subscription stands, which is made if it is not there."""
         starting = self._options.starting
         places: dict[str, Place] = {}
         for topic in ends:
@@ -183,7 +183,7 @@ class _Live:
         return Offsets(places, sizes)
 
     def report(self) -> dict[str, Any]:
-        """The ends, and what a listener must know to ack."""
+        """Returns the ends, and what a listener must know to ack."""
         found = Offsets(dict(self.driver.ends())).to_value()
         if self._options.subscription:
             found["subscription"] = self._options.subscription

@@ -42,7 +42,7 @@ class Backlog:
 def plan_backlog(
     backlogs: dict[str, Backlog], partitions_min: int, gap_max: int = GAP_ENTRIES_MAX
 ) -> list[BacklogSplit]:
-    """What tasks read: each unacked entry once."""
+    """Returns what tasks read: each unacked entry once."""
     total = 0
     for backlog in backlogs.values():
         total += backlog.entries

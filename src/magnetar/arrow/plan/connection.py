@@ -33,7 +33,7 @@ class Connection:
         self.operation_timeout_s: Final[int] = operation_timeout_s
 
     def key(self) -> tuple[str, ...]:
-        """Who has the same may share a connection."""
+        """Returns what tells connections apart: clients with the same key may share one."""
         return (
             self.service_url,
             self.auth_token,

@@ -30,7 +30,7 @@ _NUMBER_MAX: Final = (1 << 63) - 1
 
 
 def behind_entry(ledger_id: int, entry_id: int) -> Place:
-    """The place right behind an entry; behind no entry at all it is the beginning.
+    """Returns the place right behind an entry; behind no entry at all it is the beginning.
 
     >>> behind_entry(7, 3)
     (7, 4, 0)
@@ -43,7 +43,7 @@ def behind_entry(ledger_id: int, entry_id: int) -> Place:
 
 
 def entry_end(end: Place) -> tuple[int, int]:
-    """The first entry that a range up to `end` has nothing of.
+    """Returns the first entry that a range up to `end` has nothing of.
 
     >>> entry_end((7, 4, 0)), entry_end((7, 4, 2))
     ((7, 4), (7, 5))

@@ -6,6 +6,8 @@ must use the name that its reader knows.
 
 from typing import Final, final
 
+from magnetar.arrow.plan.connection import Connection
+
 __all__ = ["PYTHON", "SPARK", "OptionNames", "ReadSettings"]
 
 
@@ -47,6 +49,7 @@ class ReadSettings:
         protected: bool = False,
         rows_per_batch: int = 32_768,
         timeout_s: float = 60.0,
+        connection: Connection | None = None,
     ) -> None:
         self.names: Final = names
         self.bad_records: Final = bad_records
@@ -54,3 +57,5 @@ class ReadSettings:
         self.protected: Final[bool] = protected
         self.rows_per_batch: Final[int] = rows_per_batch
         self.timeout_s: Final[float] = timeout_s
+        # Where admin REST can tell what was aborted, if it can be asked.
+        self.connection: Final = connection

@@ -180,7 +180,7 @@ class _Archive:
             )
 
     def _settings(self) -> dict[str, object]:
-        """What must not change from one run to the next."""
+        """Returns what must not change from one run to the next."""
         return {
             "format": self._options.format,
             "partitionBy": self._options.partition_by,
@@ -245,7 +245,7 @@ class _Archive:
             self._topics = sorted(offsets.places)
 
     def backlog(self) -> int | None:
-        """The messages that are not acknowledged yet; None if the broker does not say."""
+        """Returns the messages that are not acknowledged yet; None if the broker does not say."""
         total = 0
         for topic in self._topics:
             try:
@@ -320,7 +320,7 @@ class _Archive:
         )
 
     def _data_files(self) -> tuple[dict[str, int], set[str]]:
-        """All data files with their sizes, and those that are of the archive."""
+        """Returns all data files with their sizes, and those that are of the archive."""
         files = self._files.data(".parquet")
         if self._options.format == "delta":
             from deltalake import DeltaTable
@@ -334,7 +334,7 @@ class _Archive:
         return files, {uri.replace("file:///", "file:/") for uri in known}
 
     def _rows(self) -> list[list[Any]]:
-        """Messages by partition, as the archive itself has them."""
+        """Returns messages by partition, as the archive itself has them."""
         columns = self._options.partition_columns
         if self._options.format == "delta":
             return _delta_rows(self._options.to, columns)

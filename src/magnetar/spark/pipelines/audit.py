@@ -76,7 +76,7 @@ class AuditOptions:
 def audit(
     spark: "SparkSession", options: AuditOptions, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """The state of a subscription, as values for JSON."""
+    """Returns the state of a subscription, as values for JSON."""
     if progress is None:
         with Progress("audit") as own:
             return audit(spark, options, own)
@@ -130,7 +130,7 @@ class Audited:
 
 
 def _marked(rows: "DataFrame", acks: AckFigures, stats: dict[str, Any], now: float) -> "DataFrame":
-    """Each message with what is wrong about it, if anything is."""
+    """Returns each message with what is wrong about it, if anything is."""
     from pyspark.sql import functions as F
 
     overtaken = F.lit(False)
@@ -163,7 +163,8 @@ def _marked(rows: "DataFrame", acks: AckFigures, stats: dict[str, Any], now: flo
 
 
 def _groups(now: float) -> "list[Column]":
-    """How old a message is, its key if it is overtaken, and what is wrong with its value."""
+    """Returns how old a message is, its key if it is overtaken, and what is wrong with its
+    value."""
     from pyspark.sql import functions as F
 
     seconds = F.lit(int(now)) - F.unix_seconds("publish_time")
@@ -178,7 +179,7 @@ def _groups(now: float) -> "list[Column]":
 
 
 def suspects_of(messages: "DataFrame") -> "DataFrame":
-    """The first messages of each kind: the oldest, or those that are due first.
+    """Returns the first messages of each kind: the oldest, or those that are due first.
 
     By projections and filters alone: through others Spark would not know, in a project, that the
     flow of `messages` must be done before.
@@ -195,7 +196,7 @@ def suspects_of(messages: "DataFrame") -> "DataFrame":
 
 
 def flags_of() -> "dict[str, Column]":
-    """What is counted of each group besides its messages."""
+    """Returns what is counted of each group besides its messages."""
     from pyspark.sql import functions as F
 
     return {kind: F.col(kind) for kind in ("overtaken", "undecodable")}
@@ -294,7 +295,7 @@ class _Backlog:
 
 
 def _consumers(stats: dict[str, Any]) -> list[dict[str, Any]]:
-    """Who is connected, over all partitions."""
+    """Returns who is connected, over all partitions."""
     found: dict[str, dict[str, Any]] = {}
     for one in stats.values():
         for consumer in one["consumers"]:
@@ -319,7 +320,7 @@ def _consumers(stats: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _findings(facts: dict[str, Any]) -> list[str]:
-    """What an operator should look at first, in sentences."""
+    """Returns what an operator should look at first, in sentences."""
     found: list[str] = []
     count = facts["messages"]
     if count and not facts["consumers"]:

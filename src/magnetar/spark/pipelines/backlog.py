@@ -39,7 +39,7 @@ _CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 
 
 def has_fields(target: Target, topic: str) -> bool:
-    """Whether values have fields by a schema of the topic, JSON or Avro."""
+    """Returns whether values have fields by a schema of the topic, JSON or Avro."""
     try:
         found = target.rest().get(schema_path(topic, "schema"))
     except TopicNotFound:
@@ -56,7 +56,7 @@ def read_backlog(
     values: str = "bytes",
     whole_topic: bool = False,
 ) -> "DataFrame":
-    """The backlog with the connector's columns, and `bad_record`.
+    """Returns the backlog with the connector's columns, and `bad_record`.
 
     `whole_topic` is for a subscription that is not there yet: everything is its backlog.
     """
@@ -74,13 +74,13 @@ def read_backlog(
 
 
 def _parallelism(spark: "SparkSession") -> int | None:
-    """How many tasks run at once; None if Spark is elsewhere and does not say (Connect)."""
+    """Returns how many tasks run at once; None if Spark is elsewhere and does not say (Connect)."""
     context = getattr(spark, "sparkContext", None)
     return None if context is None else int(context.defaultParallelism)
 
 
 def view(frame: "DataFrame") -> "DataFrame":
-    """The frame with the columns of the module."""
+    """Returns the frame with the columns of the module."""
     from pyspark.sql import functions as F
 
     index = F.when(F.col("batch_index") >= 0, F.col("batch_index"))
@@ -94,7 +94,7 @@ def view(frame: "DataFrame") -> "DataFrame":
 
 
 def preview(schema: "StructType") -> "Column":
-    """The beginning of a value, on one line."""
+    """Returns the beginning of a value, on one line."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructType
 
@@ -106,7 +106,7 @@ def preview(schema: "StructType") -> "Column":
 
 
 def chosen(frame: "DataFrame", where: str) -> "DataFrame":
-    """The rows that a predicate is true for. Raises SettingsError for one that is none."""
+    """Returns the rows that a predicate is true for. Raises SettingsError for one that is none."""
     if not where.strip():
         return frame
     with predicate_errors(where):
@@ -128,7 +128,7 @@ def predicate_errors(where: str) -> Iterator[None]:
 
 
 def _trimmed(text: str) -> str:
-    """The sentence, without the plan and what only Spark's developers look for."""
+    """Returns the sentence, without the plan and what only Spark's developers look for."""
     first = _CLASS.sub("", text.strip()).split("\n")[0]
     said, _, rest = first.partition("SQLSTATE:")
     at = re.search(r"line 1,? pos (\d+)", rest)

@@ -24,15 +24,15 @@ class Checkpoint:
         self.files: Files = Files(spark, path)
 
     def began(self) -> int:
-        """The last batch that began; -1 if there is none."""
+        """Returns the last batch that began; -1 if there is none."""
         return batch_last(self.files, "offsets")
 
     def committed(self) -> int:
-        """The last batch that is done; -1 if there is none."""
+        """Returns the last batch that is done; -1 if there is none."""
         return batch_last(self.files, "commits")
 
     def offsets(self) -> Offsets:
-        """Where the last batch that is done ends. Raises UsageError, SettingsError."""
+        """Returns where the last batch that is done ends. Raises UsageError, SettingsError."""
         batch = self.committed()
         if batch < 0:
             return Offsets()
@@ -46,6 +46,6 @@ class Checkpoint:
 
 
 def batch_last(files: Files, name: str) -> int:
-    """The highest number that a file in a log of Spark has; -1 if there is none."""
+    """Returns the highest number that a file in a log of Spark has; -1 if there is none."""
     numbers = [one.partition(".")[0] for one in files.names(name) if one[0] != "."]
     return max((int(number) for number in numbers if number.isdigit()), default=-1)

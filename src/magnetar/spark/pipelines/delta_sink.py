@@ -36,7 +36,7 @@ NAME = "magnetar_delta"
 
 
 def create_table(path: str, schema: StructType, partition_by: Sequence[str]) -> DeltaTable:
-    """The table, which is made if it is not there."""
+    """Returns the table, which is made if it is not there."""
     return DeltaTable.create(
         path,
         _arrow_schema(schema),
@@ -141,7 +141,7 @@ class _TaskFiles:
         self._rows[key] += rows.num_rows
 
     def close(self) -> list[dict[str, Any]]:
-        """What the log is told of each file."""
+        """Returns what the log is told of each file."""
         found: list[dict[str, Any]] = []
         for key, (path, writer) in self._open.items():
             writer.close()

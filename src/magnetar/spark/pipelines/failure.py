@@ -18,7 +18,7 @@ class PipelineError(UnknownError):
 
 
 def failure_of(error: BaseException) -> MagnetarError:
-    """The error of ours that a worker raised, else one that says what Spark says."""
+    """Returns the error of ours that a worker raised, else one that says what Spark says."""
     if isinstance(error, MagnetarError):
         return error
     text = str(error)
@@ -52,6 +52,6 @@ class _Lost(DataLossError):
 
 
 def _short(text: str) -> str:
-    """The last error of Python in it, or its first line."""
+    """Returns the last error of Python in it, or its first line."""
     said = _PYTHON.findall(text)
     return said[-1] if said else text.strip().split("\n")[0]

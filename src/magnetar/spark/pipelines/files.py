@@ -27,7 +27,7 @@ class Files:
         return bool(self._system.exists(self._at(name)))
 
     def names(self, name: str) -> list[str]:
-        """The names in a directory below; none if it is not there."""
+        """Returns the names in a directory below; none if it is not there."""
         if not self.exists(name):
             return []
         return [str(one.getPath().getName()) for one in self._system.listStatus(self._at(name))]
@@ -54,7 +54,7 @@ class Files:
         self._system.delete(self._at(name), True)
 
     def data(self, suffix: str) -> dict[str, int]:
-        """The sizes of all files with this ending, by URI; what is hidden is left out."""
+        """Returns the sizes of all files with this ending, by URI; what is hidden is left out."""
         if self.uri.startswith("file:"):
             return _local(self.uri, suffix)
         found: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Files:
 
 
 def _local(uri: str, suffix: str) -> dict[str, int]:
-    """The same without a call for each file."""
+    """Returns the sizes of files on this machine, without a call for each."""
     root = uri.removeprefix("file:")
     found: dict[str, int] = {}
     for directory, directories, names in os.walk(root):

@@ -16,7 +16,10 @@ _HOMES = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
 
 
 def find_java() -> Path:
-    """The home of a Java that is new enough, the oldest of several. Raises SettingsError."""
+    """Returns the home of a Java that is new enough, the oldest of several.
+
+    Raises SettingsError.
+    """
     found: list[str] = []
     for home in _candidates():
         version = _version_of(home)
@@ -46,7 +49,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version_of(home: Path) -> int:
-    """The major version of the Java there, 0 if there is none."""
+    """Returns the major version of the Java there, 0 if there is none."""
     try:
         said = subprocess.run(
             [home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60

@@ -110,7 +110,7 @@ class Progress:
         self._console.print(f"{self._title}: {text}", soft_wrap=True)
 
     def update(self, done: int, total: int | None = None, text: str = "") -> None:
-        """So much is done, of so much; `text` is what."""
+        """Shows how much is done, of how much; `text` is what."""
         of = "" if total is None else f" of {total:,}"
         self._text = f"{done:,}{of} {text}".strip()
         self._draw(done, total)

@@ -63,7 +63,7 @@ class PurgeOptions:
             raise SettingsError("limit", f"{self.limit} is less than 0")
 
     def skip_options(self) -> dict[str, str]:
-        """Of a write of what is chosen."""
+        """Returns the options of a write that skips what is chosen."""
         return self.target.options(operation="skip", subscription=self.subscription)
 
 
@@ -105,7 +105,7 @@ def purge(
 
 
 def candidates(spark: "SparkSession", options: PurgeOptions) -> "DataFrame":
-    """The messages that the predicate chooses, not looked for yet."""
+    """Returns the messages that the predicate chooses, not looked for yet."""
     target = options.target
     values = "topic" if has_fields(target, options.topic) else "string"
     frame = read_backlog(spark, target, options.topic, options.subscription, values=values)
@@ -138,7 +138,7 @@ def _shown(poison: "DataFrame", totals: Totals) -> dict[str, Any]:
 
 
 def purge_report(facts: dict[str, Any]) -> Report:
-    """What was chosen and done, for people."""
+    """Returns what was chosen and done, for people."""
     report = Report(f"Purge of {facts['subscription']} on {facts['topic']}")
     if not facts["applied"]:
         report.note("A dry run: nothing was skipped. Run it with --apply to skip what is shown.")

@@ -116,7 +116,8 @@ def redrive(
 
 
 def read_letters(spark: "SparkSession", options: RedriveOptions) -> "DataFrame":
-    """The letters that a subscription has not acked, not read yet; all, if it is not there."""
+    """Returns the letters that a subscription has not acked, not read yet; all, if it is not
+    there."""
     there = subscriptions_of(options.target.rest(), options.topic)
     return read_backlog(
         spark,
@@ -128,7 +129,7 @@ def read_letters(spark: "SparkSession", options: RedriveOptions) -> "DataFrame":
 
 
 def stream_options(options: RedriveOptions) -> dict[str, str]:
-    """Of a stream of letters that is acked behind, a step at a time.
+    """Returns the options of a stream of letters that is acked behind, a step at a time.
 
     Raises SettingsError if single letters are acked already: a stream would send them again.
     """
@@ -208,7 +209,7 @@ class _Redrive:
         return Subscription(self._rest, self._topic, self._name)
 
     def _find(self) -> tuple[dict[str, Any], Plan | None]:
-        """What the predicate chooses; the plan of it too, if it is to be carried out."""
+        """Returns what the predicate chooses; the plan of it too, if it is to be carried out."""
         options = self._options
         before: int | None = None
         if self._exists():
@@ -240,7 +241,7 @@ class _Redrive:
             self._there.append(self._name)
 
     def _letters(self) -> "DataFrame":
-        """The letters that are chosen."""
+        """Returns the letters that are chosen."""
         from pyspark.sql import functions as F
 
         options = self._options
@@ -285,7 +286,7 @@ class _Redrive:
         }
 
     def _targets(self, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
-        """The partitions of each target; one that is not there is refused, not made."""
+        """Returns the partitions of each target; one that is not there is refused, not made."""
         found: dict[str, list[str]] = {}
         for row in rows:
             if row["target"] is None:
@@ -451,12 +452,12 @@ def _by_topic(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _step_letters(rate: float) -> int:
-    """How many letters go between two acks."""
+    """Returns how many letters go between two acks."""
     return max(1, min(STEP_LETTERS, int(rate * STEP_S))) if rate else STEP_LETTERS
 
 
 def _steps(first: int, count: int, rate: float) -> Iterator[tuple[int, int]]:
-    """The letters between two acks: many, but not more than a rate does in a few seconds."""
+    """Yields the letters between two acks: many, but not more than a rate does in a few seconds."""
     size = _step_letters(rate)
     while first < count:
         yield first, min(first + size, count)
@@ -498,7 +499,7 @@ def _subscription_name(given: str, topic: str, there: list[str]) -> str:
 
 
 def _default_checkpoint(target: Target, asked: dict[str, Any]) -> str:
-    """A place on this machine that is the same for the same dead letters."""
+    """Returns a place on this machine that is the same for the same dead letters."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     whose = f"{target.service_url} {asked['topic']} {asked['subscription']}"
     name = hashlib.sha256(whose.encode()).hexdigest()[:16]

@@ -131,7 +131,7 @@ def _log(name: str, *, wanted: bool) -> "Iterator[_Started]":
 
 
 def _remove_old_logs() -> None:
-    """Those that a Spark left which was killed, or failed, and is not there any more."""
+    """Removes the logs of a Spark that was killed, or failed, and is not there any more."""
     for path in Path(tempfile.gettempdir()).glob("magnetar-*-*.log"):
         # Somebody else's stays, and so does one that is in use.
         with contextlib.suppress(OSError), path.open("r+b") as file:

@@ -24,7 +24,7 @@ def submitted(name: str) -> None:
 
 
 def arranged(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The options that all commands have, and the others.
+    """Returns the options that all commands have, and the others.
 
     >>> arranged(["-t", "orders", "--url", "pulsar://a:1", "--token=x"])
     (['--url', 'pulsar://a:1', '--token=x'], ['-t', 'orders'])

@@ -10,13 +10,14 @@ from magnetar.errors import (
     TopicNotFound,
 )
 from magnetar.model import TopicName
+from magnetar.model.subscription_type import SUBSCRIPTION_TYPES
 from magnetar.rest.path import subscription_path, topic_path
 from magnetar.spark.rest import Rest
 
 __all__ = ["IN_ORDER", "Subscription", "partitions_of", "subscriptions_of"]
 
 # Of these, messages cannot be skipped one by one, and none is delayed.
-IN_ORDER = ("Exclusive", "Failover")
+IN_ORDER = tuple(type.name for type in SUBSCRIPTION_TYPES if type.has_active)
 
 
 class Subscription:
@@ -47,7 +48,7 @@ class Subscription:
         return found
 
     def backlog(self) -> int:
-        """How many messages are not acknowledged."""
+        """Returns how many messages are not acknowledged."""
         stats = self.stats().values()
         if any("msgBacklogMessages" not in one for one in stats):
             raise OperationNotSupported(
@@ -69,7 +70,7 @@ class Subscription:
 
 
 def partitions_of(rest: Rest, topic: str) -> list[str]:
-    """The topic partitions of a topic, or itself. Raises TopicNotFound."""
+    """Returns the topic partitions of a topic, or itself. Raises TopicNotFound."""
     name = TopicName.parse(topic)
     if not name.persistent:
         raise SettingsError("topic", f"{name} is not persistent: it stores nothing")
@@ -84,7 +85,7 @@ def partitions_of(rest: Rest, topic: str) -> list[str]:
 
 
 def subscriptions_of(rest: Rest, topic: str) -> list[str]:
-    """The durable subscriptions of a topic."""
+    """Returns the durable subscriptions of a topic."""
     found: set[str] = set()
     for partition in partitions_of(rest, topic):
         stats = rest.get(topic_path(partition, "stats"))["subscriptions"]

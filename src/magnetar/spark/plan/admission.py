@@ -46,7 +46,7 @@ class Limits:
         return self.rows_max + self.bytes_max + self.entries_max + self.rows_min > 0
 
     def waits(self, rows: int, since_ms: int) -> bool:
-        """Whether so many rows are too few yet, `since_ms` after the last micro-batch."""
+        """Returns whether so many rows are too few yet, `since_ms` after the last micro-batch."""
         return self.rows_min > 0 and rows < self.rows_min and since_ms < self.delay_max_ms
 
 
@@ -62,7 +62,7 @@ class Quota:
         self.begun: bool = False
 
     def window(self, start: Place, end: Place, share: float) -> "Window":
-        """A partition's part of it."""
+        """Returns a partition's part of it."""
         return Window(self, start, end, share)
 
 
@@ -85,7 +85,7 @@ class Window:
         self.full: bool = start >= end
 
     def add(self, ledger: int, entry: int, rows: int, size_bytes: int) -> None:
-        """The next entry: `rows` messages in it."""
+        """Adds the next entry, which has so many rows."""
         assert not self.full
         first = self.at[2] if (self.at[0], self.at[1]) == (ledger, entry) else 0
         last = self._end[2] if (self._end[0], self._end[1]) == (ledger, entry) else rows
@@ -124,14 +124,14 @@ class Window:
 
 
 def _part(left: int, share: float) -> int:
-    """A share of what is left; of a little, at least one."""
+    """Returns a share of what is left; of a little, at least one."""
     if left >= NO_LIMIT // 2:
         return NO_LIMIT
     return max(min(int(left * share), left), min(left, 1))
 
 
 def shares(lags: list[int]) -> list[float]:
-    """For each partition its share of what those from it on still get: all, for the last.
+    """Returns the share of each partition in what it and those after it get; the last gets all.
 
     >>> shares([1, 1, 2])
     [0.25, 0.3333333333333333, 1.0]

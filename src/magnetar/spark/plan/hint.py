@@ -60,7 +60,7 @@ _BEGINS: Final[list[tuple[str, str]]] = [
 
 
 def hint_for(name: str, known: list[str]) -> str:
-    """What to write instead of an option that does not exist.
+    """Returns what to write instead of an option that does not exist.
 
     >>> hint_for("failOnDataLoss", ["onDataLoss"])
     'use onDataLoss, fail or warn'

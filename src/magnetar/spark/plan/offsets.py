@@ -39,7 +39,8 @@ class Offsets:
         self.holds: Final[dict[str, Place]] = {} if holds is None else holds
 
     def acked(self, topic: str) -> Place:
-        """Up to where acks may go: not beyond the beginning of a message that is not whole yet."""
+        """Returns up to where acks may go: not beyond the beginning of a message that is not whole
+        yet."""
         return min(self.places[topic], self.holds.get(topic, self.places[topic]))
 
     def __eq__(self, other: object) -> bool:
@@ -51,7 +52,7 @@ class Offsets:
         return hash(frozenset(self.places.items()))
 
     def to_value(self) -> dict[str, object]:
-        """What Spark is given; its keys are in order."""
+        """Returns what Spark is given; its keys are in order."""
         topics: dict[str, object] = {}
         for topic in sorted(self.places):
             ledger, entry, index = self.places[topic]
@@ -64,7 +65,7 @@ class Offsets:
         return {"topics": topics, "v": _VERSION}
 
     def ranges_to(self, end: "Offsets") -> list[Range]:
-        """What is between this and a later one, without the ranges that are empty."""
+        """Returns what is between this and a later one, without the ranges that are empty."""
         found: list[Range] = []
         for topic in sorted(end.places):
             start = self.places.get(topic, BEGINNING)

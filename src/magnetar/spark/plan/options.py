@@ -86,7 +86,10 @@ READ: Final[dict[str, str]] = {
 WRITE: Final[dict[str, str]] = {
     "operation": "`publish`, or `skip`: see below",
     "topic": "topic of rows that name none",
-    "delivery": "`exactlyOnce` or `atLeastOnce`",
+    "delivery": "`exactlyOnce`, `atLeastOnce` or `transaction`: a micro-batch is one transaction",
+    "transactionTimeout": "longest time that a micro-batch may take in a transaction: `10m`",
+    "transactionTopic": "topic that remembers the last micro-batch in a transaction: "
+    "`magnetar-sink-` and the query's id, beside `topic`",
     "deduplication": "`set` enables it for each topic; `verify` refuses topics without it",
     "checkpointLocation": "directory for digests of what was sent; a batch needs it so that "
     "tasks can be retried",
@@ -107,6 +110,8 @@ _SPARKS: Final = ["path", "checkpointLocation", "queryName"]
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TRIGGER_DELAY_MS: Final = 15 * 60_000
+_DELIVERIES: Final = ["exactlyOnce", "atLeastOnce", "transaction"]
+_TRANSACTION_MS: Final = 10 * 60_000
 _NUMBER_MAX: Final = (1 << 62) - 1
 
 
@@ -142,7 +147,7 @@ class _Given:
         return int(plain)
 
     def choice(self, name: str, choices: list[str]) -> str:
-        """The first choice is the default; case does not count."""
+        """Returns the choice that an option names, whatever its case; the first is the default."""
         text = self.text(name, choices[0])
         for choice in choices:
             if text.lower() == choice.lower():
@@ -168,7 +173,7 @@ class _Given:
 
 
 def _connection(given: _Given) -> Connection:
-    """How to reach the broker."""
+    """Returns how to reach the broker."""
     service_url = given.text("serviceUrl")
     if not service_url:
         raise SettingsError(
@@ -203,7 +208,7 @@ class Position:
         self.by_topic: Final[dict[str, str] | None] = by_topic
 
     def of(self, option: str, topic: str, default: str) -> "str | Place":
-        """For a topic partition: `earliest`, `latest`, or a place."""
+        """Returns `earliest`, `latest` or a place for a topic partition."""
         text = self.word
         if self.by_topic is not None:
             text = default
@@ -263,7 +268,7 @@ class ReadOptions:
         self.rows_per_batch: Final[int] = given.number("rowsPerBatch", 32_768, 1)
 
     def settings(self) -> ReadSettings:
-        """What decides how entries become rows."""
+        """Returns what decides how entries become rows."""
         return ReadSettings(
             SPARK,
             bad_records=self.bad_records,
@@ -271,6 +276,7 @@ class ReadOptions:
             protected=bool(self.subscription),
             rows_per_batch=self.rows_per_batch,
             timeout_s=self.poll_timeout_ms / 1000,
+            connection=self.connection,
         )
 
     @property
@@ -288,7 +294,9 @@ class WriteOptions:
         given = _Given(options, [*CONNECTION, *WRITE])
         self.connection: Final = _connection(given)
         self.topic: Final = given.text("topic")
-        self.delivery: Final = given.choice("delivery", ["exactlyOnce", "atLeastOnce"])
+        self.delivery: Final = given.choice(
+            "delivery", ["exactlyOnce", "atLeastOnce", "transaction"]
+        )
         self.deduplication: Final = given.choice("deduplication", ["set", "verify"])
         self.checkpoint: Final = given.text("checkpointLocation")
         self.compression: Final = given.choice("compression", _COMPRESSIONS)
@@ -296,11 +304,20 @@ class WriteOptions:
         self.producer_name: Final = given.text("producerName")
         self.batch_messages: Final[int] = given.number("batchingMaxMessages", 1000, 1)
         self.batch_bytes: Final[int] = given.number("batchingMaxBytes", 128 * 1024, 1)
+        self.transaction_timeout_ms: Final[int] = given.duration_ms(
+            "transactionTimeout", _TRANSACTION_MS
+        )
+        self.transaction_topic: Final = given.text("transactionTopic")
+        for name in ("transactionTimeout", "transactionTopic"):
+            if given.has(name) and not self.transactional:
+                raise SettingsError(name, "is for delivery=transaction")
+        if self.transaction_timeout_ms == 0:
+            raise SettingsError("transactionTimeout", "0 is no time that a transaction could take")
         if self.exactly_once and not self.connection.admin_url:
             raise SettingsError(
                 "adminUrl",
                 "missing: exactly once needs deduplication on each topic, which is set and "
-                "verified there; or give delivery=atLeastOnce",
+                "verified there; or give delivery=transaction or delivery=atLeastOnce",
             )
 
     def __reduce__(self) -> "tuple[type[WriteOptions], tuple[dict[str, str]]]":
@@ -310,6 +327,10 @@ class WriteOptions:
     @property
     def exactly_once(self) -> bool:
         return self.delivery == "exactlyOnce"
+
+    @property
+    def transactional(self) -> bool:
+        return self.delivery == "transaction"
 
 
 @final
@@ -334,7 +355,7 @@ class SkipOptions:
 
 
 def is_skip(options: dict[str, str]) -> bool:
-    """Whether a write is a skip. Raises SettingsError."""
+    """Returns whether a write is a skip. Raises SettingsError."""
     known = [*CONNECTION, *WRITE, *SKIP]
     return _Given(options, known).choice("operation", ["publish", "skip"]) == "skip"
 

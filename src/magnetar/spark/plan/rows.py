@@ -33,7 +33,7 @@ _BATCHES_MAX: Final = 1 << (63 - _ROW_BITS)
 
 
 def first_number(batch_id: int) -> int:
-    """The number of the first row of a micro-batch.
+    """Returns the number of the first row of a micro-batch.
 
     >>> first_number(0), first_number(2)
     (0, 8589934592)
@@ -44,7 +44,7 @@ def first_number(batch_id: int) -> int:
 
 
 def content_key(row: Row) -> bytes:
-    """Bytes that are equal for equal rows, and order the others."""
+    """Returns bytes that are equal for equal rows, and order the others."""
     topic, value, key, ordering_key, event_time, deliver_at, properties = row
     parts: list[bytes] = [_part(topic.encode()), _part(value)]
     nothing_else = key is None and ordering_key is None and not properties
@@ -68,7 +68,7 @@ def _part(value: bytes | None) -> bytes:
 
 
 def digest_of(keys: list[bytes], targets: list[str]) -> str:
-    """A digest of rows in their order, and of the topics that they go to."""
+    """Returns a digest of rows in their order, and of the topics that they go to."""
     total = hashlib.sha256(b"%d\n" % len(targets))
     for target in targets:
         total.update(_part(target.encode()))
@@ -78,7 +78,7 @@ def digest_of(keys: list[bytes], targets: list[str]) -> str:
 
 
 def digest_of_values(data: bytes, ends: bytes, targets: list[str]) -> str:
-    """The same of rows that are nothing but values: all of them, and where each ends."""
+    """Returns a digest of rows that are nothing but values: all of them, and where each ends."""
     total = hashlib.sha256(b"values %d\n" % len(targets))
     for target in targets:
         total.update(_part(target.encode()))

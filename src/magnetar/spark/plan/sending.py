@@ -2,7 +2,7 @@
 
 Of most messages nobody asks what became of them one by one: the producer counts what is stored
 and what failed. Some are marked with `done`, which then hears why: so are delayed ones, each of
-which is an entry of its own.
+which is an entry of its own. With an `enlistment` they are part of its transaction.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from magnetar.client.producer.core import ProducerCore
 from magnetar.client.producer.outgoing import Done, Outgoing
+from magnetar.client.transaction.enlistment import Enlistment
 from magnetar.spark.plan.rows import Row
 
 __all__ = ["send_rows", "send_values"]
@@ -19,7 +20,9 @@ __all__ = ["send_rows", "send_values"]
 MARKED: Final = 64
 
 
-def send_values(core: ProducerCore, data: bytes, ends: bytes, done: Done) -> None:
+def send_values(
+    core: ProducerCore, data: bytes, ends: bytes, done: Done, enlistment: Enlistment | None = None
+) -> None:
     """Sends values that lie one behind the other in `data`.
 
     `ends` has an int64 for each, little-endian: where it ends.
@@ -29,7 +32,10 @@ def send_values(core: ProducerCore, data: bytes, ends: bytes, done: Done) -> Non
     for row in range(count):
         end = _int64(ends, row * 8)
         marked = row % MARKED == 0 or row == count - 1
-        core.send(Outgoing(data[first:end], done if marked else None))
+        if enlistment is None:
+            core.send(Outgoing(data[first:end], done if marked else None))
+        else:
+            _send_in(core, Outgoing(data[first:end], done if marked else None), enlistment)
         first = end
 
 
@@ -40,13 +46,29 @@ def _int64(data: bytes, at: i64) -> i64:
     return value
 
 
-def send_rows(core: ProducerCore, rows: list[Row], done: Done) -> None:
+def send_rows(
+    core: ProducerCore, rows: list[Row], done: Done, enlistment: Enlistment | None = None
+) -> None:
     """Sends rows; where they go was decided before."""
     count: i64 = len(rows)
     for at in range(count):
         alone = rows[at][5] is not None
         marked = at % MARKED == 0 or at == count - 1 or alone
-        core.send(_outgoing(rows[at], done if marked else None))
+        outgoing = _outgoing(rows[at], done if marked else None)
+        if enlistment is None:
+            core.send(outgoing)
+        else:
+            _send_in(core, outgoing, enlistment)
+
+
+def _send_in(core: ProducerCore, message: Outgoing, enlistment: Enlistment) -> None:
+    enlistment.transaction.join()
+    message.take_part(enlistment)
+    try:
+        core.send(message)
+    except BaseException:
+        enlistment.transaction.leave(1, None)
+        raise
 
 
 def _outgoing(row: Row, done: Done | None) -> Outgoing:

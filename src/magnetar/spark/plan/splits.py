@@ -106,7 +106,7 @@ def plan_splits(
     bytes_max: int = 0,
     weights: dict[str, Weights] | None = None,
 ) -> list[Range]:
-    """The ranges that tasks read, in the order of the topics."""
+    """Returns the ranges that tasks read, in the order of the topics."""
     total = 0
     for piece in pieces:
         total += max(piece.entries, 1)

@@ -25,7 +25,7 @@ __all__ = ["ADDRESSED", "addressed", "letters_of", "sent_back"]
 
 
 def letters_of(frame: "DataFrame") -> "DataFrame":
-    """Rows of the connector, with bytes as values, as letters."""
+    """Returns rows of the connector, with bytes as values, as letters."""
     from pyspark.sql import functions as F
 
     rows = view(frame.withColumns({"raw": F.col("value"), "raw_key": F.col("key")}))
@@ -111,7 +111,7 @@ def sent_back(letters: "DataFrame", to: str = "", rate: float = 0.0) -> "DataFra
 def _address(
     target: str | None, raw_key: bytes | None, properties: dict[str, str]
 ) -> tuple[str, str | None, dict[str, str]] | None:
-    """Where a letter goes, with which key and properties; None if that is no topic.
+    """Returns where a letter goes, with which key and properties; None if that is no topic.
 
     With a key it takes any partition of the topic, else that which it was in.
     """

@@ -46,7 +46,7 @@ _OF_LETTERS: Final = frozenset(
 
 
 def restored(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that a letter had before it died, and how often it was redriven.
+    """Returns the properties that a letter had before it died, and how often it was redriven.
 
     >>> restored({"REAL_TOPIC": "t", "RECONSUMETIMES": "3", "colour": "red"})
     {'colour': 'red', 'REDRIVE_COUNT': '1'}
@@ -59,7 +59,7 @@ def restored(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def origin_of(real_topic: str) -> tuple[str, int]:
-    """The topic that a letter comes from, and its partition there, -1 for none.
+    """Returns the topic that a letter comes from, and its partition there, -1 for none.
 
     Raises InvalidTopicNameError.
 
@@ -71,7 +71,8 @@ def origin_of(real_topic: str) -> tuple[str, int]:
 
 
 def key_text(key: bytes | None) -> str | None:
-    """A key as messages have it; one that is not text goes as base64, which others hash alike."""
+    """Returns a key as messages have it; one that is not text goes as base64, which others hash
+    alike."""
     if key is None:
         return None
     try:
@@ -81,7 +82,7 @@ def key_text(key: bytes | None) -> str | None:
 
 
 def target_of(number: int, key: str | None, came_from: int, partitions: list[str]) -> str:
-    """The topic partition that a letter goes to: by its key, else back to where it was."""
+    """Returns the topic partition that a letter goes to: by its key, else back to where it was."""
     if key is not None:
         slot = hash_of_key(ProducerOptions().hashing_scheme.value, key)
     elif 0 <= came_from < len(partitions):
@@ -92,6 +93,6 @@ def target_of(number: int, key: str | None, came_from: int, partitions: list[str
 
 
 def lane_of(number: int, key: str | None, lanes: int) -> int:
-    """Which of the lanes a letter takes."""
+    """Returns which of the lanes a letter takes."""
     slot = number if key is None else hash_of_key(ProducerOptions().hashing_scheme.value, key)
     return slot % lanes

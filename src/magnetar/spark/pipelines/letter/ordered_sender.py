@@ -54,7 +54,7 @@ class Lanes:
         self.rate = rate
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        """For `mapInArrow`: rows of letters, those of a lane in their order."""
+        """Sends rows of letters, those of a lane in their order; a function for `mapInArrow`."""
         given = {**self.options, "delivery": "atLeastOnce"}
         connection = WriteOptions(given).connection
         client = client_of(connection)

@@ -52,7 +52,10 @@ class PlanStore:
         self.location: str = self._files.uri
 
     def load(self) -> Plan | None:
-        """The plan that is not carried out yet. Raises SettingsError if it cannot be read."""
+        """Returns the plan that is not carried out yet.
+
+        Raises SettingsError if it cannot be read.
+        """
         if not self._files.exists("plan.json"):
             return None
         try:
@@ -70,11 +73,11 @@ class PlanStore:
         self._files.write("plan.json", json.dumps(plan.value, indent=1))
 
     def done(self) -> int:
-        """The number of the first letter that is not acknowledged yet."""
+        """Returns the number of the first letter that is not acknowledged yet."""
         return max(self._marks(), default=0)
 
     def begun(self) -> bool:
-        """Whether letters may have been sent."""
+        """Returns whether letters may have been sent."""
         return bool(self._marks())
 
     def mark(self, done: int) -> None:

@@ -31,7 +31,8 @@ class Target:
         self.tls_key = tls_key
 
     def options(self, **more: object) -> dict[str, str]:
-        """What a read or write is given by `.options(**...)`; those that are None are left out.
+        """Returns what a read or write is given by `.options(**...)`; those that are None are left
+        out.
 
         >>> Target("pulsar://a:1", "http://a:2").options(topic="t", minPartitions=2, mode=None)
         {'serviceUrl': 'pulsar://a:1', 'adminUrl': 'http://a:2', 'topic': 't', 'minPartitions': '2'}

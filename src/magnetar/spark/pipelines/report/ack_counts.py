@@ -75,7 +75,7 @@ class AckFigures:
             self.redelivered[topic, entry["position"]] = entry["count"]
 
     def frames(self, spark: "SparkSession") -> "dict[str, DataFrame]":
-        """All of it as tables."""
+        """Returns all of it as tables."""
         return {
             "partitions": spark.createDataFrame(self.partitions, _PARTITIONS),
             "holes": spark.createDataFrame(self.holes, _HOLES),

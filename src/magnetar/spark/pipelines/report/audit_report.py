@@ -5,13 +5,25 @@ from typing import Any
 from magnetar.spark.pipelines.report.message_counts import plot_times
 from magnetar.spark.pipelines.report.report import Report
 
-__all__ = ["audit_report"]
+__all__ = ["audit_report", "trouble_counts"]
 
 _SUSPECTS = (
     ("overtaken", "Overtaken: unacked while later ones are acked"),
     ("redelivered", "Given back most often"),
     ("undecodable", "Not what the schema describes"),
 )
+
+
+def trouble_counts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Returns what an audit has counted besides the backlog, by its names for people."""
+    return {
+        "holes": facts["hole_count"],
+        "partly acked batches": facts["batch_count"],
+        "overtaken": facts["overtaken"],
+        "stuck keys": facts["stuck_key_count"],
+        "undecodable": facts["undecodable"] if facts["decoded"] else "no schema",
+        "delayed": facts["delayed"],
+    }
 
 
 def audit_report(facts: dict[str, Any]) -> Report:
@@ -26,12 +38,7 @@ def audit_report(facts: dict[str, Any]) -> Report:
             "oldest": facts["oldest_age"],
             "keys": facts["key_count"],
             "consumers": len(facts["consumers"]),
-            "holes": facts["hole_count"],
-            "partly acked batches": facts["batch_count"],
-            "overtaken": facts["overtaken"],
-            "stuck keys": facts["stuck_key_count"],
-            "undecodable": facts["undecodable"] if facts["decoded"] else "no schema",
-            "delayed": facts["delayed"],
+            **trouble_counts(facts),
         }
     )
     if facts["messages"]:

@@ -82,7 +82,8 @@ def totals_of(
 
 
 def figures(flags: "Mapping[str, Column] | None" = None) -> "list[Column]":
-    """What is told of a group: how many messages, from when to when, how many with a flag."""
+    """Returns what is told of a group: how many messages, from when to when, how many with a
+    flag."""
     from pyspark.sql import functions as F
 
     return [
@@ -96,7 +97,8 @@ def figures(flags: "Mapping[str, Column] | None" = None) -> "list[Column]":
 def groups_of(
     frame: "DataFrame", columns: Sequence[str], flags: "Mapping[str, Column] | None" = None
 ) -> dict[str, Groups]:
-    """The largest groups by each column, with their oldest and newest messages and flags."""
+    """Returns the largest groups by each column, with their oldest and newest messages and
+    flags."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -124,7 +126,7 @@ def groups_of(
 
 
 def sample_rows(frame: "DataFrame", limit: int = SAMPLE) -> list[dict[str, Any]]:
-    """The oldest messages of a frame, each as a row for people."""
+    """Returns the oldest messages of a frame, each as a row for people."""
     return [
         {
             "position": row["position"],
@@ -174,7 +176,7 @@ def bar_names(moments: Sequence[str]) -> list[str]:
 
 
 def step_s(span_s: float) -> int:
-    """The width of a bar, so that not too many cover a span.
+    """Returns the width of a bar, so that not too many cover a span.
 
     >>> step_s(0), step_s(300), step_s(3600 * 24)
     (1, 10, 3600)
@@ -187,7 +189,7 @@ def _plain(value: object) -> object:
 
 
 def iso(moment: "datetime | float | None") -> str | None:
-    """A moment in UTC, as JSON has it.
+    """Returns a moment in UTC, as JSON has it.
 
     >>> iso(0), iso(None)
     ('1970-01-01T00:00:00Z', None)
@@ -203,7 +205,7 @@ def iso(moment: "datetime | float | None") -> str | None:
 
 
 def age_text(seconds: float) -> str:
-    """An age as people say it, with two units at most.
+    """Returns an age as people say it, with two units at most.
 
     >>> age_text(0.4), age_text(75), age_text(3 * 86400 + 7200)
     ('0s', '1m 15s', '3d 2h')

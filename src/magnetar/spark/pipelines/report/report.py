@@ -103,7 +103,7 @@ class Report:
         self._parts.append(f"<dl>\n{tiles}\n</dl>")
 
     def verdict(self, text: str, *, holds: bool) -> None:
-        """The sentence that tells it all: green if what must hold holds, else red."""
+        """Adds the sentence that tells it all: green if what must hold holds, else red."""
         kind = "good" if holds else "bad"
         self._parts.append(f'<p class="verdict {kind}">{_text(text)}</p>')
 
@@ -179,7 +179,7 @@ class Report:
 
 
 def shown(value: object) -> str:
-    """A value as people read it.
+    """Returns a value as people read it.
 
     >>> shown(1234567), shown(0.5), shown(None), shown(True), shown(b"a\\xff")
     ('1,234,567', '0.5', '-', 'yes', "b'a\\\\xff'")
@@ -200,17 +200,17 @@ def shown(value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it belongs in a column of numbers; nothing may be there, too."""
+    """Returns whether it belongs in a column of numbers; nothing may be there, too."""
     return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def _plain(text: str) -> str:
-    """The text without what no font has."""
+    """Returns the text without what no font has."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _text(text: str) -> str:
-    """The text for a page, which does not obey it."""
+    """Returns the text for a page, which does not obey it."""
     return html.escape(_plain(text))
 
 
@@ -373,7 +373,8 @@ def _cycle(count: int) -> list[str]:
 
 
 def _inline(svg: str, title: str) -> str:
-    """The drawing alone, in the colour of the page's text, without ids that others have too."""
+    """Returns the drawing alone, in the colour of the page's text, without ids that others have
+    too."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
