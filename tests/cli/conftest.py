@@ -9,7 +9,7 @@ import pytest
 from cli.broker_cli import BrokerCli, run_command
 from storage.workload import Clock, small_options
 
-from magnetar.ack import Cursor, Delta, Ledgers, encode_delta, encode_snapshot
+from magnetar.ack import AckDelta, Cursor, Delta, Ledgers, encode_delta, encode_snapshot
 from magnetar.broker.setting.settings_load import COMMANDS
 from magnetar.cli import serve
 from magnetar.model import Position
@@ -146,6 +146,36 @@ def build(path: Path) -> tuple[Builder, dict[str, int]]:
         "idle": builder.cursor(quiet, "idle"),
     }
     return builder, ids
+
+
+class TransactionsAtWork:
+    """A directory with a topic of 8 entries and a cursor: a transaction was committed, one was
+    aborted, and `open` is open with two entries and an ack. A kill ended it."""
+
+    def __init__(self, path: Path) -> None:
+        builder = Builder(path)
+        store = builder.store
+        topic_id, positions = builder.topic(ORDERS, [1, 1])
+        cursor_id = builder.cursor(topic_id, "billing")
+        committed, aborted, self.open = (store.transactions.begin(60_000, "clerk") for _ in "cao")
+        builder.flush()
+        self.opened_ms = int(store.transactions.state.open[self.open].opened_ms)
+        for number in (aborted, committed, aborted, self.open, self.open, 0):
+            position = store.append(topic_id, b"x", batch_size=1, publish_time_ms=1)
+            if number:
+                store.transactions.sent(number, position)
+            builder.flush()
+        self.pending(builder, cursor_id, positions[0])
+        builder.flush()
+        store.transactions.commit(committed, [])
+        store.transactions.abort(aborted)
+        builder.flush()
+        builder.kill()
+
+    def pending(self, builder: Builder, cursor_id: int, position: Position) -> None:
+        """The ack that waits."""
+        delta = AckDelta(0, None, ((position.ledger_id, (position.entry_id,), ()),))
+        builder.store.transactions.ack(self.open, cursor_id, encode_delta(delta))
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,14 @@ def cli() -> Iterator[BrokerCli]:
         ),
         (
             "topics delete-partitioned-topic plain",
-            5,
+            6,
             "plain is not partitioned: magnetar topics delete plain",
+        ),
+        (
+            "topics update-partitioned-topic plain -p 3",
+            6,
+            "plain is not partitioned, and cannot be any more: make another one with magnetar "
+            "topics create-partitioned-topic",
         ),
         (
             "topics partitioned-stats plain",
@@ -66,11 +72,11 @@ def test_the_verb_that_was_meant(cli: BrokerCli, line: str, code: int, told: str
 
 
 def test_what_is_in_use_can_be_forced(cli: BrokerCli) -> None:
-    ran = cli.run("topics", "delete", "plain")
-    assert ran.code == 6
-    assert ran.err.endswith("; --force does it all the same\n")
     with magnetar.Client(cli.url) as client:
         client.subscribe("plain", "sub")
+        ran = cli.run("topics", "delete", "plain")
+        assert ran.code == 6
+        assert ran.err.endswith("; --force does it all the same\n")
         ran = cli.run("subscriptions", "delete", "plain", "-s", "sub")
         assert (ran.code, "--force does it all the same" in ran.err) == (6, True)
         cli.ok("subscriptions", "delete", "plain", "-s", "sub", "--force")

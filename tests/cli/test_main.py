@@ -1,11 +1,14 @@
 """The command itself."""
 
 import sys
+from typing import Any
 
 import pytest
 from cli.conftest import Run
+from typer.main import get_command
 
 import magnetar
+from magnetar.cli.app import app
 from magnetar.cli.console import printable, status
 from magnetar.cli.main import main
 
@@ -20,6 +23,19 @@ def test_without_a_command_there_is_help(run: Run) -> None:
     assert code == 2
     assert "check" in out + err
     assert "dump" in out + err
+
+
+def without_help(command: Any, path: str) -> list[str]:
+    """Returns what says nothing of itself: a command, its options and arguments, those below."""
+    silent = [] if command.help else [path]
+    silent += [f"{path} {one.name}" for one in command.params if not getattr(one, "help", None)]
+    for name, below in getattr(command, "commands", {}).items():
+        silent += without_help(below, f"{path} {name}")
+    return silent
+
+
+def test_every_command_option_and_argument_says_what_it_is() -> None:
+    assert without_help(get_command(app), "magnetar") == []
 
 
 def test_the_script_runs_the_command(

@@ -32,17 +32,19 @@ TWINS: Final = {
     "topics terminate": "topics partitioned-terminate",
 }
 WHOLES: Final = {twin: verb for verb, twin in TWINS.items()}
-# Which make or change partitions themselves.
+ANOTHER: Final = "make another one with magnetar topics create-partitioned-topic"
+# Gives a partitioned topic more partitions.
+UPDATE: Final = "topics update-partitioned-topic"
+# Which make partitions, or are for topics of both kinds.
 EITHER: Final = (
     "topics create",
     "topics create-partitioned-topic",
-    "topics update-partitioned-topic",
     "topics get-partitioned-topic-metadata",
 )
 
 
 def advised(error: MagnetarError) -> str:
-    """The error, and what to do about it if that can be told."""
+    """Returns the error, and what to do about it if that can be told."""
     found = given.current()
     code = exit_code_of(error)
     if isinstance(error, AdminError) and code in (MISSING, NOT_TAKEN):
@@ -55,7 +57,7 @@ def advised(error: MagnetarError) -> str:
 
 
 def _of_partitions(found: given.Given) -> str:
-    """What to say if the topic is not of the kind that the command is for."""
+    """Returns what to say if the topic is not of the kind that the command is for."""
     topic, command = found.topic, found.command
     whole, separator, number = topic.rpartition(PARTITION_SUFFIX)
     if command == "topics delete" and separator and number.isdecimal() and _partitions(whole):
@@ -63,6 +65,8 @@ def _of_partitions(found: given.Given) -> str:
     count = _partitions(topic)
     if count is None:
         return ""
+    if command == UPDATE:
+        return "" if count else f"{topic} is not partitioned, and cannot be any more: " + ANOTHER
     if count and command in TWINS:
         return f"{topic} is partitioned: magnetar {TWINS[command]} {topic}"
     if count and not found.subscription:
@@ -73,7 +77,8 @@ def _of_partitions(found: given.Given) -> str:
 
 
 def _partitions(topic: str) -> int | None:
-    """How many it has; 0 if it is not partitioned, None if it is not there or nobody tells."""
+    """Returns how many it has; 0 if it is not partitioned, None if it is not there or nobody
+    tells."""
     with suppress(MagnetarError), current().admin(near.LIMIT_S) as admin:
         found = admin.get(topic_path(topic, "partitions"), checkAllowAutoCreation=False)
         count = found.get("partitions") if isinstance(found, dict) else None

@@ -19,17 +19,20 @@ from magnetar.cli.data.backup import backup, restore
 from magnetar.cli.data.check import check
 from magnetar.cli.data.dump import dump
 from magnetar.cli.message.consume import consume
+from magnetar.cli.message.migrate import migrate
 from magnetar.cli.message.produce import produce
 from magnetar.cli.name import complete, given
 from magnetar.cli.noun import (
     brokers,
     namespaces,
     profiles,
+    resourcegroups,
     schemas,
     subscriptions,
     tenants,
     tokens,
     topics,
+    transactions,
 )
 from magnetar.cli.pipeline import pipeline
 from magnetar.cli.status.status import status
@@ -67,8 +70,10 @@ app.command(rich_help_panel=ADMIN)(top)
 app.add_typer(topics.app, name="topics", rich_help_panel=ADMIN)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=ADMIN)
 app.add_typer(namespaces.app, name="namespaces", rich_help_panel=ADMIN)
+app.add_typer(resourcegroups.app, name="resourcegroups", rich_help_panel=ADMIN)
 app.add_typer(tenants.app, name="tenants", rich_help_panel=ADMIN)
 app.add_typer(schemas.app, name="schemas", rich_help_panel=ADMIN)
+app.add_typer(transactions.app, name="transactions", rich_help_panel=ADMIN)
 app.add_typer(brokers.app, name="brokers", rich_help_panel=ADMIN)
 app.add_typer(brokers.clusters_app, name="clusters", rich_help_panel=ADMIN)
 app.add_typer(profiles.app, name="profiles", rich_help_panel=ADMIN)
@@ -89,6 +94,7 @@ def serve(context: typer.Context) -> None:
 
 app.command(rich_help_panel=SERVER)(check)
 app.command(rich_help_panel=SERVER)(dump)
+app.command(rich_help_panel=SERVER)(migrate)
 app.command(rich_help_panel=SERVER)(backup)
 app.command(rich_help_panel=SERVER)(restore)
 

@@ -12,7 +12,7 @@ FIELDS = ("url", "admin_url", "token", "tls_trust_certs", "namespace", "profile"
 
 
 def choice_of(context: typer.Context) -> Choice:
-    """Of the outermost context, that of `magnetar` itself."""
+    """Returns the choices that were made for `magnetar` itself, in the outermost context."""
     root: Any = context.find_root()
     given: dict[str, str] = {}
     around: dict[str, str] = {}

@@ -33,13 +33,13 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def confirm_topic(question: str, topic: str, *, yes: bool) -> None:
-    """The same, after what is at stake: the messages of all subscriptions."""
+    """Asks what `confirm` does, after what is at stake: the messages of all subscriptions."""
     if not yes and _somebody_is_there():
         confirm(f"{_stakes(topic, '')}{question}", yes=False)
 
 
 def confirm_subscription(question: str, topic: str, subscription: str, *, yes: bool) -> None:
-    """The same for one subscription."""
+    """Asks what `confirm` does, after what is at stake: the messages of one subscription."""
     if not yes and _somebody_is_there():
         confirm(f"{_stakes(topic, subscription)}{question}", yes=False)
 
@@ -49,7 +49,8 @@ def _somebody_is_there() -> bool:
 
 
 def _stakes(topic: str, subscription: str) -> str:
-    """What there is to lose; nothing if that cannot be told, which the command will explain."""
+    """Returns what there is to lose; nothing if that cannot be told, which the command will
+    explain."""
     from magnetar.cli.status.amount import bytes_text
     from magnetar.cli.status.view import TopicView
 

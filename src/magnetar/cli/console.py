@@ -56,7 +56,8 @@ def print_table(console: Console, table: RenderableType) -> None:
 
 
 def _least_width(table: Table) -> int:
-    """How narrow a table can be without losing a digit: names are folded, numbers are not."""
+    """Returns how narrow a table can be without losing a digit: names are folded, numbers are
+    not."""
     total = 0
     for column in table.columns:
         least = column.min_width or 1
@@ -82,7 +83,8 @@ T = TypeVar("T")
 
 
 def track(items: Iterable[T], text: str, total: int) -> Iterator[T]:
-    """The items, with a bar for whoever sits at the terminal; for work that may take long."""
+    """Yields the items, with a bar for whoever sits at the terminal; for work that may take
+    long."""
     console = Console(stderr=True, markup=False)
     if not console.is_terminal:
         yield from items
@@ -132,7 +134,7 @@ def refusals() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey: names come from peers.
+    """Returns the text without what a terminal would obey: names come from peers.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
@@ -141,7 +143,7 @@ def printable(text: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and its noun.
+    """Returns a number and its noun.
 
     >>> counted(1, "entry"), counted(2000, "entry"), counted(0, "topic")
     ('1 entry', '2,000 entries', '0 topics')

@@ -51,14 +51,15 @@ EXIT_CODES: Final[dict[int, str]] = {
 
 
 def exit_code_of(error: MagnetarError) -> int:
-    """The exit code of a command that met this error; REFUSED where nobody else is to blame."""
+    """Returns the exit code of a command that met this error; REFUSED where nobody else is to
+    blame."""
     if isinstance(error, AdminError):
         return exit_code_of_status(error.status)
     return error.exit_code
 
 
 def exit_code_of_status(status: int) -> int:
-    """The same for a status of admin REST.
+    """Returns the exit code of a command that admin REST answered with this status.
 
     >>> [exit_code_of_status(s) for s in (400, 403, 404, 405, 412, 429, 500, 503)]
     [2, 4, 5, 6, 6, 3, 7, 3]

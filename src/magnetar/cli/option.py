@@ -10,10 +10,12 @@ from magnetar.cli.target import full_name
 from magnetar.errors import SettingsError
 
 __all__ = [
+    "Actions",
     "Force",
     "Json",
     "NamespaceName",
     "NamespaceOrDefault",
+    "Role",
     "SubscriptionName",
     "TopicArgument",
     "duration_s",
@@ -30,7 +32,7 @@ __all__ = [
 
 
 def named_topic(context: typer.Context, name: str) -> str:
-    """A topic that was given: a short name is one of the target's namespace."""
+    """Returns a topic that was given: a short name is one of the target's namespace."""
     if context.resilient_parsing or not name:
         return name
     noted = given.note(context)
@@ -39,18 +41,18 @@ def named_topic(context: typer.Context, name: str) -> str:
 
 
 def full_topic(context: typer.Context, name: str) -> str:
-    """The same for a topic that need not be there."""
+    """Returns the full name of a topic that was given, which need not exist."""
     return name if context.resilient_parsing or not name else full_name(name)
 
 
 def named_subscription(context: typer.Context, name: str) -> str:
-    """A subscription that was given."""
+    """Returns a subscription that was given."""
     given.note(context).subscription = name
     return name
 
 
 def named_namespace(context: typer.Context, name: str) -> str:
-    """A namespace that was given."""
+    """Returns a namespace that was given."""
     given.note(context).namespace = name
     return name
 
@@ -62,7 +64,7 @@ def named(context: typer.Context, name: str) -> str:
 
 
 def topic_argument() -> Any:
-    """The argument TOPIC, for those who make their commands in a loop."""
+    """Returns the argument TOPIC, for those who make their commands in a loop."""
     return typer.Argument(
         metavar="TOPIC",
         help="Topic name: persistent://tenant/namespace/topic, or a short name.",
@@ -73,7 +75,7 @@ def topic_argument() -> Any:
 
 
 def namespace_argument(metavar: str = "NAMESPACE", more: str = "") -> Any:
-    """The argument NAMESPACE, likewise."""
+    """Returns the argument NAMESPACE, likewise."""
     return typer.Argument(
         metavar=metavar,
         help=f"Namespace: tenant/namespace{more}.",
@@ -98,6 +100,13 @@ SubscriptionName: TypeAlias = Annotated[
         help="Subscription name.",
         callback=named_subscription,
         autocompletion=complete.subscriptions,
+    ),
+]
+Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")]
+Actions: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--actions", metavar="ACTIONS", help="Actions, separated by commas: produce,consume,skip..."
     ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -129,7 +138,7 @@ def duration_s(name: str, text: str) -> int:
 
 
 def size_bytes(name: str, text: str) -> int:
-    """Bytes, from a number with a unit; without one it is bytes. Raises SettingsError.
+    """Returns a size in bytes, from a number with a unit or without one. Raises SettingsError.
 
     >>> size_bytes("-l", "10"), size_bytes("-l", "2K"), size_bytes("-l", "1G")
     (10, 2048, 1073741824)
@@ -146,7 +155,7 @@ def _amount(name: str, text: str, units: dict[str, int], wanted: str) -> int:
 
 
 def words(text: str) -> list[str]:
-    """What stands between commas.
+    """Returns what stands between commas.
 
     >>> words("produce, consume,")
     ['produce', 'consume']

@@ -69,7 +69,7 @@ def _greeting(target: "Target") -> bytes:
 
 
 def _trouble(host: str, port: int, context: ssl.SSLContext | None, greeting: bytes) -> str:
-    """Why there is no broker, and what to do; empty if there may be one."""
+    """Returns why there is no broker, and what to do; empty if there may be one."""
     try:
         with socket.create_connection((host, port), timeout=ANSWER_S) as plain:
             if context is None:

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Coroutine
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from magnetar.admin.http.server import HttpServer
     from magnetar.broker.setting.settings import BrokerSettings
     from magnetar.broker.shell.server import BrokerServer
+    from magnetar.websocket.service import WebSocketService
 
-__all__ = ["Plan", "plan_of", "run"]
+__all__ = ["READY", "STOPPING", "Plan", "notify", "plan_of", "run"]
 
 log = logging.getLogger("magnetar.serve")
 
@@ -35,6 +37,9 @@ THREAD_STACK_BYTES: Final = 1 << 20
 
 
 DEFAULT_CONFIG = "magnetar.toml"
+# What a service manager is told.
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
 
 
 def run(arguments: list[str]) -> int:
@@ -44,12 +49,15 @@ def run(arguments: list[str]) -> int:
             plan = plan_of(arguments)
     except MagnetarError as error:
         return _refuse(str(error))
+    # What is not installed is told before anything is opened: a store is not to be left so.
+    import magnetar.admin.http.server  # noqa: F401
+
     start_log(plan.log_level, plan.log_format)
     return _run(_serve(plan))
 
 
 def plan_of(arguments: list[str]) -> "Plan":
-    """What these arguments, the environment and files of settings ask for.
+    """Returns what these arguments, the environment and files of settings ask for.
 
     Raises SettingsError, and SystemExit for what is no option.
     """
@@ -204,7 +212,7 @@ class Plan:
             self._check_reach(_flag("insecure", values.get("insecure", "false")))
 
     def _of_broker_conf(self, options: dict[str, str]) -> dict[str, str]:
-        """What it says of ports and names; every such file has the plain ports in it."""
+        """Returns what it says of ports and names; every such file has the plain ports in it."""
         plain = [name for name in ("port", "http_port") if name in options]
         if self.settings.tls_certificate_file and plain:
             self.notices.append(
@@ -248,7 +256,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _port(name: str, text: str) -> int | None:
-    """A port; None if the text is empty. Raises SettingsError."""
+    """Returns a port; None if the text is empty. Raises SettingsError."""
     if not text:
         return None
     if not text.isdecimal() or int(text) > 65535:
@@ -263,7 +271,8 @@ def _flag(name: str, text: str) -> bool:
 
 
 def _raise_file_limit() -> None:
-    """As many descriptors as we may have: connections take one each, and so do large ledgers."""
+    """Asks for as many descriptors as we may have: connections take one each, and so do large
+    ledgers."""
     try:
         import resource
     except ImportError:
@@ -311,7 +320,9 @@ async def _serve(plan: Plan) -> int:
     garbage = GarbageRuns(lambda: broker.broker.left_behind, lambda: broker.broker.quiet)
     garbage.start()
     print("ready", *[url for url in urls if url], flush=True)
+    notify(READY)
     await stop.wait()
+    notify(STOPPING)
     await _stop(broker, https)
     garbage.stop()
     return DONE
@@ -377,10 +388,15 @@ async def _start_http(plan: Plan, broker: "BrokerServer") -> "list[HttpServer]":
     from magnetar.admin.http.server import HttpServer
 
     started: list[HttpServer] = []
+    try:
+        websockets = _websockets(plan, broker)
+    except SettingsError as error:
+        await _stop(broker, started)
+        raise _Refused(str(error)) from None
     for port, tls in ((plan.http_port, False), (plan.https_port, True)):
         if port is None:
             continue
-        http = HttpServer(broker, plan.host, port, tls=tls)
+        http = HttpServer(broker, plan.host, port, tls=tls, websockets=websockets)
         try:
             await http.start()
         except OSError as error:
@@ -389,6 +405,31 @@ async def _start_http(plan: Plan, broker: "BrokerServer") -> "list[HttpServer]":
             raise _Refused(f"cannot listen on {plan.host}:{port} for HTTP: {why}") from None
         started.append(http)
     return started
+
+
+def _websockets(plan: Plan, broker: "BrokerServer") -> "WebSocketService | None":
+    if not plan.settings.websocket:
+        return None
+    from magnetar.websocket.service import WebSocketService
+
+    return WebSocketService(broker)
+
+
+def notify(state: str) -> None:
+    """Tells the service manager that something is so now: systemd's `Type=notify`.
+
+    It names a socket in NOTIFY_SOCKET. Without it nothing is told.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # one that is in no file system
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.sendto(state.encode(), address)
+    except OSError as error:
+        log.warning("the service manager was not told %s: %s", state, error)
 
 
 async def _stop(broker: "BrokerServer", https: "list[HttpServer]") -> None:

@@ -16,7 +16,7 @@ NAME_WIDTH_MIN: Final = 12
 
 
 def show_json(value: object) -> None:
-    """One JSON document."""
+    """Prints one JSON document."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -56,7 +56,7 @@ def show_rows(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def grid(*headings: str) -> Table:
-    """An empty table, as all commands draw it.
+    """Returns an empty table, as all commands draw it.
 
     A heading that ends in `#` is that of numbers, one in `~` that of short words. Neither is
     ever folded: a number that is cut short is another number.
@@ -91,7 +91,7 @@ def runs(indexes: list[int], most: int | None = None) -> str:
 
 
 def cell(value: object) -> str:
-    """A value in one cell.
+    """Returns a value in one cell.
 
     >>> cell(1234567), cell(0.5), cell(True), cell(None), cell(["a", 1]), cell({"k": "v"})
     ('1234567', '0.5', 'yes', '-', 'a, 1', 'k=v')

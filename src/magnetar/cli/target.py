@@ -94,7 +94,7 @@ class Target:
         check_namespace(self.namespace)
 
     def full_name(self, topic: str) -> str:
-        """A topic as the user means it: a short name is one of the target's namespace.
+        """Returns a topic as the user means it: a short name is one of the target's namespace.
 
         Left as it is in `public/default`, where everybody takes a short name for the same.
         """
@@ -103,7 +103,7 @@ class Target:
         return f"persistent://{self.namespace}/{topic}"
 
     def token(self) -> str:
-        """The token itself; empty if there is none. Raises SettingsError."""
+        """Returns the token itself; empty if there is none. Raises SettingsError."""
         if not self._token.startswith("file:"):
             return self._token.removeprefix("token:")
         path = Path(self._token.removeprefix("file:").removeprefix("//"))
@@ -113,7 +113,7 @@ class Target:
             raise SettingsError("token", f"cannot read {path}: {error}") from None
 
     def admin(self, timeout_s: float = ADMIN_S) -> "AdminClient":
-        """A client of admin REST there."""
+        """Returns a client of admin REST there."""
         from magnetar.rest.admin_client import AdminClient
 
         return AdminClient(
@@ -127,7 +127,10 @@ class Target:
         )
 
     def client(self) -> "magnetar.Client":
-        """A client of the broker; close it. Raises ConnectError at once if there is none."""
+        """Returns a client of the broker; close it.
+
+        Raises ConnectError at once if there is none.
+        """
         from magnetar.cli.reach import require_broker
 
         require_broker(self)
@@ -176,17 +179,17 @@ _choice: ContextVar[Choice | None] = ContextVar("target", default=None)
 
 
 def use(choice: Choice) -> None:
-    """The target of the commands that follow."""
+    """Sets the target of the commands that follow."""
     _choice.set(choice)
 
 
 def current() -> Target:
-    """The target of this command. Raises SettingsError."""
+    """Returns the target of this command. Raises SettingsError."""
     return (_choice.get() or Choice(None, {})).target()
 
 
 def full_name(topic: str) -> str:
-    """A topic as the user of this command means it. Raises SettingsError."""
+    """Returns a topic as the user of this command means it. Raises SettingsError."""
     return topic if "/" in topic else current().full_name(topic)
 
 
@@ -198,7 +201,7 @@ class Configuration:
         self.profiles = profiles
 
     def values(self, name: str | None) -> dict[str, str]:
-        """What a profile says; the default one if none is named. Raises SettingsError."""
+        """Returns what a profile says; the default one if none is named. Raises SettingsError."""
         wanted = name or self.default
         if not wanted:
             return {}
@@ -219,13 +222,13 @@ class Configuration:
 
 
 def config_path() -> Path:
-    """The user's configuration file, which need not be there."""
+    """Returns the user's configuration file, which need not be there."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(home) / "magnetar" / "config.toml"
 
 
 def load(path: Path) -> Configuration:
-    """What the file says; nothing if there is none. Raises SettingsError."""
+    """Returns what the file says; nothing if there is none. Raises SettingsError."""
     try:
         text = path.read_text()
     except (FileNotFoundError, NotADirectoryError):
@@ -236,7 +239,7 @@ def load(path: Path) -> Configuration:
 
 
 def parse(text: str, path: Path) -> Configuration:
-    """What the text of the file says. Raises SettingsError."""
+    """Returns what the text of the file says. Raises SettingsError."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -261,7 +264,7 @@ def _profile(path: Path, name: str, found: object) -> dict[str, str]:
 
 
 def _toml_text(text: str) -> str:
-    """A text in quotes, as TOML wants it.
+    """Returns a text in quotes, as TOML wants it.
 
     >>> print(_toml_text('a"b\\x7f'))
     "a\\"b\\U0000007f"

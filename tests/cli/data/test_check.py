@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.conftest import ORDERS, Builder, Run, build, contents
+from cli.conftest import ORDERS, Builder, Run, TransactionsAtWork, build, contents
+from pyroaring import BitMap
 
+from magnetar.ack import AckDelta, encode_delta
 from magnetar.cli.data.directory import ReadOnlyDisk, open_directory
 from magnetar.errors import DirectoryInUseError, DiskError
+from magnetar.model import Position
 from magnetar.storage import Catalog, FileDisk
+from magnetar.storage.state_record import aborted_record
 
 
 def test_a_directory_that_is_well_gets_one_line(run: Run, directory: Path) -> None:
@@ -79,6 +83,60 @@ def test_a_cursor_that_is_no_cursor_is_a_violation(run: Run, tmp_path: Path) -> 
     code, out, _ = run("check", tmp_path)
     assert code == 1
     assert out.startswith(f"cursor {cursor_id} (odd\\x1bname of {ORDERS}): corrupt ack state")
+
+
+def test_a_directory_with_open_transactions_is_well(run: Run, tmp_path: Path) -> None:
+    TransactionsAtWork(tmp_path)
+    summary = "1 topic, 1 ledger, 8 entries, 1 cursor, 1 open transaction"
+    assert run("check", tmp_path) == (0, f"{tmp_path}: no violations in {summary}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"no delta", "corrupt ack state"),
+        (encode_delta(AckDelta(0, None, ((7, (5,), ()),))), ""),  # trimmed: it acks nothing
+    ],
+)
+def test_what_an_open_transaction_acks_is_checked(
+    run: Run, tmp_path: Path, data: bytes, reason: str
+) -> None:
+    class Odd(TransactionsAtWork):
+        def pending(self, builder: Builder, cursor_id: int, position: Position) -> None:
+            builder.store.transactions.ack(self.open, cursor_id, data)
+
+    work = Odd(tmp_path)
+    code, out, _ = run("check", tmp_path)
+    assert code == bool(reason)
+    assert not reason or out.startswith(f"transaction (0,{work.open}): {reason}")
+
+
+def test_an_open_transaction_that_acks_what_is_not_there_is_a_violation(
+    run: Run, tmp_path: Path
+) -> None:
+    class Beyond(TransactionsAtWork):
+        def pending(self, builder: Builder, cursor_id: int, position: Position) -> None:
+            beyond = Position(position.ledger_id, 8)
+            super().pending(builder, cursor_id, beyond)
+
+    work = Beyond(tmp_path)
+    code, out, _ = run("check", tmp_path)
+    assert code == 1
+    assert out.startswith(f"transaction (0,{work.open}): it acks ")
+    assert out.endswith(":8, which billing has not got\n")
+
+
+def test_a_transaction_that_ended_twice_over_is_a_violation(run: Run, tmp_path: Path) -> None:
+    """An entry that is open and aborted at once: nobody could say whose it is."""
+    work = TransactionsAtWork(tmp_path)
+    builder = Builder(tmp_path)
+    (ledger,) = builder.store.log.state.ledgers.values()
+    builder.store.log.add(aborted_record(ledger.id, BitMap([5])))
+    builder.flush()
+    builder.kill()
+    code, out, _ = run("check", tmp_path)
+    assert code == 1
+    assert f"transaction {work.open}: open and aborted in ledger {ledger.id}" in out
 
 
 def test_the_catalog_is_checked_too_with_what_is_in_its_wal(run: Run, directory: Path) -> None:

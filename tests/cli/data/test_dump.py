@@ -4,16 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.conftest import ORDERS, QUIET, Builder, Run, build, contents
+from cli.conftest import ORDERS, QUIET, Builder, Run, TransactionsAtWork, build, contents
 from storage.workload import Clock
 
 from magnetar.ack.cursor_info import CursorInfo
 from magnetar.ack.encoding.cursor_info_codec import encode_managed_cursor_info, encode_position_info
 from magnetar.cli.data.cursor_file import MAGIC, decode_cursor_file, encode_compressed, file_name
 from magnetar.cli.data.directory import open_directory
-from magnetar.cli.data.dump import KINDS, Compression
 from magnetar.errors import CorruptAckError
-from magnetar.model import Position
+from magnetar.model import CompressionType, Position
+from magnetar.model.enums import COMPRESSION_NAMES
 from magnetar.model.message_id_data import MessageIdData
 
 # ---- Tables ------------------------------------------------------------------
@@ -163,7 +163,10 @@ def test_json_is_one_document_with_everything(run: Run, directory: Path) -> None
         "bytes",
         "createdAt",
         "sealedAt",
+        "abortedEntries",
+        "uncommittedEntries",
     }
+    assert document["openTransactions"] == []
     billing, audit = topic["cursors"]
     assert billing == {
         "id": billing["id"],
@@ -185,9 +188,46 @@ def test_json_is_one_document_with_everything(run: Run, directory: Path) -> None
     assert audit["markDeletePosition"] == "-1:-1"
 
 
+def test_transactions_are_shown_with_what_waits_for_their_ends(run: Run, tmp_path: Path) -> None:
+    """And the backlog is what consumers may come to have: nothing aborted, nothing uncommitted."""
+    work = TransactionsAtWork(tmp_path)
+    code, out, err = run("dump", tmp_path, "--format", "json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["openTransactions"] == [
+        {
+            "txnId": f"(0,{work.open})",
+            "owner": "clerk",
+            "openedAt": work.opened_ms,
+            "timeoutMs": 60_000,
+            "producedEntries": {ORDERS: 2},
+            "ackedEntries": {ORDERS: {"billing": 1}},
+        }
+    ]
+    (topic,) = document["topics"]
+    (ledger,) = topic["ledgers"]
+    assert [ledger[name] for name in ("entries", "abortedEntries", "uncommittedEntries")] == [
+        *(8, 2, 2)
+    ]
+    (cursor,) = topic["cursors"]
+    # Entries 0, 1 and 3 are of nobody or committed, 2 and 4 aborted, 5 and 6 hide 7.
+    assert cursor["msgBacklog"] == 3
+    # And a backup has them as they were.
+    code, _, err = run("backup", tmp_path, tmp_path.with_name("copy"))
+    assert (code, err) == (0, "")
+    _, copied, _ = run("dump", tmp_path.with_name("copy"), "--format", "json")
+    same = ("openTransactions", "topics")
+    assert {name: json.loads(copied)[name] for name in same} == {
+        name: document[name] for name in same
+    }
+    code, out, _ = run("dump", tmp_path)
+    assert f"(0,{work.open})" in out
+    assert "entries of transactions: 2 uncommitted, 2 aborted" in out
+
+
 # ---- Pulsar's files ----------------------------------------------------------
 
-FORMS = [[], ["--as-long-array"], *[["--compression", c.value.lower()] for c in Compression]]
+FORMS = [[], ["--as-long-array"], *[["--compression", name.lower()] for name in COMPRESSION_NAMES]]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
@@ -341,11 +381,11 @@ INFO = CursorInfo(
 
 def test_the_bytes_of_the_wrapping_are_known() -> None:
     plain = encode_managed_cursor_info(INFO)
-    assert encode_compressed(INFO, KINDS[Compression.NONE]) == plain
-    wrapped = encode_compressed(INFO, KINDS[Compression.ZSTD])
+    assert encode_compressed(INFO, CompressionType.NONE) == plain
+    wrapped = encode_compressed(INFO, CompressionType.ZSTD)
     assert wrapped[:10].hex(" ") == f"47 78 00 00 00 04 08 03 10 {len(plain):02x}"
-    for compression in Compression:
-        assert decode_cursor_file(encode_compressed(INFO, KINDS[compression])) == INFO
+    for compression in CompressionType:
+        assert decode_cursor_file(encode_compressed(INFO, compression)) == INFO
 
 
 def test_unknown_fields_in_the_wrapping_are_passed_over() -> None:

@@ -8,6 +8,8 @@ import pytest
 from cli.broker_cli import BrokerCli
 from typer.models import CommandInfo
 
+import magnetar
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.cli.app import app
 from magnetar.cli.noun.policies import POLICIES, Policy
 from magnetar.testing.embedded import EmbeddedBroker
@@ -20,6 +22,7 @@ OTHERS = frozenset(
         "check",
         "consume",
         "dump",
+        "migrate",
         "peek",
         "produce",
         "restore",
@@ -30,13 +33,24 @@ OTHERS = frozenset(
         "topics skip-messages",
     }
 )
-OTHER_NOUNS = ("pipeline", "profiles", "tokens")
+# test_rates.py runs these.
+RATES = ("publish-rate", "dispatch-rate", "subscription-dispatch-rate", "subscribe-rate")
+ELSEWHERE = {
+    *(
+        f"{n} {v}-{r}"
+        for n in ("topics", "namespaces")
+        for v in ("get", "set", "remove")
+        for r in RATES
+    ),
+    *(f"namespaces {v}-resource-group" for v in ("get", "set", "remove")),
+}
+OTHER_NOUNS = ("resourcegroups", "pipeline", "profiles", "tokens")
 
 
 @pytest.fixture(scope="module")
 def cli() -> Iterator[BrokerCli]:
     """Of a broker of its own: it changes the policies of everybody's namespace."""
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker(BrokerSettings(transactions=True)) as broker:
         yield BrokerCli(broker.url, broker.http_url)
 
 
@@ -96,6 +110,61 @@ def test_namespaces(cli: BrokerCli) -> None:
         )
 
 
+def test_transactions(cli: BrokerCli) -> None:
+    topic = "persistent://public/default/bills"
+    assert cli.ok("transactions", "list") == "no transaction is open\n"
+    with magnetar.Client(cli.url) as client:
+        consumer = client.subscribe(topic, "audit")
+        producer = client.create_producer(topic)
+        at = producer.send(b"in")
+        txn, other = client.transaction(timeout=90), client.transaction()
+        producer.send(b"out", transaction=txn)
+        consumer.acknowledge(consumer.receive(30_000), transaction=txn)
+        most, least = txn.id.strip("()").split(",")
+        names = ["-m", most, "-l", least]
+        table = cli.ok("transactions", "list")
+        (line,) = [line for line in table.splitlines() if txn.id in line]
+        assert line.split()[1] == "OPEN"
+        assert set(json.loads(cli.ok("transactions", "list", "--json"))) == {txn.id, other.id}
+        assert cli.ok("transactions", "list", "--open-for", "1h") == "no transaction is open\n"
+        for written in (txn.id, f"{most}:{least}"):
+            shown = cli.ok("transactions", "show", written)
+            assert "OPEN" in shown
+            assert topic in shown
+            assert f"{topic}, audit" in shown
+        metadata = json.loads(cli.ok("transactions", "transaction-metadata", *names, "--json"))
+        assert metadata == json.loads(cli.ok("transactions", "show", txn.id, "--json"))
+        slow = json.loads(cli.ok("transactions", "slow-transactions", "-t", "0", "--json"))
+        assert slow[txn.id] == metadata
+        assert cli.url in cli.ok("transactions", "coordinators-list", "--json")
+        stats = json.loads(cli.ok("transactions", "coordinator-stats", "-c", "0", "--json"))
+        assert stats["ongoingTxnSize"] == 2
+        verb = "transaction-buffer-stats"
+        found = json.loads(cli.ok("transactions", verb, topic, "-l", "--json"))
+        assert (found["ongoingTxnSize"], set(found["lowWaterMarks"])) == (1, {"0"})
+        verb = "transaction-in-buffer-stats"
+        found = json.loads(cli.ok("transactions", verb, topic, *names, "--json"))
+        assert found["startPosition"] == f"{at.ledger_id()}:{at.entry_id() + 1}"
+        of_sub = [topic, "-s", "audit"]
+        found = json.loads(cli.ok("transactions", "pending-ack-stats", *of_sub, "--json"))
+        assert found["ongoingTxnSize"] == 1
+        verb = "transaction-in-pending-ack-stats"
+        found = json.loads(cli.ok("transactions", verb, *of_sub, *names, "--json"))
+        assert found == {"cumulativeAckPosition": None}
+        verb = "position-stats-in-pending-ack"
+        place = ["-l", str(at.ledger_id()), "-e", str(at.entry_id())]
+        assert "PendingAck" in cli.ok("transactions", verb, *of_sub, *place)
+        assert cli.ok("transactions", "abort", txn.id) == f"aborted transaction {txn.id}\n"
+        assert "ABORTED" in cli.ok("transactions", "show", txn.id)
+        most, least = other.id.strip("()").split(",")
+        cli.ok("transactions", "abort-transaction", "-m", most, "-l", least, "-y")
+    ran = cli.run("transactions", "show", "0:1")
+    assert (ran.code, "no transaction (0,1)" in ran.err) == (5, True)
+    for wrong in (["show", "17"], ["abort", "a:b"], ["list", "--open-for", "-1"]):
+        ran = cli.run("transactions", *wrong)
+        assert (ran.code, ran.out) == (2, ""), wrong
+
+
 def test_permissions(cli: BrokerCli) -> None:
     cli.ok("namespaces", "create", "public/guarded")
     topic = "persistent://public/guarded/t"
@@ -151,8 +220,7 @@ def test_partitioned_topics(cli: BrokerCli) -> None:
     )
     assert "partition 2" in cli.ok("topics", "peek-messages", "parts", "-s", "sub", "-n", "9")
     assert cli.ok("topics", "partitioned-terminate", "parts").strip()
-    assert cli.run("topics", "delete-partitioned-topic", "parts").code == 6
-    cli.ok("topics", "delete-partitioned-topic", "parts", "-f")
+    cli.ok("topics", "delete-partitioned-topic", "parts")
     assert "parts" not in cli.ok("topics", "list", NAMESPACE)
 
 
@@ -183,6 +251,13 @@ def test_what_is_in_a_topic(cli: BrokerCli) -> None:
     shown = cli.ok("topics", "examine-messages", "stock", "-i", "latest", "-m", "1")
     assert "key key  p=q\nd\n" in shown
     assert cli.run("topics", "examine-messages", "stock", "-m", "9").code == 5
+    assert cli.ok("topics", "compaction-status", "stock") == "not compacted yet\n"
+    assert cli.ok("topics", "compact", "stock") == "compacting stock\n"
+    assert cli.ok("topics", "compaction-status", "-w", "stock") == "compacted\n"
+    status = json.loads(cli.ok("topics", "compaction-status", "stock", "--json"))
+    assert status == {"status": "SUCCESS", "lastError": ""}
+    cli.ok("topics", "delete-compacted-view", "stock")
+    assert cli.ok("topics", "compaction-status", "stock") == "not compacted yet\n"
     assert cli.ok("topics", "terminate", "stock").strip() == last
     assert cli.run("produce", "stock", "-m", "late").code == 6
     cli.ok("topics", "trim-topic", "stock")
@@ -299,6 +374,7 @@ VALUES: dict[str, list[str]] = {
     "auto-subscription-creation": ["--disable"],
     "schema-compatibility-strategy": ["-c", "FORWARD"],
     "message-ttl": ["-ttl", "60"],
+    "compaction-threshold": ["-t", "100M"],
 }
 SHOWN: dict[str, object] = {
     "retention": {"retentionTimeInMinutes": 120, "retentionSizeInMB": 10},
@@ -307,6 +383,7 @@ SHOWN: dict[str, object] = {
     "schema-compatibility-strategy": "FORWARD",
     "deduplication": True,
     "max-producers": 7,
+    "compaction-threshold": 100 << 20,
 }
 
 
@@ -340,7 +417,8 @@ def test_policies(cli: BrokerCli, noun: str, found: Policy) -> None:
     assert cli.ok(noun, f"get-{name}", target, "--applied").strip()
     cli.ok(noun, f"remove-{name}", target)
     left = json.loads(cli.ok(noun, f"get-{name}", target, "--json"))
-    assert left in (None, {}, [])
+    # Some Apache Pulsar tells though nobody told them, and so does the broker.
+    assert left in (None, {}, [], False, "UNDEFINED")
 
 
 def test_a_flag_is_on_or_off(cli: BrokerCli) -> None:
@@ -366,4 +444,4 @@ def test_every_verb_was_run(cli: BrokerCli) -> None:
             continue
         for command in group.typer_instance.registered_commands:
             verbs.add(f"{group.name} {_name(command)}")
-    assert verbs - cli.seen - OTHERS == set()
+    assert verbs - cli.seen - OTHERS - ELSEWHERE == set()

@@ -21,7 +21,7 @@ from magnetar.cli.exit_code import FOUND_WRONG
 
 __all__ = ["backup", "restore"]
 
-# More than a broker gives out between a backup and the day that it is needed, in all lanes.
+# More than a broker gives out between a backup and the day that it is needed, in all stripes.
 IDS_APART: Final = 1 << 32
 
 

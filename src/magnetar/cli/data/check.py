@@ -46,7 +46,7 @@ def check(
 
 
 def verify(directory: Path) -> "tuple[list[Violation], str]":
-    """All violations, and what was looked at; raises if that cannot be done."""
+    """Returns all violations, and what was looked at; raises if that cannot be done."""
     from magnetar import storage
     from magnetar.cli.data.directory import DataDirectory, open_disk
     from magnetar.storage.recovery import recover
@@ -60,11 +60,12 @@ def verify(directory: Path) -> "tuple[list[Violation], str]":
             return violations, ""  # what is wrong has been said
         violations.extend(_catalog_violations(directory, found.state.catalog))
         violations.extend(_cursor_violations(found))
+        violations.extend(_transaction_violations(found))
         return violations, "; ".join((summary_of(found.state), *_notes(found)))
 
 
 def _notes(directory: "DataDirectory") -> list[str]:
-    """What a start will log: a crash leaves such traces, and so does the loss of an end."""
+    """Returns what a start will log: a crash leaves such traces, and so does the loss of an end."""
     recovered = directory.recovered
     cuts = [f"a start will cut it: {cut}" for cut in recovered.cuts]
     return cuts + [f"its end may be missing: {doubt}" for doubt in recovered.doubts]
@@ -81,6 +82,37 @@ def _cursor_violations(directory: "DataDirectory") -> "Iterator[Violation]":
                 directory.cursor(cursor_id, ledgers).check()
             except (AssertionError, CorruptAckError, CorruptionError) as error:
                 yield Violation(f"cursor {cursor_id} ({name} of {topic.name})", str(error))
+
+
+def _transaction_violations(directory: "DataDirectory") -> "Iterator[Violation]":
+    """What an open transaction acks must be something that its commit can write."""
+    from magnetar.storage import Violation
+
+    state = directory.state
+    for transaction in directory.transactions():
+        name = f"transaction (0,{transaction.number})"
+        try:
+            directory.owner(transaction)
+            for cursor_id, delta in directory.pending(transaction):
+                cursor = state.cursors.get(cursor_id)
+                if cursor is None:
+                    continue
+                for ledger_id, entries, parts in delta.ledgers:
+                    count = _entries_of(state, cursor.topic_id, ledger_id)
+                    last = max([*entries, *(entry for entry, _ in parts)], default=-1)
+                    if last >= count >= 0:
+                        reason = f"it acks {ledger_id}:{last}, which {cursor.name} has not got"
+                        yield Violation(name, reason)
+        except (CorruptAckError, CorruptionError) as error:
+            yield Violation(name, str(error))
+
+
+def _entries_of(state: "LogState", topic_id: int, ledger_id: int) -> int:
+    """Returns how many entries of a ledger a topic has; -1 if it was trimmed."""
+    ledger = state.ledgers.get(ledger_id)
+    if ledger is None:
+        return -1
+    return ledger.index.count() if ledger.topic_id == topic_id else 0
 
 
 def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[Violation]":
@@ -109,7 +141,7 @@ def _catalog_violations(directory: Path, known: "CatalogMark | None") -> "list[V
 
 
 def summary_of(state: "LogState") -> str:
-    """How much there is, in one line."""
+    """Returns how much there is, in one line."""
     entries = sum(ledger.index.count() for ledger in state.ledgers.values())
     lost = sum(1 for position in state.lost if position.ledger_id in state.ledgers)
     parts = [
@@ -118,6 +150,8 @@ def summary_of(state: "LogState") -> str:
         counted(entries, "entry"),
         counted(len(state.cursors), "cursor"),
     ]
+    if state.transactions.open:
+        parts.append(counted(len(state.transactions.open), "open transaction"))
     if lost:
         parts.insert(3, f"{lost} of them left out by a backup, since they were damaged")
     return ", ".join(parts)

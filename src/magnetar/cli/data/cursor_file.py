@@ -40,7 +40,7 @@ SAFE: Final = frozenset("-._0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 
 def file_name(cursor_id: int, name: str, *, managed: bool) -> str:
-    """The file of a cursor: its id makes it unique, its name is for people.
+    """Returns the file of a cursor: its id makes it unique, its name is for people.
 
     >>> file_name(7, "my/sub", managed=False), file_name(8, "a", managed=True)
     ('7-my_sub.position-info', '8-a.managed-cursor-info')
@@ -50,7 +50,7 @@ def file_name(cursor_id: int, name: str, *, managed: bool) -> str:
 
 
 def encode_compressed(info: CursorInfo, kind: CompressionType) -> bytes:
-    """A ManagedCursorInfo, compressed unless `kind` is NONE."""
+    """Returns a ManagedCursorInfo, compressed unless `kind` is NONE."""
     plain = encode_managed_cursor_info(info)
     if kind == CompressionType.NONE:
         return plain
@@ -62,7 +62,7 @@ def encode_compressed(info: CursorInfo, kind: CompressionType) -> bytes:
 
 
 def decode_cursor_file(data: bytes) -> CursorInfo:
-    """What a file says, whichever of the messages it holds. Raises CorruptAckError."""
+    """Returns what a file says, whichever of the messages it holds. Raises CorruptAckError."""
     if data.startswith(MAGIC):
         try:
             return decode_managed_cursor_info(_unwrap(data))

@@ -16,7 +16,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NoReturn
 
-from magnetar.ack import Cursor, Ledgers, decode_delta, decode_snapshot
+from pyroaring import BitMap
+
+from magnetar.ack import AckDelta, Cursor, Ledgers, decode_delta, decode_snapshot
 from magnetar.errors import (
     CorruptionError,
     DataDirectoryError,
@@ -31,6 +33,8 @@ from magnetar.storage.log.record import HEAD_BYTES, offset_of, record_intact, se
 from magnetar.storage.log.segment import segment_path
 from magnetar.storage.recovery import Recovered, recover
 from magnetar.storage.state import CursorState, LogState, Places, TopicState
+from magnetar.storage.state_record import decode_aborted
+from magnetar.storage.transaction.transaction_state import OpenTransaction
 
 __all__ = ["DataDirectory", "NoDataDirectoryError", "ReadOnlyDisk", "open_directory", "open_disk"]
 
@@ -137,18 +141,52 @@ class DataDirectory:
         return self.recovered.state
 
     def topics(self) -> list[TopicState]:
-        """All topics, by name."""
+        """Returns all topics, by name."""
         return sorted(self.state.topics.values(), key=lambda topic: (topic.name, topic.id))
 
     def ledgers(self, topic: TopicState) -> Ledgers:
-        """What the topic's cursors must know of it."""
+        """Returns what the topic's cursors must know of it."""
         ledgers = Ledgers(self.sizes)
+        first = self.state.transactions.first_open(topic.ledger_ids)
         for ledger_id in topic.ledger_ids:
-            ledgers.add(ledger_id, self.state.ledgers[ledger_id].index.count())
+            count = self.state.ledgers[ledger_id].index.count()
+            if first is not None and ledger_id >= first.ledger_id:
+                # From there on nothing may be seen: it is of an open transaction, or behind it.
+                count = first.entry_id if ledger_id == first.ledger_id else 0
+            ledgers.add(ledger_id, count)
+            ledgers.void(ledger_id, self.aborted(ledger_id))
         return ledgers
 
+    def aborted(self, ledger_id: int) -> BitMap:
+        """Returns the entries of a ledger whose transactions were aborted."""
+        ledger = self.state.ledgers[ledger_id]
+        if ledger.aborted_address < 0:
+            return BitMap()
+        return decode_aborted(self.body(ledger.aborted_address, ledger.aborted_size))
+
+    def transactions(self) -> list[OpenTransaction]:
+        """Returns the transactions that are open, oldest first."""
+        return list(self.state.transactions.open.values())
+
+    def owner(self, transaction: OpenTransaction) -> str:
+        """Returns the role that opened a transaction. Raises CorruptionError."""
+        return self.body(transaction.address, transaction.size).decode(errors="replace")
+
+    def pending(self, transaction: OpenTransaction) -> Iterator[tuple[int, AckDelta]]:
+        """Returns what a transaction acks, each with its cursor.
+
+        Raises CorruptionError, CorruptAckError.
+        """
+        for cursor_id, places in transaction.acks.items():
+            for address, size in places:
+                delta = decode_delta(self.body(address, size))
+                if not isinstance(delta, AckDelta):
+                    path, offset = segment_path(segment_of(address)), offset_of(address)
+                    raise CorruptionError(path, offset, "an ack of a transaction is no ack")
+                yield cursor_id, delta
+
     def cursor(self, cursor_id: int, ledgers: Ledgers) -> Cursor:
-        """A cursor as its last snapshot and the deltas behind it make it.
+        """Returns a cursor as its last snapshot and the deltas behind it make it.
 
         Raises CorruptionError, CorruptAckError.
         """
@@ -160,11 +198,15 @@ class DataDirectory:
 
     def _bodies(self, places: Places) -> Iterator[bytes]:
         for address, size in zip(places.addresses, places.sizes, strict=True):
-            path, offset = segment_path(segment_of(address)), offset_of(address)
-            data = self.disk.read(path, offset, size)
-            if len(data) != size or not record_intact(data, self.salt):
-                raise CorruptionError(path, offset, "a record of a cursor is damaged")
-            yield data[HEAD_BYTES:]
+            yield self.body(address, size, "a record of a cursor is damaged")
+
+    def body(self, address: int, size: int, reason: str = "a record is damaged") -> bytes:
+        """Returns what stands in a record. Raises CorruptionError."""
+        path, offset = segment_path(segment_of(address)), offset_of(address)
+        data = self.disk.read(path, offset, size)
+        if len(data) != size or not record_intact(data, self.salt):
+            raise CorruptionError(path, offset, reason)
+        return data[HEAD_BYTES:]
 
 
 @contextmanager

@@ -14,14 +14,15 @@ import typer
 
 from magnetar.cli.console import output, refuse, status
 from magnetar.errors import InvalidTopicNameError
-from magnetar.model import CompressionType, TopicName
+from magnetar.model import TopicName
+from magnetar.model.enums import COMPRESSION_NAMES
 
 if TYPE_CHECKING:
     from magnetar.ack.cursor_info import CursorInfo
     from magnetar.cli.data.directory import DataDirectory
     from magnetar.storage.state import TopicState
 
-__all__ = ["Compression", "Format", "dump"]
+__all__ = ["Format", "dump"]
 
 
 class Format(StrEnum):
@@ -30,23 +31,11 @@ class Format(StrEnum):
     pulsar = "pulsar"
 
 
-class Compression(StrEnum):
-    """Pulsar's managedCursorInfoCompressionType."""
-
-    NONE = "NONE"
-    LZ4 = "LZ4"
-    ZLIB = "ZLIB"
-    ZSTD = "ZSTD"
-    SNAPPY = "SNAPPY"
-
-
-KINDS = {
-    Compression.NONE: CompressionType.NONE,
-    Compression.LZ4: CompressionType.LZ4,
-    Compression.ZLIB: CompressionType.ZLib,
-    Compression.ZSTD: CompressionType.ZSTD,
-    Compression.SNAPPY: CompressionType.SNAPPY,
-}
+def _known_compression(value: str | None) -> str | None:
+    """Returns the name of a compression. Raises BadParameter if it is none."""
+    if value is None or value.upper() in COMPRESSION_NAMES:
+        return value and value.upper()
+    raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, COMPRESSION_NAMES))}.")
 
 
 def dump(
@@ -67,10 +56,13 @@ def dump(
         ),
     ] = None,
     compression: Annotated[
-        Compression | None,
+        str | None,
         typer.Option(
-            case_sensitive=False,
-            help="Write ManagedCursorInfo with this compression instead of PositionInfo.",
+            metavar="COMPRESSION",
+            callback=_known_compression,
+            autocompletion=lambda: list(COMPRESSION_NAMES),
+            help="Write ManagedCursorInfo with this compression instead of PositionInfo: "
+            f"{', '.join(COMPRESSION_NAMES)}.",
             show_default=False,
         ),
     ] = None,
@@ -120,7 +112,7 @@ def _show_directory(path: Path, topic: str | None, format: Format) -> None:
 
 
 def _topics(directory: "DataDirectory", name: str | None) -> "list[TopicState]":
-    """The topics to show: all, or those of that name, of which there should be one."""
+    """Returns the topics to show: all, or those of that name, of which there should be one."""
     topics = directory.topics()
     if name is None:
         return topics
@@ -144,7 +136,7 @@ def _write_files(
     path: Path,
     target: Path,
     topic_name: str | None,
-    compression: Compression | None,
+    compression: str | None,
     *,
     as_long_array: bool,
 ) -> None:
@@ -168,7 +160,7 @@ def _write_files(
                     if compression is None:
                         data = encode_position_info(info, as_long_array=as_long_array)
                     else:
-                        data = encode_compressed(info, KINDS[compression])
+                        data = encode_compressed(info, COMPRESSION_NAMES[compression])
                     file = file_name(cursor_id, name, managed=compression is not None)
                     (target / file).write_bytes(data)
                     rows.append((file, topic.name, name, len(data)))
@@ -213,7 +205,7 @@ def _show_file(path: Path, file: Path, topic_name: str | None, format: Format) -
 def _topic_of(
     directory: "DataDirectory", info: "CursorInfo", file: Path, name: str | None
 ) -> "TopicState":
-    """The topic that a cursor is of. The file does not say, but ledgers have one topic."""
+    """Returns the topic that a cursor is of. The file does not say, but ledgers have one topic."""
     topics = _topics(directory, name)
     if name is None:
         named = {info.mark_delete.ledger_id}

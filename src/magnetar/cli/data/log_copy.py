@@ -99,7 +99,7 @@ class LogCopy:
         return self._finish()
 
     def _open(self, stack: contextlib.ExitStack) -> int:
-        """The salt. Keeps brokers from starting, unless one runs already."""
+        """Returns the salt. Keeps brokers from starting, unless one runs already."""
         if not self.source.is_dir():
             raise NoDataDirectoryError(str(self.source), "there is no such directory")
         disk = ReadOnlyDisk(self.source)
@@ -117,7 +117,7 @@ class LogCopy:
     # ---- The moment ----------------------------------------------------------
 
     def _moment(self, stack: contextlib.ExitStack) -> tuple[dict[int, int], int, bytes]:
-        """All segments, opened; the id of the last one, and its bytes."""
+        """Returns all segments, opened; the id of the last one, and its bytes."""
         while True:
             self.attempts += 1
             with contextlib.ExitStack() as attempt:
@@ -156,7 +156,7 @@ class LogCopy:
         return segments
 
     def _read_last(self, segments: dict[int, int]) -> tuple[int, bytes]:
-        """The last segment that has something, up to its last whole group."""
+        """Returns the last segment that has something, up to its last whole group."""
         for id in sorted(segments, reverse=True):
             scan = self._whole_groups(segments[id], id)
             if scan.end:
@@ -164,7 +164,7 @@ class LogCopy:
         raise CorruptionError("journal", 0, "there is no segment with a header")
 
     def _whole_groups(self, descriptor: int, id: int) -> Scan:
-        """A scan that has come to the last whole group of a segment."""
+        """Returns a scan that has come to the last whole group of a segment."""
         if self.skip_damaged and self._heads(id):  # nobody writes to it any more
             return self._scanned(self._mended(_read_all(descriptor), id), id)
         scan = self._scanned(_read_all(descriptor), id)
@@ -205,7 +205,7 @@ class LogCopy:
         return mended.data()
 
     def _heads(self, id: int) -> bytes:
-        """What the file of a segment's heads has; nothing if there is none."""
+        """Returns what the file of a segment's heads has; nothing if there is none."""
         try:
             descriptor = _open(self.source / heads_path(id))
         except OSError:
@@ -281,7 +281,7 @@ class _CatalogCopy:
 
 
 def _loss(state: LogState, record: Record) -> str:
-    """What is missing without a damaged record; empty if nobody misses it."""
+    """Returns what is missing without a damaged record; empty if nobody misses it."""
     if record.kind == LOST_DELTA:
         cursor = state.cursors.get(record.id)
         if cursor is None:
@@ -343,7 +343,7 @@ def storing(target: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in it survive a power cut after this."""
+    """Syncs a folder, so that the names in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

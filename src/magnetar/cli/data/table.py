@@ -20,6 +20,7 @@ from magnetar.cli.data.view import (
     LedgerView,
     RangeView,
     TopicView,
+    TransactionView,
 )
 from magnetar.cli.show import grid, runs
 
@@ -48,6 +49,9 @@ def print_directory(console: Console, view: DirectoryView) -> None:
             f"{cut['path']} will be cut at byte {cut['offset']}: {cut['bytes']} bytes "
             f"and {cut['records']} records behind it had not reached the disk"
         )
+    if view["openTransactions"]:
+        print_table(console, _transactions(view["openTransactions"]))
+        console.print()
     if not view["topics"]:
         console.print("no topics")
         return
@@ -63,7 +67,7 @@ def print_directory(console: Console, view: DirectoryView) -> None:
 
 
 def print_cursor(console: Console, topic: str, view: CursorView) -> None:
-    """One cursor of a topic."""
+    """Prints one cursor of a topic."""
     _print_heading(console, topic)
     table = grid("cursor", *CURSOR_NUMBERS)
     table.add_row(printable(view["name"]), *_cursor_numbers(view))
@@ -92,6 +96,22 @@ def _print_indented(console: Console, part: RenderableType) -> None:
         console.print(indented)
 
 
+def _transactions(transactions: list[TransactionView]) -> Table:
+    table = grid("transaction~", "opened (UTC)#", "sent\nentries#", "acked\nentries#", "owner")
+    for one in transactions[:ROWS_MAX]:
+        acked = [sum(counts.values()) for counts in one["ackedEntries"].values()]
+        table.add_row(
+            one["txnId"],
+            _time(one["openedAt"]),
+            f"{sum(one['producedEntries'].values()):,}",
+            f"{sum(acked):,}",
+            printable(one["owner"] or "-"),
+        )
+    if len(transactions) > ROWS_MAX:
+        table.add_row(f"{len(transactions) - ROWS_MAX:,} more", "", "", "", "")
+    return table
+
+
 def _overview(topics: list[TopicView]) -> Table:
     table = grid("topic", "ledgers#", "entries#", "messages#", "bytes#", "cursors#")
     for topic in topics:
@@ -112,6 +132,14 @@ def _topic_parts(topic: TopicView) -> Iterator[RenderableType]:
         yield _ledgers(topic["ledgers"])
     else:
         yield "no ledgers"
+    view = topic["compacted"]
+    if view is not None:
+        kept = f"{view['keptMessages']:,} messages of {view['keptEntries']:,} entries"
+        yield f"compacted view {view['id']} through {view['through']}: {kept}"
+    aborted = sum(ledger["abortedEntries"] for ledger in topic["ledgers"])
+    uncommitted = sum(ledger["uncommittedEntries"] for ledger in topic["ledgers"])
+    if aborted or uncommitted:
+        yield f"entries of transactions: {uncommitted:,} uncommitted, {aborted:,} aborted"
     if not topic["cursors"]:
         yield "no cursors"
         return
@@ -124,7 +152,7 @@ def _topic_parts(topic: TopicView) -> Iterator[RenderableType]:
 
 
 def _cursor_numbers(view: CursorView) -> list[str]:
-    """The columns of CURSOR_NUMBERS."""
+    """Returns the columns of CURSOR_NUMBERS."""
     return [
         view["markDeletePosition"],
         f"{view['msgBacklog']:,}",

@@ -1,1 +1,1 @@
-"""Commands that move messages: produce, consume and peek."""
+"""Commands that move messages: produce, consume, peek and migrate."""

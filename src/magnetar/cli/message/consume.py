@@ -19,6 +19,7 @@ from magnetar.cli.name import complete
 from magnetar.cli.option import Json, TopicArgument, named_subscription
 from magnetar.cli.target import current
 from magnetar.errors import Timeout
+from magnetar.model.subscription_type import EXCLUSIVE, TYPE_NAMES, type_named
 
 if TYPE_CHECKING:
     import magnetar
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["consume"]
 
 
-class SubscriptionType(StrEnum):
-    Exclusive = "Exclusive"
-    Shared = "Shared"
-    Failover = "Failover"
-    Key_Shared = "Key_Shared"
+def _known_type(value: str) -> str:
+    """Returns the name of a subscription type. Raises BadParameter if it is none."""
+    if value not in TYPE_NAMES:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, TYPE_NAMES))}.")
+    return value
 
 
 class Position(StrEnum):
@@ -63,8 +64,16 @@ def consume(
         ),
     ] = 1,
     kind: Annotated[
-        SubscriptionType, typer.Option("-t", "--subscription-type")
-    ] = SubscriptionType.Exclusive,
+        str,
+        typer.Option(
+            "-t",
+            "--subscription-type",
+            metavar=f"<{'|'.join(TYPE_NAMES)}>",
+            help="Type of the subscription.",
+            callback=_known_type,
+            autocompletion=lambda: list(TYPE_NAMES),
+        ),
+    ] = EXCLUSIVE.name,
     position: Annotated[
         Position,
         typer.Option(
@@ -125,12 +134,14 @@ def consume(
             with uninterrupted():
                 from magnetar.cli.message.messages import message_of, print_message
                 from magnetar.model import ConsumerType, InitialPosition, MessageId
+            type = type_named(kind)
+            assert type is not None
             start = MessageId.earliest if earliest else MessageId.latest
             with status(f"connecting to {target.url}"):
                 consumer = client.subscribe(
                     re.compile(topic) if regex else topic,
                     subscription,
-                    consumer_type=ConsumerType[kind.value.replace("_", "")],
+                    consumer_type=ConsumerType(type.number),
                     receiver_queue_size=max(fetched, 1) if regex else fetched,
                     initial_position=InitialPosition.Earliest
                     if earliest
@@ -162,7 +173,7 @@ def consume(
 def _messages(
     consumer: "magnetar.Consumer", count: int, timeout_s: float | None, check: Check
 ) -> "Iterator[magnetar.Message]":
-    """So many messages, or all that come if `count` is 0, until none comes for the timeout."""
+    """Yields so many messages, or all if `count` is 0, until none comes for the timeout."""
     for _ in range(count) if count else itertools.count():
         message = _receive(consumer, math.inf if timeout_s is None else timeout_s, check)
         if message is None:
@@ -173,7 +184,7 @@ def _messages(
 def _receive(
     consumer: "magnetar.Consumer", timeout_s: float, check: Check
 ) -> "magnetar.Message | None":
-    """The next message; None if there was none for so long."""
+    """Returns the next message; None if there was none for so long."""
     deadline = time.monotonic() + timeout_s
     while True:
         check()

@@ -23,7 +23,7 @@ READ_BYTES: Final = 1 << 16
 
 
 def lines_of(files: list[Path], check: Check) -> Iterator[bytes]:
-    """The lines of all files, without their newlines; `-` is standard input.
+    """Yields the lines of all files, without their newlines; `-` is standard input.
 
     Raises SettingsError.
     """

@@ -16,8 +16,10 @@ __all__ = ["read_ids"]
 
 
 def read_ids(file: Path) -> list[MessageId]:
-    """The ids in a file, or in standard input for `-`. Raises SettingsError and
-    InvalidMessageIdError, which says in which line."""
+    """Returns the ids in a file, or in standard input for `-`.
+
+    Raises SettingsError and InvalidMessageIdError, which says in which line.
+    """
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeDecodeError) as error:

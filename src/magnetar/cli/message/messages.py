@@ -59,7 +59,7 @@ class Shown:
         self.redeliveries = redeliveries
 
     def to_json(self) -> dict[str, object]:
-        """What `--json` prints, on one line."""
+        """Returns what `--json` prints, on one line."""
         out: dict[str, object] = {
             "id": id_text(self.id),
             "messageId": self.id.to_base64(),
@@ -92,7 +92,7 @@ class Entry(EntryHead):
         return self.text("is-encrypted") == "true"
 
     def messages(self) -> list[Shown]:
-        """All messages of the entry, acked or not. Raises AdminError."""
+        """Returns all messages of the entry, acked or not. Raises AdminError."""
         if not self.batch_size or self.encrypted:
             return [self._shown(-1, self._body, self._key(), self._properties())]
         try:
@@ -129,13 +129,13 @@ class Entry(EntryHead):
 
 
 def read_entry(admin: AdminClient, topic: TopicName, ledger_id: int, entry_id: int) -> Entry:
-    """An entry of a topic or partition, wherever its cursors are. Raises AdminError."""
+    """Returns an entry of a topic or partition, wherever its cursors are. Raises AdminError."""
     answer = admin.send(entry_request(topic, ledger_id, entry_id))
     return Entry(answer, str(topic), topic.partition)
 
 
 def message_of(message: "Message") -> Shown:
-    """A message that a consumer received."""
+    """Returns a message that a consumer received."""
     return Shown(
         message.message_id(),
         message.data(),
@@ -152,7 +152,7 @@ def message_of(message: "Message") -> Shown:
 def print_message(
     shown: Shown, *, as_json: bool, hex: bool = False, hide_content: bool = False
 ) -> None:
-    """One message: a line of what it is, then what it says; or a line of JSON."""
+    """Prints one message: a line of what it is, then what it says; or a line of JSON."""
     if as_json:
         typer.echo(json.dumps(shown.to_json(), ensure_ascii=False))
         return
@@ -201,7 +201,7 @@ def _time(ms: int) -> str:
 
 
 def time_ms(option: str, text: str) -> int:
-    """A moment: ms since 1970, or a date. Raises SettingsError.
+    """Returns a moment in ms since 1970, from such a number or a date. Raises SettingsError.
 
     >>> time_ms("-d", "1700000000123"), time_ms("-d", "2023-11-14T22:13:20Z")
     (1700000000123, 1700000000000)

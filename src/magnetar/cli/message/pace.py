@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def paced(items: Iterable[T], rate: float, check: Check) -> Iterator[T]:
-    """The items, no more than `rate` of them a second; 0 is no limit."""
+    """Yields the items, no more than `rate` of them a second; 0 is no limit."""
     if not rate:
         yield from items
         return

@@ -177,7 +177,8 @@ class _Source:
             self._payloads = _payloads(messages, files, separator)
 
     def payloads(self, check: Check) -> Iterator[bytes]:
-        """One after the other, with a bar on a terminal if it is known how many there are."""
+        """Yields one payload after the other, with a bar on a terminal if it is known how many
+        there are."""
         if self._lines_of is None:
             stream = (payload for _ in range(self._count) for payload in self._payloads)
             yield from track(stream, "sending", self._count * len(self._payloads))
@@ -209,7 +210,7 @@ class _Sent:
         self.answered += 1
 
     def error(self, text: str) -> PulsarException:
-        """Why some were not stored."""
+        """Returns why some were not stored."""
         assert self.failure is not None
         kind: type[PulsarException] = getattr(errors, self.failure.name)
         advice = ": give --chunking and --disable-batching" if kind is errors.MessageTooBig else ""

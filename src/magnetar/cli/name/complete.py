@@ -45,7 +45,7 @@ def topics(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def subscriptions(context: typer.Context, incomplete: str) -> list[str]:
-    """Those of the topic that stands on the line already."""
+    """Returns those of the topic that stands on the line already."""
     from magnetar.cli.name.names import subscription_names
 
     def work(admin: "AdminClient", target: Target) -> Iterator[str]:
@@ -58,7 +58,7 @@ def subscriptions(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def namespaces(context: typer.Context, incomplete: str) -> list[str]:
-    """Those of the tenant that was begun, or of all tenants."""
+    """Returns those of the tenant that was begun, or of all tenants."""
     from magnetar.cli.name.names import namespace_names, tenant_names
 
     def work(admin: "AdminClient", target: Target) -> Iterator[str]:

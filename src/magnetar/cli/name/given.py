@@ -28,7 +28,7 @@ class Given:
         return " ".join(words)
 
     def unused(self, option: str) -> bool:
-        """Whether the command has a flag that was not given."""
+        """Returns whether the command has a flag that was not given."""
         return self.context is not None and self.context.params.get(option) is False
 
 
@@ -41,7 +41,7 @@ def forget() -> None:
 
 
 def current() -> Given:
-    """Of this command."""
+    """Returns what was given to this command."""
     found = _given.get()
     if found is None:
         forget()
@@ -50,7 +50,7 @@ def current() -> Given:
 
 
 def note(context: typer.Context) -> Given:
-    """Of the command whose arguments are being read."""
+    """Notes and returns what was given to the command whose arguments are being read."""
     found = current()
     found.context = context
     return found

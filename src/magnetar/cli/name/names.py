@@ -8,7 +8,7 @@ __all__ = ["namespace_names", "subscription_names", "tenant_names", "topic_names
 
 
 def topic_names(admin: AdminClient, namespace: str) -> list[str]:
-    """The persistent topics of a namespace, a partitioned one once. Raises AdminError."""
+    """Returns the persistent topics of a namespace, a partitioned one once. Raises AdminError."""
     return wholes(_texts(admin.get(topics_path("persistent", namespace))))
 
 
@@ -22,17 +22,17 @@ def wholes(names: list[str]) -> list[str]:
 
 
 def subscription_names(admin: AdminClient, topic: str) -> list[str]:
-    """The subscriptions of a topic. Raises AdminError."""
+    """Returns the subscriptions of a topic. Raises AdminError."""
     return sorted(_texts(admin.get(topic_path(topic, "subscriptions"))))
 
 
 def namespace_names(admin: AdminClient, tenant: str) -> list[str]:
-    """The namespaces of a tenant. Raises AdminError."""
+    """Returns the namespaces of a tenant. Raises AdminError."""
     return sorted(_texts(admin.get(path_of("namespaces", tenant))))
 
 
 def tenant_names(admin: AdminClient) -> list[str]:
-    """All tenants. Raises AdminError: it is for superusers."""
+    """Returns all tenants. Raises AdminError: it is for superusers."""
     return sorted(_texts(admin.get(path_of("tenants"))))
 
 

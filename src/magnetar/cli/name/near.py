@@ -26,7 +26,7 @@ NAMES_MAX: Final = 3
 
 
 def advice(given: "Given") -> str:
-    """A question, if there is a name near to the one that was given; else nothing."""
+    """Returns a question, if there is a name near to the one that was given; else nothing."""
     if not given.topic and not given.namespace:
         return ""
     with suppress(MagnetarError), current().admin(LIMIT_S) as admin:
@@ -62,7 +62,7 @@ def _as_full(name: "TopicName", namespace: str) -> str:
 
 
 def near_namespaces(admin: "AdminClient", namespace: str) -> list[str]:
-    """Those of the tenant if there is one, else those of tenants with a name like it."""
+    """Returns those of the tenant if there is one, else those of tenants with a name like it."""
     from magnetar.cli.name.names import namespace_names, tenant_names
     from magnetar.rest.admin_error import AdminError
 
@@ -79,7 +79,8 @@ def near_namespaces(admin: "AdminClient", namespace: str) -> list[str]:
 
 
 def nearest(name: str, names: list[str]) -> list[str]:
-    """The names like this one, the most alike first; one that differs in its capitals alone is it.
+    """Returns the names like this one, the most alike first; one that differs in its capitals alone
+    is it.
 
     >>> nearest("ordres", ["orders", "invoices"]), nearest("Orders", ["orders"]), nearest("x", [])
     (['orders'], ['orders'], [])

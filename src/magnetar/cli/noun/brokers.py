@@ -68,7 +68,9 @@ def list_clusters(as_json: Json = False) -> None:
 
 @clusters_app.command("get")
 def get_cluster(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", show_default=False)],
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name.", show_default=False)
+    ],
     as_json: Json = False,
 ) -> None:
     """Show the URLs of a cluster."""

@@ -1,17 +1,20 @@
 """`magnetar namespaces`: groups of topics, with policies and permissions of their own."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from magnetar.cli.confirm import Yes, confirm
 from magnetar.cli.name import complete
 from magnetar.cli.noun.policies import add_policies
+from magnetar.cli.noun.rates import add_rates
 from magnetar.cli.option import (
+    Actions,
     Force,
     Json,
     NamespaceName,
     NamespaceOrDefault,
+    Role,
     SubscriptionName,
     words,
 )
@@ -25,14 +28,17 @@ app: typer.Typer = typer.Typer(
     help="Manage namespaces, with their policies and permissions.", no_args_is_help=True
 )
 
-Role: TypeAlias = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")]
-
 
 @app.command("list")
 def list_namespaces(
     tenant: Annotated[
         str,
-        typer.Argument(metavar="TENANT", show_default=False, autocompletion=complete.tenants),
+        typer.Argument(
+            metavar="TENANT",
+            help="Tenant name.",
+            show_default=False,
+            autocompletion=complete.tenants,
+        ),
     ],
     as_json: Json = False,
 ) -> None:
@@ -140,14 +146,7 @@ def permissions(namespace: NamespaceName, as_json: Json = False) -> None:
 def grant_permission(
     namespace: NamespaceName,
     role: Role,
-    actions: Annotated[
-        str,
-        typer.Option(
-            "--actions",
-            metavar="ACTIONS",
-            help="Actions, separated by commas: produce,consume,skip...",
-        ),
-    ],
+    actions: Actions,
 ) -> None:
     """Grant a role permissions on a namespace."""
     with current().admin() as admin:
@@ -199,4 +198,33 @@ def revoke_subscription_permission(
     typer.echo(f"{subscription} in {namespace} is not for {role}")
 
 
+@app.command("get-resource-group")
+def get_resource_group(namespace: NamespaceName, as_json: Json = False) -> None:
+    """Show the resource group whose rates a namespace shares."""
+    with current().admin() as admin:
+        show_value(admin.get(namespace_path(namespace, "resourcegroup")), as_json=as_json)
+
+
+@app.command("set-resource-group")
+def set_resource_group(
+    namespace: NamespaceName,
+    group: Annotated[
+        str, typer.Option("-rgn", "--resource-group-name", metavar="GROUP", help="Its group.")
+    ],
+) -> None:
+    """Put a namespace into a resource group; it leaves the one that it was in."""
+    with current().admin() as admin:
+        admin.post(namespace_path(namespace, "resourcegroup", group))
+    typer.echo(f"put {namespace} into {group}")
+
+
+@app.command("remove-resource-group")
+def remove_resource_group(namespace: NamespaceName) -> None:
+    """Take a namespace out of its resource group."""
+    with current().admin() as admin:
+        admin.delete(namespace_path(namespace, "resourcegroup"))
+    typer.echo(f"took {namespace} out of its resource group")
+
+
 add_policies(app, of_topics=False)
+add_rates(app, of_topics=False)

@@ -49,8 +49,12 @@ class Policy(NamedTuple):
     namespace_name: str = ""
     options: tuple[str, ...] = ()
     method: str = "POST"
+    # That of namespaces, if it is another.
+    namespace_method: str = ""
     # A policy that is looked at under another piece.
     shown: str = ""
+    # What its one option is, where it has but one.
+    value: str = "Largest number; 0 means no limit."
 
 
 POLICIES: Final = (
@@ -61,6 +65,7 @@ POLICIES: Final = (
         "messageTTL",
         "messageTTL",
         options=("-ttl", "--messageTTL", "--ttl"),
+        value="Seconds; 0 means never.",
     ),
     Policy("retention", "how long acked messages are kept", OWN, "retention", "retention"),
     Policy(
@@ -128,6 +133,15 @@ POLICIES: Final = (
         "maxMessageSize",
         "",
         options=("-m", "--max-message-size"),
+        value="Bytes; the broker's own limit counts too.",
+    ),
+    Policy(
+        "compaction-threshold",
+        "after how many published bytes a topic is compacted again",
+        OWN,
+        "compactionThreshold",
+        "compactionThreshold",
+        namespace_method="PUT",
     ),
     Policy(
         "max-topics-per-namespace",
@@ -158,6 +172,7 @@ POLICIES: Final = (
         "subscriptionTypesEnabled",
         "subscriptionTypesEnabled",
         options=("-t", "--types"),
+        value="Types, separated by commas, e.g. Shared,Key_Shared.",
     ),
     Policy(
         "inactive-topic-policies",
@@ -187,6 +202,7 @@ POLICIES: Final = (
         "schemaCompatibilityStrategy",
         "schemaCompatibilityStrategy",
         options=("-c", "--compatibility"),
+        value="Strategy, e.g. BACKWARD; UNDEFINED asks the next level.",
         method="PUT",
     ),
     Policy(
@@ -240,11 +256,16 @@ class _Place:
             return topic_path(name, piece)
         return namespace_path(name, piece)
 
+    @property
+    def _method(self) -> str:
+        other = "" if self.of_topics else self.policy.namespace_method
+        return other or self.policy.method
+
     def put(self, name: str, value: object, **query: object) -> None:
         if self.of_topics and self.piece == "messageTTL":
             query["messageTTL"] = value  # where Pulsar looks for it
         with current().admin() as admin:
-            admin.request(self.policy.method, self.path(name), value, query)
+            admin.request(self._method, self.path(name), value, query)
         typer.echo(f"set {self.policy.name} of {name}")
 
 
@@ -288,6 +309,7 @@ def _setter(place: _Place) -> Callable[..., None]:
     own = {
         "retention": _retention,
         "backlog-quota": _backlog_quota,
+        "compaction-threshold": _compaction_threshold,
         "delayed-delivery": _delayed_delivery,
         "inactive-topic-policies": _inactive_topics,
         "auto-topic-creation": _auto_topics,
@@ -301,10 +323,15 @@ def _setter(place: _Place) -> Callable[..., None]:
 # ---- Values --------------------------------------------------------------------
 
 
+def _option(place: _Place, metavar: str, min: int | None = None) -> object:
+    policy = place.policy
+    return typer.Option(*policy.options, metavar=metavar, min=min, help=policy.value)
+
+
 def _number(place: _Place) -> Callable[..., None]:
     def set_number(
         name: Annotated[str, _argument(place)],
-        number: Annotated[int, typer.Option(*place.policy.options, metavar="NUMBER", min=-1)],
+        number: Annotated[int, _option(place, "NUMBER", min=-1)],
     ) -> None:
         place.put(name, number)
 
@@ -329,7 +356,7 @@ def _chosen(enable: bool, disable: bool) -> bool:
 def _word(place: _Place) -> Callable[..., None]:
     def set_word(
         name: Annotated[str, _argument(place)],
-        word: Annotated[str, typer.Option(*place.policy.options, metavar="NAME")],
+        word: Annotated[str, _option(place, "NAME")],
     ) -> None:
         place.put(name, word)
 
@@ -339,7 +366,7 @@ def _word(place: _Place) -> Callable[..., None]:
 def _words(place: _Place) -> Callable[..., None]:
     def set_words(
         name: Annotated[str, _argument(place)],
-        names: Annotated[str, typer.Option(*place.policy.options, metavar="NAMES")],
+        names: Annotated[str, _option(place, "NAMES")],
     ) -> None:
         place.put(name, words(names))
 
@@ -409,6 +436,23 @@ def _backlog_quota(place: _Place) -> Callable[..., None]:
     return set_backlog_quota
 
 
+def _compaction_threshold(place: _Place) -> Callable[..., None]:
+    def set_compaction_threshold(
+        name: Annotated[str, _argument(place)],
+        threshold: Annotated[
+            str,
+            typer.Option(
+                "-t",
+                "--threshold",
+                help="Size that is published between two compactions, e.g. 100M; 0 means never.",
+            ),
+        ],
+    ) -> None:
+        place.put(name, size_bytes("-t", threshold))
+
+    return set_compaction_threshold
+
+
 def _delayed_delivery(place: _Place) -> Callable[..., None]:
     def set_delayed_delivery(
         name: Annotated[str, _argument(place)],
@@ -432,8 +476,14 @@ def _delayed_delivery(place: _Place) -> Callable[..., None]:
 def _inactive_topics(place: _Place) -> Callable[..., None]:
     def set_inactive_topics(
         name: Annotated[str, _argument(place)],
-        enable: Annotated[bool, typer.Option("-e", "--enable-delete-while-inactive")] = False,
-        disable: Annotated[bool, typer.Option("-d", "--disable-delete-while-inactive")] = False,
+        enable: Annotated[
+            bool,
+            typer.Option("-e", "--enable-delete-while-inactive", help="Delete unused topics."),
+        ] = False,
+        disable: Annotated[
+            bool,
+            typer.Option("-d", "--disable-delete-while-inactive", help="Keep unused topics."),
+        ] = False,
         time: Annotated[
             str,
             typer.Option(

@@ -19,7 +19,7 @@ app: typer.Typer = typer.Typer(
 
 
 def complete(incomplete: str) -> list[str]:
-    """Names for the shell, which wants no errors."""
+    """Returns names for the shell, which wants no errors."""
     try:
         return [name for name in load(config_path()).profiles if name.startswith(incomplete)]
     except SettingsError:
@@ -27,7 +27,10 @@ def complete(incomplete: str) -> list[str]:
 
 
 ProfileName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, autocompletion=complete)
+    str,
+    typer.Argument(
+        metavar="NAME", help="Profile name.", show_default=False, autocompletion=complete
+    ),
 ]
 
 
@@ -143,7 +146,7 @@ def _masked(values: dict[str, str]) -> dict[str, str]:
 
 
 def _save(configuration: Configuration) -> None:
-    """All or nothing, and for the user's eyes only, since tokens may be in it."""
+    """Saves all or nothing, and for the user's eyes only, since tokens may be in it."""
     path = config_path()
     scratch = path.with_name(f"{path.name}.tmp")
     try:

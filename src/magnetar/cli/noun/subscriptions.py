@@ -316,8 +316,10 @@ def examine_messages(
 
 def get_message_by_id(
     topic: TopicArgument,
-    ledger_id: Annotated[int, typer.Option("-l", "--ledgerId", min=0)],
-    entry_id: Annotated[int, typer.Option("-e", "--entryId", min=0)],
+    ledger_id: Annotated[int, typer.Option("-l", "--ledgerId", min=0, help="Ledger of the entry.")],
+    entry_id: Annotated[
+        int, typer.Option("-e", "--entryId", min=0, help="Id of the entry in its ledger.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Show the messages of an entry."""

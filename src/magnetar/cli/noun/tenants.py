@@ -19,6 +19,7 @@ Tenant: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TENANT",
+        help="Tenant name.",
         show_default=False,
         callback=named,
         autocompletion=complete.tenants,

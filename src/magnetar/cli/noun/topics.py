@@ -10,9 +10,20 @@ from typing import Annotated, TypeAlias
 import typer
 
 from magnetar.cli.confirm import Yes, confirm_topic
+from magnetar.cli.noun.compaction import add_compaction
 from magnetar.cli.noun.policies import add_policies
+from magnetar.cli.noun.rates import add_rates
 from magnetar.cli.noun.subscriptions import add_subscription_commands
-from magnetar.cli.option import Force, Json, NamespaceOrDefault, TopicArgument, pairs, words
+from magnetar.cli.option import (
+    Actions,
+    Force,
+    Json,
+    NamespaceOrDefault,
+    Role,
+    TopicArgument,
+    pairs,
+    words,
+)
 from magnetar.cli.show import show_json, show_names, show_value
 from magnetar.cli.target import current
 from magnetar.rest.path import lookup_path, topic_path, topics_path
@@ -164,10 +175,20 @@ def stats(
         ),
     ] = False,
     subscription_backlog_size: Annotated[
-        bool, typer.Option("-sbs", "--get-subscription-backlog-size")
+        bool,
+        typer.Option(
+            "-sbs",
+            "--get-subscription-backlog-size",
+            help="Ask Apache Pulsar for the size of each backlog; Magnetar always gives it.",
+        ),
     ] = False,
     get_earliest_time: Annotated[
-        bool, typer.Option("-etb", "--get-earliest-time-in-backlog")
+        bool,
+        typer.Option(
+            "-etb",
+            "--get-earliest-time-in-backlog",
+            help="Show when the oldest message of each backlog was published.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -330,15 +351,8 @@ def permissions(topic: TopicArgument, as_json: Json = False) -> None:
 @app.command("grant-permission")
 def grant_permission(
     topic: TopicArgument,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")],
-    actions: Annotated[
-        str,
-        typer.Option(
-            "--actions",
-            metavar="ACTIONS",
-            help="Actions, separated by commas: produce,consume,skip...",
-        ),
-    ],
+    role: Role,
+    actions: Actions,
 ) -> None:
     """Grant a role permissions on a topic."""
     with current().admin() as admin:
@@ -349,7 +363,7 @@ def grant_permission(
 @app.command("revoke-permission")
 def revoke_permission(
     topic: TopicArgument,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Role.")],
+    role: Role,
 ) -> None:
     """Revoke all permissions of a role on a topic."""
     with current().admin() as admin:
@@ -357,5 +371,7 @@ def revoke_permission(
     typer.echo(f"{role} has no permissions on {topic}")
 
 
+add_compaction(app)
 add_subscription_commands(app, as_topics=True)
 add_policies(app, of_topics=True)
+add_rates(app, of_topics=True)

@@ -42,6 +42,8 @@ def audit(
 
 
 def _print(facts: dict[str, Any]) -> None:
+    from magnetar.spark.pipelines.report.audit_report import trouble_counts
+
     print_facts(
         {
             "topic": facts["topic"],
@@ -49,12 +51,7 @@ def _print(facts: dict[str, Any]) -> None:
             "backlog": facts["messages"],
             "oldest": facts["oldest_age"],
             "keys": facts["key_count"],
-            "holes": facts["hole_count"],
-            "partly acked batches": facts["batch_count"],
-            "overtaken": facts["overtaken"],
-            "stuck keys": facts["stuck_key_count"],
-            "undecodable": facts["undecodable"] if facts["decoded"] else "no schema",
-            "delayed": facts["delayed"],
+            **trouble_counts(facts),
         }
     )
     if facts["findings"]:

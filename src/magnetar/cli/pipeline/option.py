@@ -60,7 +60,7 @@ ReportFile: TypeAlias = Annotated[
 
 
 def pipeline_target() -> "Target":
-    """The broker of this command, for a pipeline. Raises SettingsError."""
+    """Returns the broker of this command, for a pipeline. Raises SettingsError."""
     from magnetar.spark.pipelines.letter.target import Target
 
     found = current()

@@ -40,7 +40,7 @@ def print_rows(
 
 
 def _where(kept: int, count: int) -> str:
-    """Where the others are, of which only so many may be kept."""
+    """Returns where the others are, of which only so many may be kept."""
     if kept >= count:
         return "see --json or --report"
     return f"--json and --report have {kept:,} of {count:,}"

@@ -44,7 +44,7 @@ def run_skip(
     recall: bool | None,
     as_json: bool,
 ) -> None:
-    """The command, with its options as they were given."""
+    """Carries out the command, with its options as they were given."""
     ids = [parse_triplet(text) for text in triplets] + [parse_base64(text) for text in base64s]
     if from_file is not None:
         ids += read_ids(from_file)
@@ -122,7 +122,7 @@ def _show_rows(skipped: Skipped | None) -> None:
 
 
 def _takers(row: SkippedId) -> str:
-    """Who had the message, in words."""
+    """Returns who had the message, in words."""
     said: list[str] = []
     for name, words in TAKERS.items():
         names = getattr(row, name)
@@ -171,7 +171,7 @@ def _dry_run(
 
 
 def _named(entry: Entry, id: MessageId) -> list[Shown]:
-    """The messages of an entry that an id names; none if it does not fit."""
+    """Returns the messages of an entry that an id names; none if it does not fit."""
     messages = entry.messages()
     if id.batch_index() < 0:
         return messages

@@ -8,7 +8,7 @@ does the rest.
 from magnetar.cli.console import track, warn
 from magnetar.cli.target import current
 from magnetar.model import MessageId, TopicName
-from magnetar.model.enums import ConsumerType
+from magnetar.model.subscription_type import ConsumerType
 from magnetar.rest.admin_client import AdminClient
 from magnetar.rest.skip.ack_plan import AckPlan, consumer_options, plan_acks
 

@@ -4,7 +4,7 @@ __all__ = ["age_text", "bytes_text", "count_text", "rate_text", "short_name"]
 
 
 def age_text(seconds: float) -> str:
-    """How long ago, in the two units that matter.
+    """Returns how long ago, in the two units that matter.
 
     >>> [age_text(s) for s in (0.4, 59, 61, 3 * 3600 + 300, 50 * 3600)]
     ['0 s', '59 s', '1 min', '3 h 5 min', '2 d 2 h']
@@ -24,7 +24,7 @@ def _two(first: int, unit: str, second: int, smaller: str) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """A size in the unit that leaves the fewest digits.
+    """Returns a size in the unit that leaves the fewest digits.
 
     >>> [bytes_text(b) for b in (0, 1023, 1536, 40 << 30)]
     ['0 B', '1023 B', '1.5 KiB', '40 GiB']
@@ -39,7 +39,7 @@ def bytes_text(size: float) -> str:
 
 
 def rate_text(rate: float) -> str:
-    """So many a second; tenths where they matter.
+    """Returns so many a second as text, with tenths where they matter.
 
     >>> [rate_text(r) for r in (0, 0.04, 9.96, 1234.5)]
     ['0', '<0.1', '10', '1,234']
@@ -56,7 +56,7 @@ def count_text(count: int | None) -> str:
 
 
 def short_name(topic: str, namespace: str) -> str:
-    """A topic as one would type it there.
+    """Returns a topic as one would type it there.
 
     >>> short_name("persistent://a/b/t", "a/b"), short_name("persistent://a/b/t", "public/default")
     ('t', 'a/b/t')

@@ -9,7 +9,7 @@ __all__ = ["report"]
 
 
 def report(broker: BrokerView, found: Survey, warned: list[Warned]) -> dict[str, object]:
-    """One document; null is what nobody told."""
+    """Returns all of it as one document; null is what nobody told."""
     views = list(found.topics.values())
     return {
         "url": broker.url,
@@ -61,5 +61,5 @@ def _subscription(one: SubscriptionView) -> dict[str, object]:
 
 
 def _time(oldest_ms: int | None) -> int | None:
-    """In ms since 1970; null if nothing is unacked, or nobody knows."""
+    """Returns ms since 1970; None if nothing is unacked, or nobody knows."""
     return oldest_ms or None

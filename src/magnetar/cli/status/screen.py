@@ -31,7 +31,7 @@ ENTRIES: Final = "the backlog counts entries, as Apache Pulsar does: a batch is 
 
 
 def heading(broker: BrokerView, seen: str = "") -> Text:
-    """Which broker this is, and when it was looked at."""
+    """Returns which broker this is, and when it was looked at."""
     text = Text(printable(broker.url), style="bold")
     text.append(f"  version {printable(broker.version)}", style="not bold")
     if broker.up_s is not None:
@@ -85,19 +85,19 @@ def _in_messages(views: Sequence[TopicView]) -> bool:
 
 
 def unit_note(found: Survey) -> list[str]:
-    """What the backlog counts, if it is not messages."""
+    """Returns what the backlog counts, if it is not messages."""
     return [] if _in_messages(list(found.topics.values())) else [ENTRIES]
 
 
 def oldest_text(oldest_ms: int | None) -> str:
-    """The age of a message; a dash if there is none, a question mark if nobody knows."""
+    """Returns the age of a message; a dash if there is none, a question mark if nobody knows."""
     if oldest_ms is None:
         return "?"
     return age_text(time.time() - oldest_ms / 1000) if oldest_ms else "-"
 
 
 def subscription_table(subscriptions: Sequence[SubscriptionView], namespace: str) -> Table:
-    """Where work is left."""
+    """Returns a table of the subscriptions where work is left."""
     table = grid("topic", "subscription", "backlog#", "oldest#", "unacked#", "out/s#", "consumers#")
     for one in subscriptions:
         idle = one.waiting and not one.consumers

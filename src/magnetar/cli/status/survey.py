@@ -44,7 +44,7 @@ class Survey:
         self.only = ""
 
     def notes(self) -> list[str]:
-        """What is missing, in sentences."""
+        """Returns what is missing, in sentences."""
         found: list[str] = []
         if self.only:
             found.append(f"only {self.only}: this role may not list other namespaces")
@@ -111,7 +111,7 @@ def _fresh(known: Stats | None) -> bool:
 
 
 def _urgency(known: Stats | None) -> int:
-    """Those with a backlog are asked for first, then those of which nothing is known."""
+    """Returns those with a backlog are asked for first, then those of which nothing is known."""
     if known is None:
         return 1
     subscriptions = known.get("subscriptions")
@@ -124,7 +124,7 @@ def _urgency(known: Stats | None) -> int:
 
 
 def _broker_stats(admin: AdminClient) -> dict[str, Stats]:
-    """By topic; nothing if the broker does not tell, or not this role."""
+    """Returns stats by topic; none if the broker does not tell them, or not to this role."""
     try:
         found = admin.get(path_of("broker-stats", "topics"), getEarliestTimeInBacklog=True)
     except AdminError:

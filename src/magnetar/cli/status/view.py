@@ -116,7 +116,8 @@ class TopicView:
 
 
 def topic_view(views: dict[str, TopicView], name: str) -> TopicView:
-    """The view that a topic belongs to: its own, or that of the whole it is a partition of."""
+    """Returns the view that a topic belongs to: its own, or that of the whole it is a partition
+    of."""
     parsed = TopicName.parse(name)
     whole = str(parsed.partitioned)
     if whole not in views:
@@ -127,7 +128,7 @@ def topic_view(views: dict[str, TopicView], name: str) -> TopicView:
 
 
 def added(one: int | None, other: int | None) -> int | None:
-    """A sum of what may be unknown.
+    """Returns a sum of what may be unknown.
 
     >>> added(1, 2), added(1, None)
     (3, None)
@@ -136,7 +137,7 @@ def added(one: int | None, other: int | None) -> int | None:
 
 
 def oldest(times_ms: Iterable[int | None]) -> int | None:
-    """The earliest time; 0, nothing unacked, is later than any.
+    """Returns the earliest time; 0, nothing unacked, is later than any.
 
     >>> oldest([5, 0, 3]), oldest([0, 0]), oldest([0, None]), oldest([5, None])
     (3, 0, None, 5)

@@ -44,7 +44,8 @@ class Warned:
 
 
 def gathered(warned: list[Warned]) -> list[Warned]:
-    """So that they fit a screen: many that say the same are a few, and how many more there are."""
+    """Returns warnings so that they fit a screen: of many that say the same a few, and how many
+    more there are."""
     found: list[Warned] = []
     for kind in dict.fromkeys(one.of_many for one in warned):
         same = [one for one in warned if one.of_many == kind]
@@ -57,7 +58,7 @@ def gathered(warned: list[Warned]) -> list[Warned]:
 
 
 def warnings_of(broker: BrokerView, found: Survey, namespace: str) -> list[Warned]:
-    """What is wrong first; then by backlog."""
+    """Returns the warnings, what is wrong first, then by backlog."""
     all_of_them = [one for view in found.topics.values() for one in view.subscriptions.values()]
     by_backlog = sorted(all_of_them, key=lambda one: -one.backlog)
     warned = [
