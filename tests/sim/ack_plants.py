@@ -109,14 +109,14 @@ ACK_PLANTS = [
     ),
     Plant(
         "the time of a message in chunks goes on while another consumer has it",
-        f"{CLIENT}.consumer.chunk.assembler:_Context.follow",
+        f"{CLIENT}.consumer.chunk.context:ChunkContext.follow",
         _time_goes_on,
         5006339,
         rare=True,
     ),
     Plant(
         "a reset leaves consumers, and acks from before it, where they are",
-        f"{BROKER}.topic.subscription:Subscription._close_consumers",
+        f"{BROKER}.topic.subscription:Subscription.close_consumers",
         _closes_nobody,
         93,
     ),

@@ -28,7 +28,7 @@ from magnetar.client.consumer.message import Message
 from magnetar.client.network.clock import Clock
 from magnetar.errors import MagnetarError, Timeout
 from magnetar.model import ConsumerType, InitialPosition
-from magnetar.storage.ids import LANES
+from magnetar.storage.ids import STRIPES
 from magnetar.testing.checker.checkers import check, one_name
 from magnetar.testing.checker.history import Fact
 from magnetar.testing.checker.recorded import RecordedClient, RecordedConsumer
@@ -171,11 +171,11 @@ async def _begin_with_twin(simulation: Simulation, random: Random) -> None:
 
 
 def draw_other_lane(one: SimBroker, other: SimBroker) -> None:
-    """Two new brokers share ids if they start in one millisecond and draw one lane, 1 in 128.
+    """Two new brokers share ids if they start in one millisecond and draw one stripe, 1 in 128.
 
     That is what I9 leaves. A simulated disk draws once, so they would at each such start.
     """
-    while one.disk.random_u32() % LANES == other.disk.random_u32() % LANES:
+    while one.disk.random_u32() % STRIPES == other.disk.random_u32() % STRIPES:
         other.wipe()
 
 

@@ -13,7 +13,9 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from sim.compaction import THRESHOLD, compact_some, read_views, view_some
 from sim.crew_program import CrewProgram
+from sim.rates import judge_rates, rated
 from sim.readers import desert, read_to_the_end, seek_about
 from sim.rush import rush, rush_in_peace
 from sim.scenario import (
@@ -21,13 +23,28 @@ from sim.scenario import (
     Extras,
     Scenario,
     SubscriptionPlan,
+    TransactionPlan,
     draw,
     draw_edges,
     draw_rush,
+    draw_transactions,
     sharpen,
     vary,
 )
 from sim.swarm import draw_swarm
+from sim.transacting import (
+    SUBSCRIPTION,
+    Ledger,
+    Transformer,
+    all_done,
+    check_all_were_done,
+    find_outcomes,
+    look_on,
+    outputs_of,
+    prepare_outputs,
+    read_outputs,
+)
+from sim.vandal import vandalise
 from sim.workload import (
     CLIENT,
     HOLDING,
@@ -40,13 +57,19 @@ from sim.workload import (
     skip_large,
     skip_queued,
     skip_some,
-    vandalise,
 )
 
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.model import ConsumerType, InitialPosition
-from magnetar.testing.checker.checkers import CHECKERS, check, stored_once, undelivered, unreturned
+from magnetar.testing.checker.checkers import (
+    CHECKERS,
+    check,
+    sent_once,
+    stored_once,
+    undelivered,
+    unreturned,
+)
 from magnetar.testing.checker.history import Counted, Fact, Quiet
 from magnetar.testing.sim.disk import DiskFaults, SimDisk
 from magnetar.testing.sim.loop import SimLoop
@@ -62,6 +85,10 @@ QUIET_S = 3
 RUSHES = 3
 RUSH_BYTES = 8 * 1024
 RUSH_BYTES_ALL = 64 * 1024
+# In so many lives of the swarm topics are compacted.
+COMPACTION_SHARE = 0.2
+# And in so many the broker has rates.
+RATE_SHARE = 0.15
 
 
 class Stuck(AssertionError):
@@ -73,7 +100,15 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     await broker.start()
     await _prepare(simulation, scenario)
     victims = _start(simulation, scenario, book)
-    trouble = Trouble(simulation, kinds=scenario.kinds, topics=scenario.topics, victims=victims)
+    ledger, topics = (
+        Ledger(lambda: book.publishing, lambda: book.ending, book.txns),
+        scenario.topics,
+    )
+    transactions = scenario.extras.transactions
+    if transactions is not None:
+        victims += _start_transactions(simulation, ledger, transactions)
+        topics = [*topics, *outputs_of(transactions)]
+    trouble = Trouble(simulation, kinds=scenario.kinds, topics=topics, victims=victims)
     if scenario.extras.slow_disk_s:
         broker.faults = DiskFaults(stall_share=0.5, stall_s_max=scenario.extras.slow_disk_s)
         broker.disk.faults = broker.faults
@@ -86,6 +121,9 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     await trouble.end()
     book.publishing = False
     await _until(simulation, lambda: _publishers_ended(simulation), "publishers to end")
+    if transactions is not None:
+        await _until(simulation, lambda: _none_open(simulation), "transactions to end")
+        find_outcomes(simulation, ledger)
     if scenario.rush:
         await rush_in_peace(simulation)
     if scenario.deserter:
@@ -93,7 +131,12 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     if scenario.reader:
         await read_to_the_end(simulation, scenario)
         await seek_about(simulation, scenario)
+    if scenario.extras.compacts:
+        await read_views(simulation, scenario)
     await _first_peace(simulation, scenario, book)
+    if transactions is not None:
+        done = partial(all_done, simulation, scenario)
+        await _until(simulation, done, "what transactions gave back to be done")
     # Acks without a receipt may have been lost where nobody saw it; this brings them back.
     await broker.stop()
     await broker.start()
@@ -105,9 +148,34 @@ async def live(simulation: Simulation, scenario: Scenario) -> None:
     for plan in scenario.subscriptions:
         book.withheld[plan.name] = {}
     await _count(simulation, scenario, book)
+    if transactions is not None:
+        await _until(simulation, done, "transformers to have done everything")
+        find_outcomes(simulation, ledger)
+        await read_outputs(simulation, transactions)
+        check_all_were_done(simulation.history)
     book.ending = True
     await _until(simulation, lambda: _all_ended(simulation), "programs to end")
     await broker.stop()
+
+
+def _start_transactions(simulation: Simulation, ledger: Ledger, plan: TransactionPlan) -> list[str]:
+    """Starts those that transact; returns those that may be killed."""
+    simulation.program("onlooker-c", lambda: look_on(simulation, ledger))
+    victims: list[str] = []
+    for number in range(plan.workers):
+        name = f"{SUBSCRIPTION}-c{number}"
+        victims.append(
+            simulation.program(name, Transformer(simulation, ledger, plan, name).main).name
+        )
+    return victims
+
+
+def _none_open(simulation: Simulation) -> bool:
+    """Whether all that publishers began has ended: what they left is aborted in time."""
+    broker = simulation.broker.present()
+    return broker is not None and not any(
+        one.topics and not one.subscriptions for one in broker.transactions.open.values()
+    )
 
 
 async def _first_peace(simulation: Simulation, scenario: Scenario, book: Book) -> None:
@@ -177,14 +245,19 @@ async def _prepare(simulation: Simulation, scenario: Scenario) -> None:
     if scenario.partitions:
         await simulation.broker.create_partitioned(TOPIC, scenario.partitions)
     client = simulation.client(**CLIENT)
-    for plan in scenario.subscriptions:
+    plans = {plan.name: plan.type for plan in scenario.subscriptions}
+    if scenario.extras.transactions is not None:
+        plans[SUBSCRIPTION] = scenario.extras.transactions.type
+    for name, type in plans.items():
         consumer = await client.subscribe(
             TOPIC,
-            plan.name,
-            consumer_type=ConsumerType[plan.type],
+            name,
+            consumer_type=ConsumerType[type],
             initial_position=InitialPosition.Earliest,
         )
         await consumer.close()
+    if scenario.extras.transactions is not None:
+        await prepare_outputs(client, scenario.extras.transactions)
     await client.close()
 
 
@@ -221,6 +294,9 @@ def _start(simulation: Simulation, scenario: Scenario, book: Book) -> list[str]:
         simulation.program("outage", lambda: fail_now_and_then(simulation, book))
     if scenario.edges.resets:
         simulation.program("resetter", lambda: reset_some(simulation, book, scenario))
+    if scenario.extras.compacts:
+        simulation.program("compactor", lambda: compact_some(simulation, book, scenario))
+        simulation.program("viewer", lambda: view_some(simulation, book, scenario))
     if scenario.vandal:
         simulation.program("vandal", lambda: vandalise(simulation, book))
     if scenario.rush:
@@ -355,12 +431,33 @@ def scenario_of(seed: int) -> Scenario:
 
 def swarm_of(seed: int) -> Scenario:
     """What a seed draws for its life in the swarm."""
-    return draw_swarm(SimLoop(seed).random_for("swarm"))
+    scenario = draw_swarm(SimLoop(seed).random_for("swarm"))
+    # From a stream of its own, so that seeds that are known stay what they were.
+    random = SimLoop(seed).random_for("compaction of the swarm")
+    if random.random() < COMPACTION_SHARE:
+        scenario = compacted(scenario)
+    random = SimLoop(seed).random_for("rates of the swarm")
+    return rated(scenario, random) if random.random() < RATE_SHARE else scenario
+
+
+def compacted(scenario: Scenario) -> Scenario:
+    """The same, with topics that are compacted."""
+    extras = scenario.extras
+    limits = tuple((dict(extras.limits) | dict([THRESHOLD])).items())
+    return replace(scenario, extras=replace(extras, compacts=True, limits=limits))
 
 
 def run_swarm_seed(seed: int, **options: Any) -> Simulation:
     """The other life of a seed. Raises what went wrong."""
     return run_scenario(seed, swarm_of(seed), **options)
+
+
+def transactions_of(seed: int) -> Scenario:
+    """What a seed draws for its life with transactions: a mix of features, and these in it."""
+    random = SimLoop(seed).random_for("swarm with transactions")
+    scenario = draw_swarm(random)
+    plan = draw_transactions(random)
+    return replace(scenario, extras=replace(scenario.extras, transactions=plan))
 
 
 def settings_of(scenario: Scenario) -> BrokerSettings:
@@ -378,6 +475,7 @@ def settings_of(scenario: Scenario) -> BrokerSettings:
         deduplication=scenario.deduplication,
         keep_alive_ms=5000,
         delayed_delivery_tick_ms=100,
+        transactions=scenario.extras.transactions is not None,
         **limits,
     )
 
@@ -405,8 +503,9 @@ def run_scenario(
             simulation.loop.note("extras", repr(scenario.extras))
         simulation.run(live(simulation, scenario))
     check(simulation.history, CHECKERS)
+    judge_rates(simulation, settings, scenario)
     if scenario.deduplication:
-        check(simulation.history, [stored_once])
+        check(simulation.history, [stored_once, sent_once])
     return simulation
 
 

@@ -4,10 +4,20 @@ import contextlib
 from collections.abc import Iterator
 
 from sim.ack_plants import ACK_PLANTS
+from sim.compaction_plants import COMPACTION_PLANTS
 from sim.plants import PLANTS as OTHERS
+from sim.rate_plants import RATE_PLANTS
 from sim.rot_plants import ROT_PLANTS
+from sim.transaction_plants import TRANSACTION_PLANTS
 
-PLANTS = [*OTHERS, *ACK_PLANTS, *ROT_PLANTS]
+PLANTS = [
+    *OTHERS,
+    *ACK_PLANTS,
+    *COMPACTION_PLANTS,
+    *RATE_PLANTS,
+    *ROT_PLANTS,
+    *TRANSACTION_PLANTS,
+]
 
 
 @contextlib.contextmanager

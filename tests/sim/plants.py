@@ -89,7 +89,7 @@ def _forgets_files(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _answers_first(original: Callable[..., Any]) -> Callable[..., Any]:
-    from magnetar.broker.topic.subscription import answer_ack
+    from magnetar.broker.topic.ack.ack_answer import answer_ack
 
     def ack(self: Any, consumer: Any, command: Any) -> None:
         request_id, command.request_id = command.request_id, None
@@ -119,30 +119,30 @@ def _forgets_record(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _used_ids(original: Callable[..., Any]) -> Callable[..., Any]:
-    from magnetar.storage.ids import BLOCK, LANES
+    from magnetar.storage.ids import BLOCK, STRIPES
 
-    return lambda reserved, now_ms, lane: max(reserved - BLOCK * LANES, 1)
+    return lambda reserved, now_ms, stripe: max(reserved - BLOCK * STRIPES, 1)
 
 
 def _counts_from_one(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda reserved, now_ms, lane: reserved
+    return lambda reserved, now_ms, stripe: reserved
 
 
 def _counts_on(original: Callable[..., Any]) -> Callable[..., Any]:
     from magnetar.storage.ids import FIRST
 
-    def first_id(reserved: int, now_ms: int, lane: int) -> int:
-        return int(original(reserved, now_ms, lane)) if reserved == FIRST else reserved
+    def first_id(reserved: int, now_ms: int, stripe: int) -> int:
+        return int(original(reserved, now_ms, stripe)) if reserved == FIRST else reserved
 
     return first_id
 
 
 def _follows_the_clock(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda reserved, now_ms, lane: original(1, now_ms, lane)
+    return lambda reserved, now_ms, stripe: original(1, now_ms, stripe)
 
 
 def _one_lane(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda reserved, now_ms, lane: original(reserved, now_ms, 0)
+    return lambda reserved, now_ms, stripe: original(reserved, now_ms, 0)
 
 
 def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,9 +154,9 @@ def _last_first(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fastest(original: Callable[..., Any]) -> Callable[..., Any]:
-    def slowest(self: Any) -> Any:
+    def slowest(self: Any, **options: Any) -> Any:
         marks = [s.cursor.mark_delete for s in self._topic.subscriptions.values()]
-        return max(marks) if marks else original(self)
+        return max(marks) if marks else original(self, **options)
 
     return slowest
 
@@ -185,14 +185,16 @@ def _whole_entries(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _only_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     from magnetar.ack.delta import ResetDelta
+    from magnetar.broker.promise import Promise
 
-    def write_then(self: Any, deltas: Any, settled: Callable[[Exception | None], None]) -> None:
-        if isinstance(deltas[0], ResetDelta):
-            self._when_quiet(lambda: settled(None))
-        else:
-            original(self, deltas, settled)
+    def write_all(self: Any, deltas: Any) -> Any:
+        if not isinstance(deltas[0], ResetDelta):
+            return original(self, deltas)
+        written: Promise[None] = Promise()
+        self.unsettled_acks.settled().when_done(lambda error: written.keep(None))
+        return written
 
-    return write_then
+    return write_all
 
 
 def _does_not_look(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -447,7 +449,7 @@ PLANTS = [
     Plant("a seek leaves some acks as they were", "magnetar.ack.acks:Acks.clear", nothing, 0),
     Plant(
         "a seek is not written",
-        f"{BROKER}.topic.subscription:Subscription._write_then",
+        f"{BROKER}.topic.subscription:Subscription.write_all",
         _only_in_memory,
         13,
     ),

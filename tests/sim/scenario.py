@@ -59,6 +59,28 @@ class AckEdges:
 
 
 @dataclass(frozen=True)
+class TransactionPlan:
+    """Programs that consume the topic, and send and acknowledge in transactions."""
+
+    type: str
+    workers: int
+    acks: str  # "single", "list" or "cumulative"
+    receipts: bool
+    queue_size: int
+    # How many messages one transaction does at most, and over how many topics its outputs go.
+    messages_max: int
+    targets: int
+    batching: bool
+    timeout_s: float
+    # How many transactions are given up on purpose, and how many are left to their timeouts.
+    abort_share: float
+    leave_share: float
+    # How much of what publishers send is in transactions too.
+    publish_share: float
+    think_s: float
+
+
+@dataclass(frozen=True)
 class Extras:
     """What only scenarios of a swarm have; by default nothing."""
 
@@ -73,6 +95,9 @@ class Extras:
     messages_max: int = MESSAGES_MAX
     # Payloads are padded up to so many bytes.
     payload_max: int = 0
+    transactions: TransactionPlan | None = None
+    # Topics are compacted all the time, and their views are read.
+    compacts: bool = False
     # For those who look for the cause of a failure: the trouble that is left of what was drawn,
     # and which sends are not done.
     script: tuple[TroubleEvent, ...] | None = field(default=None, repr=False)
@@ -152,6 +177,27 @@ def draw_edges(random: Random) -> AckEdges:
         resets=random.random() < 0.5,
         outages=random.random() < 0.7,
         retries_max=random.choice((2, 1)),
+    )
+
+
+def draw_transactions(random: Random) -> TransactionPlan:
+    """What transacts in a scenario that has it."""
+    type = random.choice(TYPES)
+    single = type in ("Exclusive", "Failover")
+    return TransactionPlan(
+        type,
+        workers=1 if type == "Exclusive" else random.choice((1, 2, 3)),
+        acks=random.choice(("single", "list", "cumulative") if single else ("single", "list")),
+        receipts=random.random() < 0.5,
+        queue_size=random.choice((1, 3, 10, 100)),
+        messages_max=random.choice((1, 3, 8)),
+        targets=random.choice((1, 2, 3)),
+        batching=random.random() < 0.5,
+        timeout_s=random.choice((2.0, 5.0, 20.0)),
+        abort_share=random.choice((0.0, 0.1, 0.3)),
+        leave_share=random.choice((0.0, 0.0, 0.05)),
+        publish_share=random.choice((0.0, 0.2, 0.6)),
+        think_s=random.choice((0.0, 0.01, 0.1)),
     )
 
 

@@ -4,6 +4,7 @@ python tests/sim/search.py --seed 7             one seed, with the digest of its
 python tests/sim/search.py --seed 7 --trace     and the whole trace, and the facts
 python tests/sim/search.py --seed 7 --minimise  the steps that matter, and a page of them
 python tests/sim/search.py --count 1000         seeds 0 to 999; --first begins elsewhere
+python tests/sim/search.py --life transactions  that life of each seed, and no other
 python tests/sim/search.py --guided             children of the seeds of the corpus
 """
 
@@ -17,7 +18,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sim.case import Case, brief, run_case, try_case
+from sim.case import SCENARIOS, Case, brief, run_case, try_case
 from sim.corpus import Coverage, children, read_corpus
 from sim.crew import Crew
 from sim.logbook import FOLDER, Busy, Logbook, logbook_of
@@ -47,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _minimise(options.seed, options.plant)
             return _one(options.seed, trace=options.trace)
     first, count = options.first, options.count
-    cases = [Case(seed) for seed in range(first, first + count)]
-    name = f"{first}-{count}"
+    cases = [Case(seed, life=options.life) for seed in range(first, first + count)]
+    name = "-".join(filter(None, (options.life, f"{first}-{count}")))
     if options.guided:
         cases = children(read_corpus(), first, count)
         name = f"guided-{name}"
@@ -66,9 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=Case.parse, help="a seed, or a child of one: 7, 7.3")
+    parser.add_argument("--seed", type=Case.parse, help="7, 7.3, or 7:swarm; see case.py")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--life", choices=SCENARIOS, default="", help="of each seed this life only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes; all cores")
     parser.add_argument("--again", action="store_true", help="forget what was done before")
     parser.add_argument("--guided", action="store_true", help="search around the corpus")

@@ -9,7 +9,10 @@ import pytest
 from sim.life import count_facts, run_seed
 from sim.lying_disk import is_found
 from sim.scenario import draw
+from sim.vandal import HELLO, rubbish
 
+from magnetar.errors import ProtocolError
+from magnetar.protocol import Connection
 from magnetar.testing import KINDS, SimLoop
 from magnetar.testing.checker.history import Received, Stored
 
@@ -45,3 +48,20 @@ def test_the_seeds_bring_every_kind_of_trouble_and_of_program() -> None:
     assert {plan.batching for plan in producers} == {"none", "default", "key", "chunks"}
     assert any(scenario.skips for scenario in scenarios)
     assert any(scenario.vandal for scenario in scenarios)
+
+
+def test_a_vandal_says_no_protocol_nearly_one_and_half_of_one() -> None:
+    random = SimLoop(1).random_for("vandal")
+    endings: set[tuple[bool, str]] = set()
+    for _ in range(200):
+        connection = Connection()
+        said = rubbish(random)
+        greeted = said.startswith(HELLO)
+        try:
+            connection.receive_data(said)
+            while connection.next_command() is not None:
+                pass
+            endings.add((greeted, "waits"))
+        except ProtocolError:
+            endings.add((greeted, "wrong"))
+    assert endings == {(True, "waits"), (True, "wrong"), (False, "waits"), (False, "wrong")}

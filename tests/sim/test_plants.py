@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 
 import pytest
-from sim import homes, life, rot_life
+from sim import compaction_life, homes, life, rate_life, rot_life, transaction_life
 from sim.planted import PLANTS
 from sim.plants import Plant
 
@@ -19,7 +19,14 @@ SEEDS_FEW = 200
 SEEDS_MAX = int(os.environ.get("MAGNETAR_SIM_PLANT_SEEDS", str(SEEDS_FEW)))
 FINDABLE = [plant for plant in PLANTS if SEEDS_MAX > SEEDS_FEW or not plant.rare]
 
-LIVES = {"life": life, "homes": homes, "rot": rot_life}
+LIVES = {
+    "life": life,
+    "compaction": compaction_life,
+    "homes": homes,
+    "rates": rate_life,
+    "rot": rot_life,
+    "transactions": transaction_life,
+}
 
 
 def find(plant: Plant, seeds: Iterable[int]) -> int | None:

@@ -114,6 +114,16 @@ def test_a_failure_of_another_life_says_which_life_it_was(
     assert try_case(Case(seed)) == Result(error=expected)
 
 
+def test_one_life_of_a_seed_can_be_named() -> None:
+    case = Case.parse("7:transactions")
+    assert (case.seed, case.luck, str(case), case.other()) == (7, 7, "7:transactions", "")
+    (scenario,) = case.scenarios()
+    assert scenario == life.transactions_of(7)
+    assert Case.parse("7.3:swarm").luck == Case.parse("7.3").luck
+    with pytest.raises(ValueError, match="'swarms' is no life: life, swarm, transactions are"):
+        Case.parse("7:swarms")
+
+
 def test_each_life_has_its_share_of_seeds() -> None:
     drawn = [Case(seed).other() for seed in range(800)]
     for other in case.OTHERS:

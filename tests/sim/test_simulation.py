@@ -10,6 +10,7 @@ import pytest
 from sim.ack_plants import ACK_PLANTS
 from sim.plants import PLANTS
 from sim.rot_plants import ROT_PLANTS
+from sim.transaction_plants import TRANSACTION_PLANTS
 
 from magnetar.testing import (
     CHECKERS,
@@ -49,6 +50,11 @@ from magnetar.testing.checker.history import (
     Stored,
     Subscribed,
     Turn,
+    TxnAckCame,
+    TxnEndTold,
+    TxnFound,
+    TxnOutput,
+    TxnRead,
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"
@@ -63,7 +69,7 @@ def test_the_example_of_the_documentation_works() -> None:
 
 def test_the_documentation_lists_every_planted_bug_and_every_checker() -> None:
     text = DOCUMENT.read_text()
-    plants = [*PLANTS, *ACK_PLANTS, *ROT_PLANTS]
+    plants = [*PLANTS, *ACK_PLANTS, *ROT_PLANTS, *TRANSACTION_PLANTS]
     assert [plant.name for plant in plants if f"| {plant.name} |" not in text] == []
     assert [judge.__name__ for judge in CHECKERS if f"`{judge.__name__}`" not in text] == []
 
@@ -290,6 +296,20 @@ BAD: list[tuple[str, list[Fact]]] = [
     ("ack_taken_back", [subscribed(1), ACKED, REGRET, came(1, 0)]),
     ("ack_taken_back", [subscribed(1), ACKED, NO, dispatched(1, 0, 3), came(1, 0)]),
     ("ack_taken_back", [subscribed(1), *SEEK, ACKED, NO, came(1, 0)]),
+    # Of transactions; test_transactions.py has more.
+    ("isolated", [TxnOutput("(0,7)", "t", b"o"), TxnRead("t", b"o", Place(1, 0))]),
+    (
+        "all_or_nothing",
+        [TxnOutput("(0,7)", "t", b"o"), TxnEndTold("(0,7)", "committed")],
+    ),
+    ("truthful", [TxnEndTold("(0,7)", "aborted"), TxnFound("(0,7)", "committed")]),
+    (
+        "pending",
+        [
+            *[subscribed(1), TxnAckCame(1, 1, 7, ((1, 5, 0),), False, (), 7)],
+            *[AckAnswered(1, 1, 7, ""), dispatched(1, 5), TxnEndTold("(0,7)", "committed")],
+        ],
+    ),
 ]
 
 GOOD: list[tuple[str, list[Fact]]] = [

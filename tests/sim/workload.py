@@ -1,4 +1,4 @@
-"""The programs of a run: producers, consumers, an operator who skips, and a vandal.
+"""The programs of a run: producers, consumers, and an operator who skips.
 
 They behave as programs of users do, and know nothing of checks. What outlives them is in
 the `Book`, which stands for the users' own database: whether to go on publishing, and which
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from random import Random
 
 from sim.scenario import (
     TOPIC,
@@ -22,9 +21,11 @@ from sim.scenario import (
     Scenario,
     SubscriptionPlan,
 )
+from sim.transacting import end
 
 from magnetar.client.consumer.message import Message
 from magnetar.client.door.aio import Client
+from magnetar.client.door.transaction import Transaction
 from magnetar.client.option.options import BatchingType, ConsumerKeySharedPolicy
 from magnetar.errors import AlreadyClosed, BrokerError, Interrupted, MagnetarError, Timeout
 from magnetar.model import ChunkMessageId, ConsumerType, InitialPosition, MessageId, ServerError
@@ -75,6 +76,8 @@ class Book:
     # Skips that were asked for and may have been done.
     doubtful: dict[str, dict[Place, None]] = field(default_factory=dict)
     consumers: dict[str, RecordedConsumer] = field(default_factory=dict)
+    # All transactions that a program began.
+    txns: dict[str, None] = field(default_factory=dict)
     # Messages in chunks that were stored, the last at the end, if somebody skips such.
     skips_large: bool = False
     large: list[ChunkMessageId] = field(default_factory=list)
@@ -112,6 +115,7 @@ class Publisher:
         self._book = book
         self._plan = plan
         self._random = simulation.loop.random_for(f"publisher {plan.name}")
+        self._chance = simulation.loop.random_for(f"transactions of {plan.name}")
 
     async def main(self) -> None:
         client = self._simulation.client(**CLIENT)
@@ -125,12 +129,35 @@ class Publisher:
             if self._book.numbers.get(self._plan.name, 0) >= self._extras.messages_max:
                 await asyncio.sleep(0.5)
                 continue
-            for _ in range(1 + self._random.randrange(self._plan.burst)):
-                with contextlib.suppress(MagnetarError):
-                    await self._send(producer)
+            if self._transacts():
+                await self._burst_in_transaction(client, producer)
+            else:
+                for _ in range(1 + self._random.randrange(self._plan.burst)):
+                    with contextlib.suppress(MagnetarError):
+                        await self._send(producer)
             await asyncio.sleep(self._random.random() * self._plan.pause_s)
         with contextlib.suppress(MagnetarError):
             await producer.flush()
+
+    def _transacts(self) -> bool:
+        plan = self._extras.transactions
+        return plan is not None and self._chance.random() < plan.publish_share
+
+    async def _burst_in_transaction(self, client: Client, producer: RecordedProducer) -> None:
+        plan = self._extras.transactions
+        assert plan is not None
+        try:
+            txn = await client.transaction(timeout=plan.timeout_s)
+        except MagnetarError:
+            return
+        self._book.txns[txn.id] = None
+        for _ in range(1 + self._random.randrange(self._plan.burst)):
+            with contextlib.suppress(MagnetarError):
+                await self._send(producer, transaction=txn)
+        if self._chance.random() < plan.leave_share:
+            return  # its time will be over
+        commit = self._chance.random() >= plan.abort_share
+        await end(self._simulation.history, txn, commit=commit)
 
     async def _open(self, create: Callable[..., object]) -> RecordedProducer:
         plan = self._plan
@@ -154,7 +181,9 @@ class Publisher:
                 return made
             await asyncio.sleep(0.3)
 
-    async def _send(self, producer: RecordedProducer) -> None:
+    async def _send(
+        self, producer: RecordedProducer, transaction: Transaction | None = None
+    ) -> None:
         plan, random = self._plan, self._random
         number = self._book.numbers.get(plan.name, 0)
         self._book.numbers[plan.name] = number + 1
@@ -170,6 +199,8 @@ class Publisher:
             content = content.ljust(self._sizes.randrange(self._extras.payload_max), b".")
         if f"{plan.name} {number}" in self._extras.muted:
             return
+        if transaction is not None:
+            options["transaction"] = transaction
         sent = await producer.send_when_room(content, **options)
         if self._book.skips_large:
             sent.add_done_callback(self._note_large)
@@ -566,26 +597,3 @@ async def _skip_wrongly(
     with contextlib.suppress(MagnetarError):
         await simulation.broker.skip(scenario.topics, plan.name, wrong)
         raise AssertionError(f"I5: {wrong} was skipped")
-
-
-async def vandalise(simulation: Simulation, book: Book) -> None:
-    """I8: bytes that are no protocol, or nearly one, on connections of their own."""
-    random = simulation.loop.random_for("vandal")
-    while book.publishing:
-        await asyncio.sleep(random.random())
-        with contextlib.suppress(OSError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", simulation.broker.port)
-            writer.write(_rubbish(random))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(reader.read(), 5)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-
-def _rubbish(random: Random) -> bytes:
-    if random.random() < 0.5:
-        return random.randbytes(random.randrange(1, 200))
-    # The right length, and a command that is none.
-    body = random.randbytes(random.randrange(4, 60))
-    return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body

@@ -78,7 +78,7 @@ class EmbeddedBroker:
             return self._http.url
 
     def topic(self, name: str = "test") -> str:
-        """The name of a topic that nobody else has been given."""
+        """Returns the name of a topic that nobody else has been given."""
         return f"persistent://public/default/{name}-{next(self._topics)}"
 
     # ---- Beginning and end ---------------------------------------------------
@@ -120,14 +120,9 @@ class EmbeddedBroker:
     # ---- Its thread ----------------------------------------------------------
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        from magnetar.client.door.threads.loop_thread import run_to_end
+
+        run_to_end(self._loop)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(STOP_S)
@@ -149,6 +144,11 @@ async def _serve(settings: "BrokerSettings | None", host: str) -> "BrokerServer"
 async def _serve_http(server: "BrokerServer", host: str) -> "HttpServer":
     from magnetar.admin.http.server import HttpServer
 
-    http = HttpServer(server, host, 0)
+    websockets = None
+    if server.settings.websocket:
+        from magnetar.websocket.service import WebSocketService
+
+        websockets = WebSocketService(server)
+    http = HttpServer(server, host, 0, websockets=websockets)
     await http.start()
     return http

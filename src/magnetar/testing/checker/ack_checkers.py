@@ -66,7 +66,7 @@ class Acked:
                 self._through = max(self._through, (ledger, entry - 1))
 
     def ask(self, ack: AckAsked) -> None:
-        """The same as a program asks for it."""
+        """Takes an ack as a program asks for it."""
         if not ack.cumulative:
             self.ack(bits_of(ack.places), cumulative=False)
             return
@@ -75,7 +75,7 @@ class Acked:
         self.ack([(place.ledger, place.entry, left)], cumulative=True)
 
     def begin(self, target: Place) -> None:
-        """Everything that ends before a place is acked."""
+        """Takes everything that ends before a place as acked."""
         left = -1 << max(target.index, 0)
         self.ack([(target.ledger, target.entry, left)], cumulative=False)
         self._passed = max(self._passed, (target.ledger, target.entry - 1))
@@ -87,7 +87,7 @@ class Acked:
             self._left[key] |= -1 if place.index < 0 else 1 << place.index
 
     def again(self, fact: Dispatched, chunks: ChunkFacts) -> int:
-        """The bits of what is shown although it is acked."""
+        """Returns the bits of what is shown although it is acked."""
         entry = (fact.ledger, fact.entry)
         if entry <= self._through:
             return fact.unacked
@@ -401,7 +401,7 @@ def _key(fact: AckAsked | Nacked, place: Place) -> tuple[str, Place]:
 
 
 def _program(consumer: str) -> str:
-    """Who a consumer belongs to, whichever of its lives it is."""
+    """Returns who a consumer belongs to, whichever of its lives it is."""
     return consumer.partition(".")[0]
 
 

@@ -24,11 +24,18 @@
 | one_name        | I9        | a place names one message                                         |
 | bounded         | I10       | no event of a peer costs more, and no more waits for a peer, than |
 |                 |           | the limits say                                                    |
+| all_or_nothing  | I11       | a committed transaction's messages are there, and what it acked   |
+|                 |           | is not done again                                                 |
+| isolated        | I11       | nobody receives what is not committed, nor what was aborted       |
+| truthful        | I11       | who is told how a transaction ended is told what the log has      |
+| pending         | I11       | what a committed transaction acked is not sent any more           |
 | whole           | I6        | what is received was sent so; a part of a message is none         |
 | stored_once     |           | with deduplication a message is stored once                       |
+| sent_once       | I11       | the same of what is sent in transactions                          |
 
 The broker's part is judged by what it heard and said (`wiretap.py`), the client's by what
-the program saw. Those of acks are in `ack_checkers.py`; what a seek changes is in `seeks.py`.
+the program saw. Those of acks are in `ack_checkers.py`, those of transactions in
+`transaction_checkers.py`; what a seek changes is in `seeks.py`.
 """
 
 from collections.abc import Callable, Iterable
@@ -70,9 +77,18 @@ from magnetar.testing.checker.history import (
     Stored,
     Subscribed,
     Turn,
+    TxnAckCame,
 )
 from magnetar.testing.checker.recall_checker import taken_back
 from magnetar.testing.checker.seeks import NOWHERE, Line, Seats, Seek, Seeks, Where
+from magnetar.testing.checker.transaction_checkers import (
+    Transactions,
+    all_or_nothing,
+    isolated,
+    pending,
+    sent_once,
+    truthful,
+)
 from magnetar.testing.checker.violation import Violation, ViolationError
 
 __all__ = [
@@ -82,6 +98,7 @@ __all__ = [
     "ViolationError",
     "ack_taken_back",
     "acked_once",
+    "all_or_nothing",
     "answered",
     "bounded",
     "check",
@@ -89,16 +106,20 @@ __all__ = [
     "counted",
     "delivered",
     "in_order",
+    "isolated",
     "one_holder",
     "one_name",
     "patient",
+    "pending",
     "permitted",
     "published_order",
+    "sent_once",
     "settled",
     "sought",
     "stays_acked",
     "stored_once",
     "taken_back",
+    "truthful",
     "undelivered",
     "unreturned",
     "whole",
@@ -175,7 +196,8 @@ def delivered(history: History) -> Iterable[Violation]:
 
 
 def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
-    """What has a receipt and did not reach a subscription yet, or not since the last seek."""
+    """Yields what has a receipt and did not reach a subscription yet, or not since the last
+    seek."""
     seeks, chunks = history.view(Seeks), history.view(ChunkFacts)
     opened = {fact.subscription: None for fact in history.of(Opened)}
     sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
@@ -188,7 +210,10 @@ def undelivered(history: History) -> Iterable[tuple[str, Stored]]:
         elif isinstance(fact, (SkipAsked, Skipped)):
             arrived.update({(fact.subscription, place): at for place in fact.places})
     spared: dict[Seek, _Spared] = {}
+    transactions = history.view(Transactions)
     for stored in history.of(Stored):
+        if not transactions.counts(stored):
+            continue
         message = sent[stored.producer, stored.number]
         # A broker that deduplicates may not say where the message is.
         vague = stored.split or stored.place.ledger < 0
@@ -242,7 +267,8 @@ class _Spared:
             if one.where[0] == topic and one is not seek and one.came < seek.ended:
                 before[one.where[1]].begin(one.target or Place(UNKNOWN_LEDGER, 0))
         seats = Seats()
-        for at, fact in history.among(Subscribed, AckAsked, AckCame, SkipAsked, Skipped):
+        acks = (AckAsked, AckCame, TxnAckCame)
+        for at, fact in history.among(Subscribed, *acks, SkipAsked, Skipped):
             seats.take(fact)
             if isinstance(fact, AckAsked) and at > seek.ended:
                 # Places of other topics do no harm; a cumulative ack of one would.
@@ -250,7 +276,7 @@ class _Spared:
                     not fact.cumulative or fact.topic == topic
                 ):
                     self._acked.ask(fact)
-            elif isinstance(fact, AckCame):
+            elif isinstance(fact, (AckCame, TxnAckCame)):
                 line = (fact.line, fact.consumer)
                 where = seats.topic.get(line, NOWHERE)
                 if at < seek.ended and where[0] == topic and where[1] in before:
@@ -258,12 +284,14 @@ class _Spared:
             elif isinstance(fact, (SkipAsked, Skipped)) and at < seek.ended and fact.topic == topic:
                 before[fact.subscription].ack(bits_of(fact.places), cumulative=False)
         sent = {(fact.producer, fact.number): fact for fact in history.of(Sent)}
+        transactions = history.view(Transactions)
         self._ledger: Final = min(
             (
                 stored.place.ledger
                 for stored in history.of(Stored)
                 if _topic_of(sent[stored.producer, stored.number], stored) == topic
                 and stored.place.ledger >= 0
+                and transactions.counts(stored)
                 and not all(acked.has(stored.place) for acked in before.values())
             ),
             default=UNKNOWN_LEDGER,
@@ -278,7 +306,7 @@ OF_REFUSALS: Final = (Nacked, Received, AckAsked, SkipAsked, Skipped, Sought, Re
 
 
 def unreturned(history: History) -> Iterable[Nacked]:
-    """What a program refused and nobody received since, or acked at any time.
+    """Yields what a program refused and nobody received since, or acked at any time.
 
     A seek decides what comes of all that was received before it, whoever refuses it then; and
     of what was sent before it and waited in a consumer's queue meanwhile.
@@ -317,7 +345,8 @@ def unreturned(history: History) -> Iterable[Nacked]:
 
 
 def _left_out(history: History, where: Where, place: Place) -> bool:
-    """Whether a seek may have passed a message over, and the broker did not send it since."""
+    """Returns whether a seek may have passed a message over, and the broker did not send it
+    since."""
     seeks = history.view(Seeks)
     last = seeks.last_done(where)
     passed = [] if last is None else [last]
@@ -364,9 +393,9 @@ def permitted(history: History) -> Iterable[Violation]:
 
 def answered(history: History) -> Iterable[Violation]:
     """I3: an ACK that asks for an answer has it when all is quiet (upstream 23261)."""
-    waiting: dict[tuple[int, int, int], AckCame] = {}
+    waiting: dict[tuple[int, int, int], AckCame | TxnAckCame] = {}
     for fact in history.facts:
-        if isinstance(fact, AckCame) and fact.request >= 0:
+        if isinstance(fact, (AckCame, TxnAckCame)) and fact.request >= 0:
             waiting[fact.line, fact.consumer, fact.request] = fact
         elif isinstance(fact, AckAnswered):
             waiting.pop((fact.line, fact.consumer, fact.request), None)
@@ -430,7 +459,7 @@ def in_order(history: History) -> Iterable[Violation]:
 
 
 def _leads_to(seek: Seek, fact: Dispatched, chunks: ChunkFacts) -> bool:
-    """Whether what was handed out may come after a seek.
+    """Returns whether what was handed out may come after a seek.
 
     Chunks in front of its target do, if their message ends behind it or nobody knows where.
     """
@@ -443,10 +472,15 @@ def _leads_to(seek: Seek, fact: Dispatched, chunks: ChunkFacts) -> bool:
 def one_holder(history: History) -> Iterable[Violation]:
     """I4: entries of a key are with one consumer at a time; the next waits until it let go."""
     seats, held, chunks = Seats(), _Held(), ChunkFacts(history)
+    outcome = history.view(Transactions).outcome
     for fact in history.facts:
         seats.take(fact)
-        if isinstance(fact, AckCame):
-            held.ack(seats.topic.get((fact.line, fact.consumer), NOWHERE), chunks.acked(fact))
+        if isinstance(fact, (AckCame, TxnAckCame)):
+            line = (fact.line, fact.consumer)
+            where, acked = seats.topic.get(line, NOWHERE), list(chunks.acked(fact))
+            held.ack(where, acked)
+            if isinstance(fact, TxnAckCame) and outcome.get(f"(0,{fact.number})") != "committed":
+                held.will_give_back(where, line, acked)
         elif isinstance(fact, Skipped):
             held.ack((fact.topic, fact.subscription), chunks.bits(fact.places))
         elif isinstance(fact, SkipAsked):
@@ -476,22 +510,33 @@ class _Held:
         self._left: Final[dict[tuple[Where, Entry], int]] = {}
         # The same of skips that were asked for: what may be left is what others may hold.
         self._certain: Final[dict[tuple[Where, Entry], int]] = {}
+        # What a consumer gives back at some time, for it acked a part of it in a transaction
+        # that is aborted.
+        self._going: Final[set[tuple[Where, Line, Entry]]] = set()
 
     def take(self, where: Where, fact: Dispatched) -> list[Line]:
-        """A consumer is handed an entry; who else holds entries of its key."""
+        """Notes that a consumer is handed an entry; returns who else holds entries of its key."""
         line, entry = (fact.line, fact.consumer), (fact.ledger, fact.entry)
         holders = self._held.setdefault(where, {}).setdefault(fact.key, {})
+        self._going.discard((where, line, entry))
         left = fact.unacked & self._left.get((where, entry), -1)
         if left:
             holders.setdefault(line, {})[entry] = left
         return [
             other
             for other, entries in holders.items()
-            if other != line and any(self._is_held(where, *one) for one in entries.items())
+            if other != line and any(self._is_held(where, other, *one) for one in entries.items())
         ]
 
-    def _is_held(self, where: Where, entry: Entry, left: int) -> bool:
+    def _is_held(self, where: Where, line: Line, entry: Entry, left: int) -> bool:
+        if (where, line, entry) in self._going:
+            return False
         return bool(left & self._certain.get((where, entry), -1))
+
+    def will_give_back(self, where: Where, line: Line, entries: Iterable[Bits]) -> None:
+        """A consumer acked a part of them, and that comes to nothing."""
+        for ledger, number, _ in entries:
+            self._going.add((where, line, (ledger, number)))
 
     def doubt(self, where: Where, entries: Iterable[Bits]) -> None:
         """Somebody asked for these to be skipped: they may be let go of at any time."""
@@ -617,5 +662,9 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     published_order,
     counted,
     bounded,
+    all_or_nothing,
+    isolated,
+    truthful,
+    pending,
 )
-"""The checkers for every history; `stored_once` is only for brokers that deduplicate."""
+"""The checkers for every history; brokers that deduplicate have `stored_once`, `sent_once` too."""

@@ -8,7 +8,14 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from magnetar.testing.checker.history import AckCame, Dispatched, History, Place, Subscribed
+from magnetar.testing.checker.history import (
+    AckCame,
+    Dispatched,
+    History,
+    Place,
+    Subscribed,
+    TxnAckCame,
+)
 from magnetar.testing.checker.seeks import Seats
 
 __all__ = ["ChunkFacts"]
@@ -40,7 +47,7 @@ class ChunkFacts:
             chunks.sort()
 
     def end(self, entry: Entry) -> Entry | None:
-        """Where the message of a chunk ends; None if nobody was ever sent its end."""
+        """Returns where the message of a chunk ends; None if nobody was ever sent its end."""
         message, count = self._message[entry]
         for other, number in self._from(message, entry):
             if number + 1 == count:
@@ -52,7 +59,7 @@ class ChunkFacts:
         return chunks[bisect_left(chunks, (entry, -1)) :]
 
     def whole(self, entry: Entry) -> list[Entry]:
-        """All chunks of the message that an entry is one of; else the entry."""
+        """Returns all chunks of the message that an entry is one of; else the entry."""
         if entry not in self._message:
             return [entry]
         message, count = self._message[entry]
@@ -74,7 +81,7 @@ class ChunkFacts:
         return found
 
     def with_others(self, named: set[Entry], held: Iterable[Entry]) -> set[Entry]:
-        """What a negative ack brings back of what a consumer holds.
+        """Returns what a negative ack brings back of what a consumer holds.
 
         Who names the last chunk that it has of a message gives back all that it has of it.
         """
@@ -89,7 +96,8 @@ class ChunkFacts:
         return given
 
     def first(self, place: Place) -> Place | None:
-        """Where the message begins that ends at a place; None if nobody was sent its beginning."""
+        """Returns where the message begins that ends at a place; None if nobody was sent its
+        beginning."""
         entry = (place.ledger, place.entry)
         if entry not in self._message:
             return None
@@ -100,7 +108,8 @@ class ChunkFacts:
         return self._from(self._message[entry][0], entry)[0][1]
 
     def bits(self, places: Iterable[Place]) -> list[Bits]:
-        """Messages one by one as acks of theirs stand on the wire, with all their chunks."""
+        """Returns messages one by one as acks of theirs stand on the wire, with all their
+        chunks."""
         found: list[Bits] = []
         for place in places:
             if place.index >= 0:
@@ -110,7 +119,7 @@ class ChunkFacts:
                 found += [(ledger, entry, 0) for ledger, entry in whole]
         return found
 
-    def acked(self, ack: AckCame) -> list[Bits]:
-        """What an ACK acks, and leaves of it."""
+    def acked(self, ack: AckCame | TxnAckCame) -> list[Bits]:
+        """Returns what an ACK acks, and leaves of it."""
         more = [entry for whole in ack.whole for entry in self.whole(whole)]
         return [*ack.entries, *((ledger, entry, 0) for ledger, entry in more)]

@@ -6,13 +6,15 @@ they became known, and each adds a line with its time to the trace of the loop.
 
 | written by               | facts                                                              |
 |--------------------------|--------------------------------------------------------------------|
-| a recorded producer      | Sent, Stored, SendFailed                                           |
+| a recorded producer      | Sent, Stored, SendFailed, TxnSent                                  |
 | a recorded consumer      | Opened, Received, AckAsked, AckKept, AckFailed, AckGivenUp,        |
-|                          | Nacked, Sought, Left                                               |
+|                          | Nacked, Sought, Left, TxnAckAsked                                  |
+| a program, in its        | TxnOutput, TxnEndAsked, TxnEndTold                                 |
+| transactions             |                                                                    |
 | the wiretap              | Subscribed, Granted, Dispatched, AckCame, AckAnswered, SeekCame,   |
-|                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded                  |
+|                          | SeekAnswered, RedeliverCame, Dismissed, LineEnded, TxnAckCame      |
 | whoever looks on         | SkipAsked, Skipped, Recalled, ResetCame, ResetEnded, Counted,      |
-|                          | Quiet                                                              |
+|                          | Quiet, TxnFound, TxnRead                                           |
 | the broker, if asked to  | Turn                                                               |
 
 A `Place` is a ledger, an entry and an index in its batch, -1 where it is none. Ledgers are
@@ -63,6 +65,14 @@ __all__ = [
     "Stored",
     "Subscribed",
     "Turn",
+    "TxnAckAsked",
+    "TxnAckCame",
+    "TxnEndAsked",
+    "TxnEndTold",
+    "TxnFound",
+    "TxnOutput",
+    "TxnRead",
+    "TxnSent",
     "place_of",
 ]
 
@@ -121,6 +131,15 @@ class SendFailed(Fact):
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class TxnSent(Fact):
+    """What the producer sends as its `number`-th is part of a transaction."""
+
+    txn: str
+    producer: str
+    number: int
+
+
 # ---- Consumers ---------------------------------------------------------------
 
 
@@ -159,6 +178,17 @@ class AckAsked(Fact):
     places: tuple[Place, ...]
     cumulative: bool
     topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TxnAckAsked(Fact):
+    """A program acks messages in a transaction. A cumulative ack names all that it is to ack."""
+
+    txn: str
+    consumer: str
+    subscription: str
+    places: tuple[Place, ...]
+    cumulative: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +251,49 @@ class Left(Fact):
     consumer: str
 
 
+# ---- Transactions ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TxnOutput(Fact):
+    """A program sends something in a transaction that nobody else ever sends."""
+
+    txn: str
+    topic: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TxnEndAsked(Fact):
+    txn: str
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TxnEndTold(Fact):
+    """What the program was told: committed, aborted or unknown."""
+
+    txn: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class TxnFound(Fact):
+    """How a transaction ended, by the broker's log: committed, aborted or unknown."""
+
+    txn: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class TxnRead(Fact):
+    """A reader of the outputs was handed this."""
+
+    topic: str
+    payload: bytes
+    place: Place
+
+
 # ---- On the wire, seen from the broker ---------------------------------------
 
 
@@ -276,6 +349,19 @@ class AckCame(Fact):
     entries: tuple[tuple[int, int, int], ...]
     cumulative: bool
     whole: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TxnAckCame(Fact):
+    """An ACK in a transaction reached the broker: the same fields, and the transaction's number."""
+
+    line: int
+    consumer: int
+    request: int
+    entries: tuple[tuple[int, int, int], ...]
+    cumulative: bool
+    whole: tuple[tuple[int, int], ...]
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,12 +520,12 @@ class History:
             self._loop.note("fact", text_of(fact))
 
     def of(self, kind: type[F]) -> Iterator[F]:
-        """The facts of one kind."""
+        """Returns the facts of one kind."""
         facts = self.facts
         return (cast("F", facts[at]) for at in self._places.get(kind, ()))
 
     def among(self, *kinds: type[Fact]) -> Iterator[tuple[int, Fact]]:
-        """The facts of some kinds in their order, each with its place among all facts.
+        """Returns the facts of some kinds in their order, each with its place among all facts.
 
         A history is looked at again and again while it grows, and most of it is of kinds that
         one question is not about.
@@ -450,7 +536,7 @@ class History:
         return ((at, facts[at]) for at in places)
 
     def view(self, make: "Callable[[History], V]") -> V:
-        """What `make` makes of this history: made once, until there are more facts.
+        """Returns what `make` makes of this history: made once, until there are more facts.
 
         For what several checkers need. Nobody may change it.
         """
@@ -464,7 +550,7 @@ class History:
 
 
 def text_of(fact: Fact) -> str:
-    """A fact as a line that is the same in every process."""
+    """Returns a fact as a line that is the same in every process."""
     words = [type(fact).__name__]
     for name in _names(type(fact)):
         words.append(f"{name}={_word(getattr(fact, name))}")
@@ -475,7 +561,7 @@ NAMES: Final[dict[type[Fact], tuple[str, ...]]] = {}
 
 
 def _names(kind: type[Fact]) -> tuple[str, ...]:
-    """What the fields of a kind are called; looked up once."""
+    """Returns what the fields of a kind are called; looked up once."""
     names = NAMES.get(kind)
     if names is None:
         names = NAMES[kind] = tuple(field.name for field in fields(kind))

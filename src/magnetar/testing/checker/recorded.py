@@ -20,6 +20,7 @@ from magnetar.client.ack.retry import default_backoff
 from magnetar.client.consumer.message import Message
 from magnetar.client.door.aio import Client, Consumer, Producer
 from magnetar.client.door.arguments import messages_of
+from magnetar.client.door.transaction import Transaction
 from magnetar.client.network.clock import Clock
 from magnetar.client.option.backoff import JITTER
 from magnetar.client.schema.schema import Schema
@@ -42,6 +43,8 @@ from magnetar.testing.checker.history import (
     Sent,
     Sought,
     Stored,
+    TxnAckAsked,
+    TxnSent,
     place_of,
 )
 
@@ -129,6 +132,9 @@ class RecordedProducer(Producer[Any]):
         self, content: Any, options: dict[str, Any], future: "asyncio.Future[MessageId]"
     ) -> None:
         number = next(self._count)
+        transaction = options.get("transaction")
+        if transaction is not None:
+            self._history.add(TxnSent(transaction.id, self.name, number))
         delayed = "deliver_at" in options or "deliver_after" in options
         key = str(options.get("partition_key") or "")
         payload = bytes(self._schema.encode(content))
@@ -186,20 +192,45 @@ class RecordedConsumer(Consumer[Any]):
         return message
 
     async def acknowledge(
-        self, message: "Message | MessageId | Iterable[Message | MessageId]"
+        self,
+        message: "Message | MessageId | Iterable[Message | MessageId]",
+        *,
+        transaction: Transaction | None = None,
     ) -> None:
         messages = messages_of(message)
+        if transaction is not None:
+            self._asked_in(transaction, messages, cumulative=False)
+            await super().acknowledge(messages, transaction=transaction)
+            return
         ids = [_id_of(one) for one in messages]
         places = tuple(place_of(id) for id in ids)
         topic = (ids[0].topic_name() or "") if ids else ""
         number = self._asked(places, topic, cumulative=False)
         await self._told(number, places, super().acknowledge(messages))
 
-    async def acknowledge_cumulative(self, message: "Message | MessageId") -> None:
+    async def acknowledge_cumulative(
+        self, message: "Message | MessageId", *, transaction: Transaction | None = None
+    ) -> None:
+        if transaction is not None:
+            await super().acknowledge_cumulative(message, transaction=transaction)
+            return
         id = _id_of(message)
         places = (place_of(id),)
         number = self._asked(places, id.topic_name() or "", cumulative=True)
         await self._told(number, places, super().acknowledge_cumulative(message))
+
+    def _asked_in(
+        self,
+        transaction: Transaction,
+        messages: "Iterable[Message | MessageId]",
+        *,
+        cumulative: bool,
+    ) -> None:
+        """It counts when the transaction is committed."""
+        places = tuple(place_of(_id_of(one)) for one in messages)
+        subscription = self.subscription_name()
+        fact = TxnAckAsked(transaction.id, self.name, subscription, places, cumulative)
+        self._history.add(fact)
 
     def _asked(self, places: tuple[Place, ...], topic: str, *, cumulative: bool) -> int:
         number = next(self._count)
@@ -236,7 +267,8 @@ class RecordedConsumer(Consumer[Any]):
         super().negative_acknowledge(message)
 
     def _is_unsent(self, id: MessageId) -> bool:
-        """Whether an ack of a message was asked for and never sent, as far as the client knows."""
+        """Returns whether an ack of a message was asked for and never sent, as far as the client
+        knows."""
         part = self._consumer.parts.get(id.topic_name() or "")
         if part is None:
             return False
@@ -260,7 +292,7 @@ class RecordedConsumer(Consumer[Any]):
         self._history.add(seek("done"))
 
     def _first_after(self, to: "MessageId | int") -> tuple[str, Place]:
-        """What may come first after a seek, as `Sought` has it."""
+        """Returns what may come first after a seek, as `Sought` has it."""
         if isinstance(to, int) or to.entry_id() < 0 or to == MessageId.latest:
             return "", Place(-1, -1)
         topic = to.topic_name() or self.topic()

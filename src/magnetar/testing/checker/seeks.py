@@ -71,7 +71,7 @@ class Seek:
     done: bool
 
     def passes(self, place: Place) -> bool:
-        """Whether it may leave a message out."""
+        """Returns whether it may leave a message out."""
         return self.target is None or place < self.target
 
 
@@ -92,7 +92,7 @@ class Seeks:
         return done[-1] if done else None
 
     def unknown_since(self, where: Where, at: int) -> list[Seek]:
-        """Those that came after a fact and may have been done."""
+        """Returns those that came after a fact and may have been done."""
         return [s for s in self._by_where.get(where, []) if not s.done and s.came > at]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from magnetar.broker.broker import Broker
 from magnetar.broker.promise import Promise, broken
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
@@ -68,6 +69,8 @@ class SimBroker:
         self.process: SimProcess | None = None
         self._server: BrokerServer | None = None
         self.lives: int = 0
+        # When each began, in nanoseconds of the loop.
+        self.starts_ns: Final[list[int]] = []
         self._random: Final = loop.random_for("broker")
         self._catalog: Catalog = _LastingCatalog()
         # Is told of every turn of a session: whose it was, its cost, and what waits for it.
@@ -93,6 +96,7 @@ class SimBroker:
             reads=SimExecutor(self._loop),
         )
         self._loop.network.reset_silent()
+        self.starts_ns.append(self._loop.now_ns)
         self.disk.faults = DiskFaults()
         self.disk.on_power_lost = self._power_went
         await process.start(server.start(), name="broker start")
@@ -130,13 +134,14 @@ class SimBroker:
         self._fail_asked()
 
     def wipe(self) -> None:
-        """Its directory is lost, with all that was in it; it begins anew with the next start."""
+        """Loses the broker's directory, with all that was in it; it begins anew with the next
+        start."""
         assert not self.up, "the broker runs"
         self.move_to(self._new_disk())
         self._catalog = _LastingCatalog()
 
     def move_to(self, disk: SimDisk) -> None:
-        """It goes on with another directory: a copy, a restored backup."""
+        """Has the broker go on with another directory: a copy, a restored backup."""
         assert not self.up, "the broker runs"
         self._loop.note("broker", "moves to another disk")
         self.disk = disk
@@ -169,6 +174,13 @@ class SimBroker:
         Raises what the broker refuses with, and ConnectError if it is not known whether
         they were skipped.
         """
+        told = await self.skip_told(topics, subscription, places)
+        return [place for place, names in told.items() if not names]
+
+    async def skip_told(
+        self, topics: list[str], subscription: str, places: list[Place]
+    ) -> dict[Place, list[str]]:
+        """The same; of all that were not acked before, who may hand them out all the same."""
         ids = [MessageIdData(place.ledger, place.entry, -1, place.index) for place in places]
         skips: list[Skip] = []
 
@@ -190,14 +202,16 @@ class SimBroker:
         recall = skips[0].recall
         assert recall is not None
         takers = Takers(recall)
-        return [
-            Place(int(result.id.ledger_id), int(result.id.entry_id), int(result.id.batch_index))
+        return {
+            Place(int(result.id.ledger_id), int(result.id.entry_id), int(result.id.batch_index)): (
+                takers.of(result).get("unconfirmed", [])
+            )
             for result in skips[0].results
-            if result.text == "skipped" and "unconfirmed" not in takers.of(result)
-        ]
+            if result.text == "skipped"
+        }
 
     async def chunks_of(self, topics: list[str], id: ChunkMessageId) -> list[Place]:
-        """Where the chunks of a message are. Raises as `skip` does."""
+        """Returns where the chunks of a message are. Raises as `skip` does."""
         first = id.first_chunk_message_id()
         named = MessageIdData(
             id.ledger_id(),
@@ -246,18 +260,22 @@ class SimBroker:
         finally:
             self._asked.pop(answer, None)
 
+    def present(self) -> Broker | None:
+        """Returns the broker as it is now; None while it is down."""
+        return None if self._server is None or not self.up else self._server.broker
+
     def is_loaded(self, topic: str) -> bool:
-        """Whether the broker runs, and somebody has come to the topic since it began."""
+        """Returns whether the broker runs, and somebody has come to the topic since it began."""
         return any(str(loaded.name) == topic for loaded in self.loaded())
 
     def loaded(self) -> list[Topic]:
-        """The topics that somebody has come to since it began; none if it is down."""
+        """Returns the topics that somebody has come to since it began; none if it is down."""
         if self._server is None or not self.up:
             return []
         return list(self._server.broker.topics.values())
 
     def subscription(self, topic: str, name: str) -> Subscription:
-        """A subscription as the broker has it now, for its counters."""
+        """Returns a subscription as the broker has it now, for its counters."""
         assert self._server is not None
         return self._server.broker.find(TopicName.parse(topic)).subscriptions[name]
 

@@ -53,7 +53,8 @@ class SimConnection:
         return (self.client, self.server)
 
     def cut(self) -> None:
-        """Both ends see a reset, each in its time; what was in flight is lost."""
+        """Breaks the connection: both ends see a reset, each in its time; what was in flight is
+        lost."""
         self._network.loop.note(self.label, "cut")
         for end in self.ends():
             end.outgoing.sever()
@@ -61,7 +62,7 @@ class SimConnection:
             end.reset_later()
 
     def hold(self) -> None:
-        """Nothing arrives any more, and nobody is told."""
+        """Holds everything up: nothing arrives any more, and nobody is told."""
         self._network.loop.note(self.label, "held")
         for end in self.ends():
             end.outgoing.is_held = True

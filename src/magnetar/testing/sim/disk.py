@@ -122,7 +122,7 @@ class SimDisk(MemoryDisk):
     # ---- Faults --------------------------------------------------------------
 
     def crash(self, random: Random, *, power_loss: bool = True) -> "SimDisk":
-        """The disk as the next process finds it; this one is dead."""
+        """Returns the disk as the next process finds it; this one is dead."""
         self.dead = True
         after = type(self)(
             self._random, faults=self.faults, capacity=self.capacity, note=self._note
@@ -152,7 +152,7 @@ class SimDisk(MemoryDisk):
                 after.files[path] = bytearray(before)
 
     def copied(self) -> "SimDisk":
-        """Another disk with the same files, as a copy of the directory; this one goes on."""
+        """Returns another disk with copies of the files; this one goes on."""
         copy = type(self)(self._random, capacity=self.capacity, note=self._note)
         for path, content in sorted(self.files.items()):
             copy.files[path] = bytearray(content)
@@ -167,7 +167,7 @@ class SimDisk(MemoryDisk):
         self._short_until = self.operations + operations
 
     def fail_sync(self) -> None:
-        """The next sync fails."""
+        """Has the next sync fail."""
         self._sync_fails = True
 
     def fail_settle(self) -> None:
@@ -175,7 +175,7 @@ class SimDisk(MemoryDisk):
         self._settle_fails = True
 
     def lose_power_after(self, operations: int) -> None:
-        """The power goes in the middle of the n-th operation from now."""
+        """Has the power go in the middle of the n-th operation from now."""
         assert operations > 0
         self._power_until = self.operations + operations
 
@@ -184,7 +184,7 @@ class SimDisk(MemoryDisk):
         self._power_until = -1
 
     def stall_s(self) -> float:
-        """How long the next job is held up, in seconds; mostly not at all."""
+        """Returns how long the next job is held up, in seconds; mostly not at all."""
         if self.faults.stall_share and self._random.random() < self.faults.stall_share:
             seconds = self._random.random() * self.faults.stall_s_max
             self._tell(f"stalls for {seconds:.6f} s")
@@ -192,7 +192,7 @@ class SimDisk(MemoryDisk):
         return 0.0
 
     def unsynced_bytes(self) -> int:
-        """How much a power cut may take at present."""
+        """Returns how much a power cut may take at present."""
         writes = (write for writes in self._unsynced.values() for write in writes)
         return sum(len(write.data) for write in writes if write.fate != DURABLE)
 
@@ -384,7 +384,7 @@ class SimDisk(MemoryDisk):
 
 
 def _what_is_left(content: bytearray, writes: list[_Write], random: Random) -> bytearray:
-    """The file after a power cut: back to what is certain, then chance for each write."""
+    """Returns the file after a power cut: back to what is certain, then chance for each write."""
     left = _before_all(content, writes)
     for write in writes:
         chance = random.randrange(3) if write.fate == OPEN else int(write.fate == DURABLE)

@@ -164,11 +164,11 @@ class SimLoop(Loop):
             raise self._with_place(error)
 
     def random_for(self, purpose: str) -> Random:
-        """A source of chance of its own, so that one use does not disturb another."""
+        """Returns a source of chance of its own, so that one use does not disturb another."""
         return Random(f"{self.seed}/{purpose}")
 
     def process(self, name: str) -> SimProcess:
-        """A new process; one that died is replaced by a new one of the same name."""
+        """Returns a new process; one that died is replaced by a new one of the same name."""
         process = SimProcess(self, name, self.next_serial())
         self.note(f"process {name}", f"started as {process.serial}")
         return process
@@ -193,11 +193,11 @@ class SimLoop(Loop):
         process.call(lambda: self.call_aside(0.0, self.call_soon_threadsafe, handler))
 
     def clock_ms(self) -> int:
-        """The wall clock, which may jump; `time` does not."""
+        """Returns the wall clock, which may jump; `time` does not."""
         return self.steady_ms() + self._clock_offset_ms
 
     def steady_ms(self) -> int:
-        """What the wall clock would be if it had never jumped."""
+        """Returns what the wall clock would be if it had never jumped."""
         return START_MS + (self.now_ns - START_NS) // MS_NS
 
     def jump_clock(self, milliseconds: int) -> None:
@@ -210,17 +210,17 @@ class SimLoop(Loop):
         self.trace.add(self.now_ns, source, event)
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Every task that is not done, of processes that live, oldest first."""
+        """Returns every task that is not done, of processes that live, oldest first."""
         return self._tasks.alive()
 
     def who_waits(self) -> str:
-        """Every task and where it waits, for a person to read."""
+        """Returns every task and where it waits, for a person to read."""
         return self._tasks.who_waits()
 
     def call_arrival(
         self, delay_ns: int, callback: Callable[..., object], *args: Any, context: Context
     ) -> asyncio.Handle:
-        """Something that comes from outside and is found between two ticks."""
+        """Calls back for something that comes from outside and is found between two ticks."""
         handle = SimHandle(callback, args, self, context)
         self._push(self.now_ns + delay_ns, handle)
         return handle
@@ -436,7 +436,7 @@ class SimLoop(Loop):
         self._schedule.add_event(when_ns, self.next_serial(), handle, in_order=in_order)
 
     def _is_inert(self) -> bool:
-        """Whether the one who calls is dead; raises if the loop is closed."""
+        """Returns whether the one who calls is dead; raises if the loop is closed."""
         if self._burying:
             return True
         self._check_closed()

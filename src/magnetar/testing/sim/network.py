@@ -85,18 +85,18 @@ class SimNetwork:
     # ---- Faults --------------------------------------------------------------
 
     def cut(self, connection: SimConnection) -> None:
-        """The connection breaks."""
+        """Breaks the connection."""
         connection.cut()
 
     def partition(self, process: SimProcess) -> None:
-        """Nothing reaches the process or leaves it, and nobody is told, until `heal`."""
+        """Cuts a process off until `heal`: nothing reaches it or leaves it, and nobody is told."""
         self._isolated[process.serial] = process
         self.loop.note(f"process {process.name}", "partitioned")
         for connection in self.of_process(process):
             connection.hold()
 
     def heal(self, process: SimProcess) -> None:
-        """What was held up goes on its way."""
+        """Lets what was held up go on its way."""
         self._isolated.pop(process.serial, None)
         self.loop.note(f"process {process.name}", "healed")
         for connection in self.of_process(process):
@@ -104,7 +104,7 @@ class SimNetwork:
                 connection.heal()
 
     def of_process(self, process: SimProcess) -> list[SimConnection]:
-        """The connections that have an end in this process, oldest first."""
+        """Returns the connections that have an end in this process, oldest first."""
         return [c for c in self.connections.values() if process in [e.process for e in c.ends()]]
 
     def process_died(self, process: SimProcess, *, silent: bool) -> None:
@@ -205,7 +205,7 @@ class SimNetwork:
         return low + int(self.random.random() * (high - low))
 
     def piece(self, size: int) -> int:
-        """How many of the bytes that are there arrive at once."""
+        """Returns how many of the bytes that are there arrive at once."""
         draw = self.random.random()
         if draw < self.conditions.share_tiny:
             size = min(size, 1 + int(self.random.random() * 16))
@@ -215,7 +215,7 @@ class SimNetwork:
 
 
 def _address(host: str) -> str:
-    """The empty string is every address."""
+    """Returns the address that a host stands for; the empty text is every address."""
     if host in EVERYWHERE:
         return ""
     return "127.0.0.1" if host == "localhost" else host

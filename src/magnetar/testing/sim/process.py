@@ -57,7 +57,7 @@ CURRENT: Final[ContextVar[SimProcess]] = ContextVar("sim_process")
 
 
 def process_of(context: Context | None, main: SimProcess) -> SimProcess:
-    """The process that a context, or the present one, belongs to."""
+    """Returns the process that a context, or the present one, belongs to."""
     if context is None:
         return CURRENT.get(main)
     return context.get(CURRENT, main)

@@ -76,7 +76,7 @@ class SimSchedule:
             self.ready.extend(timers)
 
     def take_aside(self, now_ns: int) -> SimHandle | None:
-        """The next thing that another thread did until now."""
+        """Returns the next thing that another thread did until now."""
         while self.asides and self.asides[0][0] <= now_ns:
             handle = heapq.heappop(self.asides)[3]
             if not handle.is_void():
@@ -84,7 +84,7 @@ class SimSchedule:
         return None
 
     def next_ns(self) -> int | None:
-        """When something happens next that is not ready yet; None if nothing does."""
+        """Returns when something happens next that is not ready yet; None if nothing does."""
         while self._events and self._events[0][3].is_void():
             heapq.heappop(self._events)
         while self.asides and self.asides[0][3].is_void():

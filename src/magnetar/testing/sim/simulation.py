@@ -116,7 +116,7 @@ class Simulation:
         )
 
     def client(self, **options: Any) -> RecordedClient:
-        """A client of the broker, with the simulation's time and chance."""
+        """Returns a client of the broker, with the simulation's time and chance."""
         process = process_of(None, self.loop.main)
         name = f"{process.name}.{process.serial}"
         return RecordedClient(

@@ -66,11 +66,11 @@ class SimTasks:
         self._tasks[task.serial] = task
 
     def alive(self) -> "list[asyncio.Task[Any]]":
-        """Those that are not done, of processes that live, oldest first."""
+        """Returns those that are not done, of processes that live, oldest first."""
         return [t for t in self._tasks.values() if not t.done() and not t.process.dead]
 
     def unseen(self) -> "SimTask[Any] | None":
-        """One that failed in a process that lives, and nobody looked at."""
+        """Returns a task that failed in a process that lives, and that nobody looked at."""
         self._sweep()
         failed = (t for t in self._tasks.values() if t.done() and not t.process.dead)
         return next(failed, None)

@@ -46,14 +46,14 @@ class Trace:
         self._digest.update(b"\n")
 
     def digest(self) -> str:
-        """Of all lines so far, as hexadecimal digits."""
+        """Returns the digest of all lines so far, as hexadecimal digits."""
         return self._digest.hexdigest()
 
     def text(self) -> str:
         return "\n".join(self.lines)
 
     def difference(self, other: "Trace") -> str:
-        """Where two traces part, for a person to read; empty if they do not."""
+        """Returns where two traces part, for a person to read; empty if they do not."""
         for number, (ours, theirs) in enumerate(zip(self.lines, other.lines, strict=False)):
             if ours != theirs:
                 return f"line {number}: {ours!r} here, {theirs!r} there"

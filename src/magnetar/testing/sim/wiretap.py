@@ -38,6 +38,7 @@ from magnetar.testing.checker.history import (
     SeekAnswered,
     SeekCame,
     Subscribed,
+    TxnAckCame,
 )
 from magnetar.wire.integer import INT64_MAX
 
@@ -118,9 +119,11 @@ class _Line:
             for id in ack.message_ids
             if id.first_chunk is not None and not cumulative
         )
-        self._history.add(
-            AckCame(self._number, ack.consumer_id, request, entries, cumulative, whole)
-        )
+        fields = (self._number, ack.consumer_id, request, entries, cumulative, whole)
+        if ack.txnid_least_bits == 0 and ack.txnid_most_bits == 0:
+            self._history.add(AckCame(*fields))
+        else:
+            self._history.add(TxnAckCame(*fields, int(ack.txnid_least_bits)))
 
     def _flow(self, flow: CommandFlow) -> None:
         self._history.add(Granted(self._number, flow.consumer_id, flow.message_permits))
@@ -204,6 +207,7 @@ def _commands(connection: Connection, data: bytes) -> "list[Command | UnknownCom
 
 
 def _type(command: pb.CommandSubscribe) -> str:
-    """As checkers tell them apart: where order is given up, keys promise nothing."""
+    """Returns the type as checkers tell them apart: where order is given up, keys promise
+    nothing."""
     name = ConsumerType(command.subType).name
     return f"{name}, any order" if command.keySharedMeta.allowOutOfOrderDelivery else name
