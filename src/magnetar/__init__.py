@@ -1,15 +1,16 @@
 """Magnetar: messaging with acks that stick.
 
-`Client` and what it makes are loaded when they are first asked for, so that a program that
-wants an id, an error or the broker does not load a network client.
+`Client`, what it makes and what speaks the wire are loaded when they are first asked for, so that
+a program that wants an id, an error or the broker loads neither a network client nor protobuf.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from magnetar import exceptions, schema
-from magnetar.client.consumer.message import Message
 from magnetar.client.errors import Result
+from magnetar.client.intercept.consumer_interceptor import ConsumerInterceptor
+from magnetar.client.intercept.producer_interceptor import MessageToSend, ProducerInterceptor
 from magnetar.client.option.authentication import (
     Authentication,
     AuthenticationAthenz,
@@ -19,21 +20,14 @@ from magnetar.client.option.authentication import (
     AuthenticationToken,
 )
 from magnetar.client.option.backoff import MultiplierRedeliveryBackoff
-from magnetar.client.option.crypto_key_reader import CryptoKeyReader
-from magnetar.client.option.encryption_context import EncryptionContext, EncryptionKey
 from magnetar.client.option.logger import ConsoleLogger, FileLogger, LoggerLevel
-from magnetar.client.option.options import (
+from magnetar.client.option.policy import (
     BatchingType,
     ConsumerBatchReceivePolicy,
     ConsumerCryptoFailureAction,
     ConsumerDeadLetterPolicy,
     ConsumerKeySharedPolicy,
     PartitionsRoutingMode,
-)
-from magnetar.client.option.service_info import (
-    AutoClusterFailover,
-    ServiceInfo,
-    ServiceInfoProvider,
 )
 from magnetar.client.schema.schema import BytesSchema
 from magnetar.errors import (
@@ -108,6 +102,9 @@ from magnetar.errors import (
     TransactionConflict,
     TransactionCoordinatorNotFoundError,
     TransactionNotFound,
+    TransactionOutcomeUnknownError,
+    TransactionsDisabledError,
+    TransactionTimeoutError,
     UnknownError,
     UnknownFieldError,
     UnknownObjectError,
@@ -132,11 +129,28 @@ from magnetar.model.version import VERSION
 if TYPE_CHECKING:
     from magnetar import aio, cloudevents
     from magnetar.arrow.door import read_arrow, scan_arrow
-    from magnetar.client.door.blocking import Client, Consumer, Producer, Reader, TableView
+    from magnetar.client.consumer.message import Message
+    from magnetar.client.door.blocking import (
+        Client,
+        Consumer,
+        Producer,
+        Reader,
+        TableView,
+        Transaction,
+    )
+    from magnetar.client.option.crypto_key_reader import CryptoKeyReader
+    from magnetar.client.option.encryption_context import EncryptionContext, EncryptionKey
+    from magnetar.client.option.service_info import (
+        AutoClusterFailover,
+        ServiceInfo,
+        ServiceInfoProvider,
+    )
     from magnetar.client.worker.health import WorkerHealth
     from magnetar.client.worker.runner.aio import AsyncWorker
+    from magnetar.client.worker.runner.aio_work import AsyncWork
     from magnetar.client.worker.runner.decorator import worker
     from magnetar.client.worker.runner.run import run
+    from magnetar.client.worker.runner.thread_work import ThreadWork
     from magnetar.client.worker.runner.threads import ThreadWorker
     from magnetar.client.worker.state import WorkerState
     from magnetar.rest.admin import Admin
@@ -148,6 +162,7 @@ __all__ = [
     "Admin",
     "AdminError",
     "AlreadyClosed",
+    "AsyncWork",
     "AsyncWorker",
     "Authentication",
     "AuthenticationAthenz",
@@ -177,6 +192,7 @@ __all__ = [
     "ConsumerBusy",
     "ConsumerCryptoFailureAction",
     "ConsumerDeadLetterPolicy",
+    "ConsumerInterceptor",
     "ConsumerKeySharedPolicy",
     "ConsumerNotFound",
     "ConsumerNotInitialized",
@@ -214,6 +230,7 @@ __all__ = [
     "MemoryBufferIsFull",
     "Message",
     "MessageId",
+    "MessageToSend",
     "MessageTooBig",
     "MessageTooLargeError",
     "MultiplierRedeliveryBackoff",
@@ -229,6 +246,7 @@ __all__ = [
     "ProducerBlockedQuotaExceededException",
     "ProducerBusy",
     "ProducerFenced",
+    "ProducerInterceptor",
     "ProducerNotInitialized",
     "ProducerQueueIsFull",
     "ProtocolError",
@@ -250,15 +268,20 @@ __all__ = [
     "StoreClosedError",
     "SubscriptionNotFound",
     "TableView",
+    "ThreadWork",
     "ThreadWorker",
     "Timeout",
     "TooManyLookupRequestException",
     "TopicName",
     "TopicNotFound",
     "TopicTerminated",
+    "Transaction",
     "TransactionConflict",
     "TransactionCoordinatorNotFoundError",
     "TransactionNotFound",
+    "TransactionOutcomeUnknownError",
+    "TransactionTimeoutError",
+    "TransactionsDisabledError",
     "UnknownError",
     "UnknownFieldError",
     "UnknownObjectError",
@@ -286,9 +309,21 @@ _LATE = {
     "Admin": "magnetar.rest.admin",
     "AdminError": "magnetar.rest.admin_error",
     **dict.fromkeys(
-        ("Client", "Consumer", "Producer", "Reader", "TableView"), "magnetar.client.door.blocking"
+        ("Client", "Consumer", "Producer", "Reader", "TableView", "Transaction"),
+        "magnetar.client.door.blocking",
     ),
+    "CryptoKeyReader": "magnetar.client.option.crypto_key_reader",
+    "Message": "magnetar.client.consumer.message",
+    **dict.fromkeys(
+        ("EncryptionContext", "EncryptionKey"), "magnetar.client.option.encryption_context"
+    ),
+    **dict.fromkeys(
+        ("AutoClusterFailover", "ServiceInfo", "ServiceInfoProvider"),
+        "magnetar.client.option.service_info",
+    ),
+    "AsyncWork": "magnetar.client.worker.runner.aio_work",
     "AsyncWorker": "magnetar.client.worker.runner.aio",
+    "ThreadWork": "magnetar.client.worker.runner.thread_work",
     "ThreadWorker": "magnetar.client.worker.runner.threads",
     "WorkerHealth": "magnetar.client.worker.health",
     "WorkerState": "magnetar.client.worker.state",
@@ -308,3 +343,8 @@ def __getattr__(name: str) -> object:
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'magnetar' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What completion shows: the parts that are loaded late as well."""
+    return sorted({*globals(), *__all__})
