@@ -46,10 +46,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def group_of(nodeid: str) -> str:
-    """What one worker runs: a file, or all that shares the session of Spark or Apache Pulsar."""
+    """What one worker runs: a file, or all that shares Spark, Apache Pulsar or a cluster of it."""
     file = nodeid.partition("::")[0]
     if "[apache" in nodeid:
         return "apache"
+    if file.startswith("tests/cluster/") or "[cluster" in nodeid:
+        return "cluster"
     shares = file.startswith("tests/spark/") and not file.startswith("tests/spark/plan/")
     return "spark" if shares and not file.endswith("_kills.py") else file
 

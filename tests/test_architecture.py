@@ -152,10 +152,11 @@ def test_the_schema_of_the_wire_is_not_compiled() -> None:
 
 
 HEAVY = ("pyspark", "pyarrow", "pandas", "starlette", "uvicorn", "httpx", "typer", "asyncio")
+PROTOBUF = ("google.protobuf", "magnetar.protocol")
 
 
 def test_importing_magnetar_is_light() -> None:
-    program = f"import sys, magnetar; print([m for m in {HEAVY!r} if m in sys.modules])"
+    program = f"import sys, magnetar; print([m for m in {HEAVY + PROTOBUF!r} if m in sys.modules])"
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -171,6 +172,18 @@ MODULES_MAX = 15
 def test_a_folder_has_few_modules(folder: Path) -> None:
     modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MODULES_MAX, "give some of them a folder that says what they share"
+
+
+LINES_MAX = 675
+# A table of which a half would tell nothing; ARCHITECTURE.md has the reason under "Decisions".
+TABLES = {"errors.py"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_file_is_short_unless_it_is_a_table(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    long = lines > LINES_MAX
+    assert long == (name_of(path) in TABLES), f"{lines} lines: what is the second noun in it?"
 
 
 def test_the_folders_of_tests_are_those_of_the_code() -> None:

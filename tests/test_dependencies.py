@@ -12,7 +12,7 @@ from pathlib import Path
 
 import hatch_build
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -215,9 +215,10 @@ print(count)
 
 
 @pytest.mark.parametrize(
-    ("words", "absent"), [("topics list", "typer"), ("serve --memory", "uvicorn")]
+    ("words", "absent"),
+    [("topics list", "typer"), ("serve --memory", "uvicorn"), ("serve --data store", "uvicorn")],
 )
-def test_a_command_says_what_is_not_installed(words: str, absent: str) -> None:
+def test_a_command_says_what_is_not_installed(words: str, absent: str, tmp_path: Path) -> None:
     program = f"""
 import sys
 sys.modules[{absent!r}] = None
@@ -227,8 +228,11 @@ main()
 """
     # Without variables of the tests, which `serve` would say have no effect.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAGNETAR_")}
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=kept)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=kept, cwd=tmp_path
+    )
     assert ran.returncode == 1
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
     wanted = f"magnetar: {absent} is not installed; all of it comes with: pip install .\n"
     assert ran.stderr == wanted
 

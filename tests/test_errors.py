@@ -23,6 +23,10 @@ STATUS = {
     ServerError.InvalidTopicName: 412,
     ServerError.IncompatibleSchema: 409,
     ServerError.NotAllowedError: 412,
+    ServerError.TransactionCoordinatorNotFound: 404,
+    ServerError.TransactionNotFound: 404,
+    ServerError.TransactionConflict: 409,
+    ServerError.InvalidTxnStatus: 409,
 }
 # Of ours: the number that the wire has for it, and the status.
 OURS: list[tuple[MagnetarError, int, int]] = [

@@ -58,8 +58,8 @@ def functions_of(tree: ast.Module) -> set[str]:
     return found
 
 
-def test_the_five_ways_are_drawn() -> None:
-    assert list(WAYS) == ["Publish", "Dispatch", "Ack", "Skip", "A micro-batch of Spark"]
+def test_the_ways_are_drawn() -> None:
+    assert list(WAYS) == ["Publish", "Dispatch", "Ack", "Skip", "Commit", "A micro-batch of Spark"]
 
 
 @pytest.mark.parametrize("title", WAYS)
@@ -93,8 +93,13 @@ class Passed:
 
 
 async def one_message(passed: Passed) -> None:
-    """A message is sent, received and acknowledged, with an answer that is waited for."""
-    server = BrokerServer(MemoryDisk(), Catalog, BrokerSettings(), host="127.0.0.1")
+    """A message is sent, received and acknowledged, then another one in a transaction.
+
+    The answer to the plain ack is waited for: by closing its consumer.
+    """
+    server = BrokerServer(
+        MemoryDisk(), Catalog, BrokerSettings(transactions=True), host="127.0.0.1"
+    )
     await server.start()
     client = aio.Client(server.url)
     try:
@@ -104,6 +109,15 @@ async def one_message(passed: Passed) -> None:
         await producer.send(b"payload")
         await consumer.acknowledge(await consumer.receive())
         await consumer.close()  # which sends the acks that are still gathered, and waits for them
+        sys.setprofile(None)
+        consumer = await client.subscribe("way", "s", consumer_type=ConsumerType.Shared)
+        await producer.send(b"second")
+        second = await consumer.receive()
+        transaction = await client.transaction()
+        await producer.send(b"third", transaction=transaction)
+        sys.setprofile(passed)
+        await consumer.acknowledge(second, transaction=transaction)
+        await transaction.commit()
         sys.setprofile(None)
     finally:
         await client.close()
@@ -123,5 +137,5 @@ def test_a_message_passes_the_hops_that_are_drawn() -> None:
     finally:
         threading.setprofile(None)
         sys.setprofile(before)
-    for title in ("Publish", "Dispatch", "Ack"):
+    for title in ("Publish", "Dispatch", "Ack", "Commit"):
         assert passed.missing(WAYS[title][1]) is None, title

@@ -27,8 +27,8 @@ CACHE = Path(
     os.environ.get("MAGNETAR_APACHE_CACHE") or HERE.parent.parent / ".build" / "apache"
 ).resolve()
 JAVA_MIN = 17
-# The profiles of pom.xml: the standalone server, and the tools with the client.
-PROFILES = ("server", "tools")
+# The profiles of pom.xml: the server, the proxy of clusters, and the tools with the client.
+PROFILES = ("server", "proxy", "tools")
 CLASSPATH = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
 FETCH_S = 900
 

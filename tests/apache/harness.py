@@ -144,16 +144,19 @@ def _run_tool(
     main_class: str, broker: Broker, arguments: list[str], memory: Sequence[str], timeout: float
 ) -> str:
     log_level = "info" if main_class == PERF else "warn"
-    with tempfile.NamedTemporaryFile("w", prefix="client-", suffix=".conf") as conf:
-        conf.write(f"webServiceUrl={broker.http_url}\nbrokerServiceUrl={broker.url}\n")
-        conf.flush()
-        return _run([*jvm("tools", memory, log_level), main_class, conf.name, *arguments], timeout)
+    # pulsar-perf leaves histograms where it runs.
+    with tempfile.TemporaryDirectory(prefix="client-") as folder:
+        conf = Path(folder) / "client.conf"
+        conf.write_text(f"webServiceUrl={broker.http_url}\nbrokerServiceUrl={broker.url}\n")
+        command = [*jvm("tools", memory, log_level), main_class, str(conf), *arguments]
+        return _run(command, timeout, folder)
 
 
-def _run(command: list[str], timeout: float) -> str:
+def _run(command: list[str], timeout: float, folder: str | None = None) -> str:
     """The output of a process that ends well and in time."""
     with subprocess.Popen(
         command,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -203,16 +206,23 @@ class ApachePulsar:
     """Apache Pulsar standalone: a broker and a bookie in one JVM, with fresh data.
 
     With `fsync` the bookie syncs its journal before anything is acknowledged, which the
-    release leaves off in standalone mode.
+    release leaves off in standalone mode. With `transactions` it has a coordinator of them.
     """
 
-    def __init__(self, *, fsync: bool = True, memory: Sequence[str] = SMALL_MEMORY) -> None:
+    def __init__(
+        self,
+        *,
+        fsync: bool = True,
+        memory: Sequence[str] = SMALL_MEMORY,
+        transactions: bool = False,
+    ) -> None:
         broker_port, http_port, self._bookie_port = free_ports(3)
         self.url = f"pulsar://127.0.0.1:{broker_port}"
         self.http_url = f"http://127.0.0.1:{http_port}"
         self._settings = (
             f"brokerServicePort={broker_port}\nwebServicePort={http_port}\n"
             f"journalSyncData={str(fsync).lower()}\n"
+            f"transactionCoordinatorEnabled={str(transactions).lower()}\n"
         )
         self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None

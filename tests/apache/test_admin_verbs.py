@@ -165,6 +165,67 @@ def partitions_policies_and_schemas(topic: str, schema: Path) -> list[Verb]:
     ]
 
 
+def what_one_machine_keeps(topic: str) -> list[Verb]:
+    """Policies that change nothing, properties, bundles, and what there is none of."""
+    ns = "public/kept"
+    return [
+        (f"namespaces create {ns} -b 2", well),
+        (f"namespaces set-persistence {ns} -a 1 -e 1 -w 1 -r 0.5", well),
+        (f"namespaces get-persistence {ns}", has(bookkeeperEnsemble=1)),
+        (f"namespaces remove-persistence {ns}", well),
+        (f"namespaces set-clusters {ns} -c standalone", well),
+        (f"namespaces set-clusters {ns} -c moon", None),
+        (f"namespaces get-clusters {ns}", says("standalone")),
+        (f"namespaces set-subscription-expiration-time {ns} -t 0", well),
+        (f"namespaces get-subscription-expiration-time {ns}", says("0")),
+        (f"namespaces set-encryption-required {ns} -d", well),
+        (f"namespaces get-encryption-required {ns}", says("false")),
+        (f"namespaces set-is-allow-auto-update-schema {ns} --disable", well),
+        (f"namespaces get-is-allow-auto-update-schema {ns}", says("false")),
+        (f"namespaces set-subscription-auth-mode {ns} -m Prefix", well),
+        (f"namespaces get-subscription-auth-mode {ns}", says("Prefix")),
+        (f"namespaces set-anti-affinity-group {ns} -g apart", well),
+        (f"namespaces get-anti-affinity-group {ns}", says("apart")),
+        (f"namespaces set-property {ns} -k team -v shop", well),
+        (f"namespaces get-property {ns} -k team", says("shop")),
+        (f"namespaces set-properties {ns} -p a=1", well),
+        (f"namespaces get-properties {ns}", has(team="shop", a="1")),
+        (f"namespaces remove-property {ns} -k a", well),
+        (f"namespaces clear-properties {ns}", well),
+        (f"namespaces bundles {ns}", has(numBundles=2)),
+        (f"namespaces split-bundle {ns} -b 0x00000000_0x80000000", well),
+        (f"namespaces bundles {ns}", has(numBundles=3)),
+        (f"namespaces unload {ns} -b 0x80000000_0xffffffff", well),
+        (f"namespaces delete {ns}", well),
+        (f"topics create {topic}", well),
+        (f"topics update-properties {topic} -p a=1 -p b=2", well),
+        (f"topics get-properties {topic}", says("b")),
+        (f"topics remove-properties {topic} -k a", well),
+        (f"topics create-subscription {topic} -s s", well),
+        (f"topics get-replicated-subscription-status {topic} -s s", says("false")),
+        (f"topics offload-status {topic}", well),
+        (f"topics expire-messages {topic} -s s -t 100", None),
+        (f"topicPolicies set-persistence {topic} -e 1 -w 1 -a 1 -r 0.5", well),
+        (f"topicPolicies get-persistence {topic}", has(bookkeeperEnsemble=1)),
+        (f"topicPolicies remove-persistence {topic}", well),
+        (f"topics delete {topic}", well),
+        (f"topics create-partitioned-topic {topic} -p 2", well),
+        (f"topics create-missed-partitions {topic}", well),
+        (f"topics create-subscription {topic} -s s", well),
+        (f"topics delete-partitioned-topic {topic}", well),
+        ("brokers backlog-quota-check", says("ok")),
+        ("resourcegroups list", well),
+        ("resource-quotas get", says("msgRateIn")),
+        ("bookies list-bookies", says("bookies")),
+        ("bookies racks-placement", well),
+        ("clusters list-failure-domains standalone", well),
+        ("broker-stats monitoring-metrics", says("brk_topics_count")),
+        ("broker-stats mbeans", well),
+        ("brokers update-dynamic-config -c ttlDurationDefaultInSeconds -v 1", None),
+        ("brokers get-all-dynamic-config", well),
+    ]
+
+
 def test_every_verb_does_what_it_says(broker: Broker, tmp_path: Path) -> None:
     topic = "persistent://public/default/verbs"
     client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
@@ -178,6 +239,7 @@ def test_every_verb_does_what_it_says(broker: Broker, tmp_path: Path) -> None:
         *tenants_and_namespaces(),
         *topics(topic, ids[0].ledger_id(), broker.url),
         *partitions_policies_and_schemas(f"{topic}-of-parts", schema),
+        *what_one_machine_keeps(f"{topic}-kept"),
     ]
     results = run(broker, [command for command, _ in verbs])
     for (command, check), (went_well, said) in zip(verbs, results, strict=True):

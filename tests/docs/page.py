@@ -13,8 +13,9 @@
 | `text`    | nothing: a picture, or a form                                                    |
 
 `print(...)  # this` in Python says what is printed. A block inside an HTML comment is run and
-not shown. The addresses of a broker that was started by hand, `pulsar://localhost:6650` and
-`http://localhost:8080`, stand for those of the broker that the page gets.
+not shown; `<!-- broker: transactions=true -->` gives the page's broker a setting. The addresses of
+a broker that was started by hand, `pulsar://localhost:6650` and `http://localhost:8080`, stand for
+those of the broker that the page gets.
 """
 
 import ast
@@ -34,6 +35,7 @@ from magnetar.broker.setting.settings_load import load_settings, reserved_values
 from magnetar.cli.target import parse
 
 ROOT = Path(__file__).parents[2]
+SETTING = re.compile(r"^<!-- broker: (\S+) -->$", re.MULTILINE)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SERVICE = re.compile(r"pulsar://(?:localhost|127\.0\.0\.1):6650")

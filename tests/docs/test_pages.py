@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docs.page import LANGUAGES, PAGES, PageRun, blocks_of, name_of
+from docs.page import LANGUAGES, PAGES, SETTING, PageRun, blocks_of, name_of
 from support.broker_process import BrokerProcess
 from support.java import spark_environment
 
@@ -22,7 +22,8 @@ def run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     if any(SPARK.search(block.text) for block in blocks_of(page)):
         for name, value in spark_environment(tmp_path).items():
             monkeypatch.setenv(name, value)
-    with BrokerProcess(tmp_path / "broker") as broker:
+    options = [word for setting in SETTING.findall(page.read_text()) for word in ("--set", setting)]
+    with BrokerProcess(tmp_path / "broker", options=options) as broker:
         home = tmp_path / "page"
         home.mkdir()
         with PageRun(home, broker.url, broker.http_url) as run:

@@ -53,7 +53,14 @@ NAMED: Final[dict[str, tuple[Any, ...]]] = {
     "force_topic_creation": (True, True, False),
     "durable": (True, True, False),
     "ack_set": (0, 1, 2, 5, (1 << 64) - 1),
+    "partitions": TOPICS,
+    "tc_id": (0, 0, 0, 1),
+    "txn_ttl_millis": (1, 1000, 60_000, 60_000, 0),
+    "txn_action": (0, 1),
+    "txnid_most_bits": (0,),
 }
+# Of a transaction that there was, mostly.
+NUMBER: Final = "txnid_least_bits"
 # Commands that clients send, the frequent ones several times.
 SENT: Final = (
     *("subscribe", "producer", "flow", "ack", "subscribe", "flow", "ack", "ack"),
@@ -61,6 +68,8 @@ SENT: Final = (
     *("close_producer", "getLastMessageId", "consumerStats", "getTopicsOfNamespace"),
     *("watchTopicList", "watchTopicListClose", "getSchema", "getOrCreateSchema"),
     *("lookupTopic", "partitionMetadata", "ping", "pong", "withdrawn", "authResponse"),
+    *("newTxn", "newTxn", "endTxn", "endTxn", "addPartitionToTxn", "addSubscriptionToTxn"),
+    "tcClientConnectRequest",
 )
 ANY: Final = tuple(field.name for field in pb.BaseCommand.DESCRIPTOR.fields if field.number > 1)
 TYPE_OF: Final = {
@@ -85,11 +94,13 @@ INTEGERS: Final = {
 
 
 class Commands:
-    """Makes commands. `ids` are of messages that there are: ledger and entry."""
+    """Makes commands. `ids` are of messages that there are: ledger and entry. `numbers` are those
+    of transactions."""
 
-    def __init__(self, draw: Draw, ids: list[tuple[int, int]]) -> None:
+    def __init__(self, draw: Draw, ids: list[tuple[int, int]], numbers: list[int]) -> None:
         self._draw: Final = draw
         self._ids: Final = ids
+        self._numbers: Final = numbers
 
     def one(self) -> bytes:
         """The frame of a command: one that clients send, a SEND, or any."""
@@ -207,6 +218,8 @@ class Commands:
     def _value(self, field: FieldDescriptor) -> Any:
         draw = self._draw
         kind = field.type
+        if field.name == NUMBER and self._numbers and not draw.rarely():
+            return draw.pick(self._numbers)
         known = NAMED.get(field.name)
         if known is not None and not draw.rarely():
             return fitted(kind, draw.pick(known))

@@ -22,7 +22,8 @@ from magnetar.admin.http.route import Route
 from magnetar.admin.http.routes import ROUTES, create_app
 from magnetar.broker.policy.policy import POLICY_NAMES
 from magnetar.broker.session.session import Session
-from magnetar.broker.setting.settings import MIB, BrokerSettings
+from magnetar.broker.setting.setting import MIB
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
 from magnetar.errors import StorageError
 from magnetar.protocol import (
@@ -77,8 +78,16 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "value": ("5",),
     "file": ("main.js", "dom.js", "index.html", ".."),
     "part": ("ui", "page", "..", "."),
+    "bookie": ("127.0.0.1:3181", "x"),
+    "broker": ("localhost:8080", "x"),
+    "allocator": ("default", "x"),
+    "group": ("g", "x"),
+    "key": ("k", "x"),
 }
-COUNTED: Final = ("count", "entry", "ledger", "position", "seconds", "time", "version")
+COUNTED: Final = (
+    *("count", "entry", "ledger", "position", "seconds", "time", "version", "partition"),
+    *("mostSigBits", "leastSigBits", "timeout", "coordinatorId"),
+)
 BODY_NUMBERS: Final = (0, 1, 2, 5, -1, 100, 2**31 - 1, 2**63 - 1, 2**63, 1.5)
 HEADERS: Final = (
     (b"host", b"evil.example"),
@@ -144,7 +153,9 @@ class InlineWriter(StoreWriter):
 
 
 def make_server() -> BrokerServer:
-    settings = BrokerSettings(segment_bytes=MIB, watermark_bytes=0, inactive_topic_ms=10**9)
+    settings = BrokerSettings(
+        segment_bytes=MIB, watermark_bytes=0, inactive_topic_ms=10**9, transactions=True
+    )
     return BrokerServer(
         MemoryDisk(salt=SALT),
         Catalog,

@@ -14,6 +14,7 @@ from fuzz.commands import TOPICS, Commands
 from fuzz.draw import Draw
 from fuzz.judge import bounded, timed
 from support.wire_client import Exclusive, KeyShared, Shared, WireClient, WireConsumer, WireProducer
+from support.wire_transaction import WireTransaction
 from support.world import World
 
 from magnetar.broker.peer import Peer
@@ -91,12 +92,13 @@ class Play:
         self.draw: Final = Draw(data)
         # One input in many, for it takes as long as all else.
         self.checked: Final = self.draw.rarely(16)
-        self.world: Final = FuzzWorld(salt=SALT)
+        self.world: Final = FuzzWorld(salt=SALT, transactions=True)
         # Long work in the smallest steps there are: what comes next comes in between.
         self.world.broker.pieces.be_small()
         self.honest: Final = Honest(self.world)
         self.ids: Final[list[tuple[int, int]]] = []
-        self.commands: Final = Commands(self.draw, self.ids)
+        self.numbers: Final[list[int]] = []
+        self.commands: Final = Commands(self.draw, self.ids, self.numbers)
         self.peer: FuzzClient = self.come()
         self.unsent: bytes = b""
         # Where topics are looked at, for what the peer left there.
@@ -120,6 +122,11 @@ class Play:
         ids = [producer.send("a"), producer.send("b", "c", "d")]
         ids += producer.send_chunks("uuid", "e", "f")
         ids.append(client.producer("u").send("g"))
+        # One that is open, with an entry and an ack: nobody says yet how it ends.
+        transaction = WireTransaction(client, timeout_ms=1000)
+        with transaction.within(producer):
+            ids.append(producer.send("h"))
+        self.numbers.append(transaction.number)
         self.ids.extend((int(id.ledger_id), int(id.entry_id)) for id in ids)
         client.drop()
 
@@ -195,6 +202,8 @@ class Play:
             id = None
             if isinstance(command, CommandMessage | CommandSendReceipt):
                 id = command.message_id
+            if isinstance(command, pb.CommandNewTxnResponse) and len(self.numbers) < 20:
+                self.numbers.append(int(command.txnid_least_bits))
             if id is not None and len(self.ids) < 200:
                 self.ids.append((int(id.ledger_id), int(id.entry_id) & (1 << 64) - 1))
         self.peer.received.clear()

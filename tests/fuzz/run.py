@@ -29,7 +29,7 @@ from typing import Any, Final
 
 TESTS: Final = Path(__file__).parent.parent
 CORPUS: Final = TESTS.parent / ".build" / "fuzz"
-TARGETS: Final = ("protocol", "session", "recovery", "rest")
+TARGETS: Final = ("protocol", "session", "recovery", "rest", "websocket")
 INPUT_BYTES_MAX: Final = 4096
 # What a single input may take by the clock; the judge's limits are shorter, and in CPU time.
 HANG_SECONDS: Final = 60

@@ -4,12 +4,15 @@
 """
 
 import gc
+import re
 from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
-from fuzz import fuzz_recovery, fuzz_rest, fuzz_session
+from fuzz import fuzz_recovery, fuzz_rest, fuzz_session, fuzz_websocket
 from fuzz.judge import TooMuchMemory, TooSlow, bounded, timed
+
+from magnetar.admin.http.routes import ROUTES
 
 Target = Callable[[bytes], None]
 
@@ -17,6 +20,7 @@ TARGETS: dict[str, tuple[Target, int, int]] = {
     "session": (fuzz_session.one_input, 80, 500),
     "recovery": (fuzz_recovery.one_input, 150, 60),
     "rest": (fuzz_rest.one_input, 150, 400),
+    "websocket": (fuzz_websocket.one_input, 1000, 400),
 }
 
 # Inputs that failed once, with what failed.
@@ -59,6 +63,11 @@ def test_random_inputs_find_no_failure(name: str) -> None:
 @pytest.mark.parametrize(("name", "data"), KEPT)
 def test_inputs_that_failed_once_do_not_fail_again(name: str, data: str) -> None:
     TARGETS[name][0](bytes.fromhex(data))
+
+
+def test_something_is_drawn_for_each_name_in_a_path() -> None:
+    names = {name for route in ROUTES for name in re.findall(r"{(\w+)", route.path)}
+    assert names <= {*fuzz_rest.NAMES, *fuzz_rest.COUNTED}
 
 
 def test_an_event_that_takes_long_is_a_failure() -> None:

@@ -36,7 +36,8 @@ WINDOW: Final = 20
 class Asker:
     """One connection; see the module."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, token: str = "") -> None:
+        self._token = token
         there = urlsplit(url)
         assert there.hostname is not None
         assert there.port is not None
@@ -45,6 +46,9 @@ class Asker:
 
     def __enter__(self) -> "Asker":
         connect = pb.CommandConnect(client_version="asker", protocol_version=PROTOCOL_VERSION)
+        if self._token:
+            connect.auth_method_name = "token"
+            connect.auth_data = self._token.encode()
         try:
             assert isinstance(self._ask([connect])[0], pb.CommandConnected)
         except BaseException:

@@ -25,6 +25,7 @@ from magnetar.errors import MagnetarError
 from magnetar.model import Position
 from magnetar.storage import FileDisk, Store, StoreOptions, open_store
 from magnetar.storage.catalog.catalog_guard import open_catalog
+from magnetar.storage.compaction.view_log import read_table
 from magnetar.storage.cursor.cursor_load import load_cursor, load_ledgers
 
 __all__ = ["KINDS", "WAYS", "Contents", "Damage", "damages", "judge", "look"]
@@ -42,6 +43,10 @@ class Contents:
 
     entries: dict[str, str] = field(default_factory=dict)
     acks: dict[str, str] = field(default_factory=dict)
+    # What compaction kept, and where it was published; transactions that are open, and how others
+    # ended.
+    views: dict[str, str] = field(default_factory=dict)
+    transactions: dict[str, str] = field(default_factory=dict)
     catalog: dict[str, str] = field(default_factory=dict)
     # What a start logs, and what a reader is told.
     told: list[str] = field(default_factory=list)
@@ -51,6 +56,8 @@ class Contents:
         pairs = (
             (self.entries, whole.entries),
             (self.acks, whole.acks),
+            (self.views, whole.views),
+            (self.transactions, whole.transactions),
             (self.catalog, whole.catalog),
         )
         return [name for mine, theirs in pairs for name in theirs if mine.get(name) != theirs[name]]
@@ -68,6 +75,8 @@ def look(directory: Path) -> Contents:
                     contents.catalog[f"{space} {key}"] = value
         for topic_id, name in store.topics().items():
             _look_at_topic(store, topic_id, name, contents)
+            _look_at_view(store, topic_id, name, contents)
+        _look_at_transactions(store, contents)
     finally:
         store.close()
     return contents
@@ -97,6 +106,46 @@ def _look_at_topic(store: Store, topic_id: int, name: str, contents: Contents) -
             contents.acks[title] = "damaged"
             continue
         contents.acks[title] = _acks_of(cursor)
+
+
+def _look_at_view(store: Store, topic_id: int, name: str, contents: Contents) -> None:
+    title = f"view of {name}"
+    try:
+        view = store.views.of(topic_id)
+        if view is None:
+            return
+        entries = _read(store, [Position(view.ledger_id, n) for n in range(view.facts.entries)])
+        contents.views[title] = f"{view.facts.encode().hex()} {entries}"
+        plan = store.plan_entries(view.table_positions())
+        plan.run(store.log.disk)
+        table = read_table(view, plan)
+        contents.views[f"table of the {title}"] = str(
+            [table.position(number) for number in range(view.facts.entries)]
+        )
+    except MagnetarError as error:
+        contents.told.append(f"{title}: {error}")
+
+
+def _look_at_transactions(store: Store, contents: Contents) -> None:
+    state = store.transactions.state
+    for number, one in state.open.items():
+        try:
+            acks = store.transactions.deltas(one)
+            owner = store.transactions.owner(one)
+        except MagnetarError as error:
+            contents.told.append(f"transaction {number}: {error}")
+            continue
+        sent = {ledger: entries.tolist() for ledger, entries in one.sent.items()}
+        contents.transactions[str(number)] = f"{owner} {sent} {acks} {one.timeout_ms}"
+    for number, ended in state.ended.items():
+        contents.transactions[str(number)] = f"ended with {ended.outcome}"
+
+
+def _read(store: Store, positions: list[Position]) -> str:
+    """A digest of entries. Raises StorageError."""
+    plan = store.plan_entries(positions)
+    plan.run(store.log.disk)
+    return hashlib.sha256(b"".join([entry.data or b"" for entry in plan.entries])).hexdigest()
 
 
 def _acks_of(cursor: Cursor) -> str:

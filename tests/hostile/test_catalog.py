@@ -71,6 +71,11 @@ def test_a_lost_catalog_is_missed_until_an_operator_accepts_that(
     revoked.options = ["--accept-loss"]
     revoked.start()
     assert "going on after a loss, as told" in revoked.stderr
+    # What is made anew is written and copied while somebody is served.
+    with Probe(revoked) as probe:
+        for number in range(CHANGES):
+            ask(revoked, "PUT", f"admin/v2/tenants/t{number}", {"allowedClusters": ["standalone"]})
+    probe.check()
     revoked.options = []
     revoked.restart()
     assert revoked.stop() == 0

@@ -15,6 +15,7 @@ from hostile.damaged_directory import KINDS, WAYS, Contents, Damage, damages, ju
 from hostile.limited import limited
 from hostile.probe import MEMORY_BYTES, Probe
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 import magnetar
 from magnetar.schema import AvroSchema, BytesSchema, Record, Schema, String
@@ -25,6 +26,11 @@ TOPICS = ("orders", "quiet")
 DOCS = Path(__file__).parents[2] / "docs" / "internals" / "storage.md"
 # What a start may come to. In the short form only some of it is seen.
 OUTCOMES = ("whole", "told", "refused")
+
+
+PRICES = "persistent/public/default/prices"
+# Left open on purpose, which a transaction that is garbage would not be.
+OPEN: list[magnetar.Transaction] = []
 
 
 class Order(Record):
@@ -38,8 +44,13 @@ def ask(broker: BrokerProcess, method: str, path: str, body: object = None) -> N
     urllib.request.urlopen(request, timeout=20).close()
 
 
+def told(broker: BrokerProcess, path: str) -> str:
+    with urllib.request.urlopen(f"{broker.http_url}/admin/v2/{path}", timeout=20) as answer:
+        return str(answer.read().decode())
+
+
 def fill(broker: BrokerProcess, tenant: str) -> None:
-    """Messages, acks, partly acked batches, policies, schemas, permissions."""
+    """Messages, acks, partly acked batches, views, transactions, policies, schemas, permissions."""
     ask(broker, "PUT", f"tenants/{tenant}", {"allowedClusters": ["standalone"]})
     ask(broker, "POST", "namespaces/public/default/permissions/guest", ["produce"])
     ask(broker, "POST", "namespaces/public/default/messageTTL", 86400)
@@ -60,6 +71,34 @@ def fill(broker: BrokerProcess, tenant: str) -> None:
                 message = consumer.receive(30_000)
                 if number % 3:
                     consumer.acknowledge(message)
+        compact(broker, client)
+        transact(client)
+
+
+def compact(broker: BrokerProcess, client: magnetar.Client) -> None:
+    """A topic of which a view is kept, and newer messages that are not in it."""
+    for number in range(30):
+        producer = client.create_producer("prices")
+        producer.send(f"{number} ".ljust(3000).encode(), partition_key=f"key {number % 7}")
+        if number == 25:
+            ask(broker, "PUT", f"{PRICES}/compaction")
+            wait_until(lambda: '"SUCCESS"' in told(broker, f"{PRICES}/compaction"))
+
+
+def transact(client: magnetar.Client) -> None:
+    """A transaction that was committed, one that was aborted, and one that stays open."""
+    consumer = client.subscribe("paid", "s", magnetar.ConsumerType.Shared)
+    producer = client.create_producer("paid")
+    for _ in range(6):
+        producer.send(b"before".ljust(2000))
+    for end in ("commit", "abort", "", "commit"):
+        transaction = client.transaction(timeout=3600)
+        producer.send(f"{end} ".ljust(2000).encode(), transaction=transaction)
+        consumer.acknowledge(consumer.receive(30_000), transaction=transaction)
+        if end:
+            getattr(transaction, end)()
+        else:
+            OPEN.append(transaction)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +106,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Pat
     """A directory as a stop and as kill -9 leaves it, and all that is in it."""
     path = tmp_path_factory.mktemp("directories")
     options = ["--set", "segment_bytes=1048576", "--set", "ledger_entries_max=10"]
+    options += ["--set", "transactions=true"]
     with BrokerProcess(path / "running", options=options) as broker:
         fill(broker, "acme")
         broker.restart()
@@ -80,7 +120,13 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Pat
         shutil.copytree(path / state, path / "looked-at")
         found[state] = (path / state, look(path / "looked-at"))
         shutil.rmtree(path / "looked-at")
-        assert found[state][1].told == []
+        whole = found[state][1]
+        assert whole.told == []
+        assert len(whole.views) == 2
+        # Each filling left one open; the others ended.
+        ends = [one for one in whole.transactions.values() if one.startswith("ended")]
+        assert len(ends) == 6
+        assert len(whole.transactions) == 8
     return found
 
 

@@ -1,4 +1,4 @@
-"""Large Avro schemas are refused, or handled a little at a time."""
+"""Large Avro schemas are refused, or handled a little at a time; very many are refused."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,9 @@ from magnetar.protocol import pulsar_pb2 as pb
 
 TOPIC = "persistent://public/default/formed"
 ROUNDS = 5 if LONG else 2
+# Topics, and versions that somebody tries to give the schema of each.
+CHURNED = 50 if LONG else 4
+VERSIONS = 40 if LONG else 10
 
 
 def definition(size: int, version: int) -> bytes:
@@ -72,4 +75,37 @@ def test_schemas_of_900_kilobytes_are_refused(tmp_path: Path) -> None:
                 (refused,) = asker.ask([producer(round, definition(900_000, round))])
                 assert isinstance(refused, pb.CommandError), refused
                 assert "schema_size_max" in refused.message
+        probe.check()
+
+
+def documented(version: int, size: int) -> bytes:
+    """A definition of so many bytes, which is soon compared."""
+    field = {"name": "f", "type": "string", "default": f"{version}".ljust(size - 200)}
+    return json.dumps({"type": "record", "name": "R", "fields": [field]}).encode()
+
+
+def test_versions_without_end_are_refused(tmp_path: Path) -> None:
+    """They stayed in memory for good: 250 MB of them, once somebody had sent as much."""
+    command = limited(memory_bytes=MEMORY_BYTES)
+    with BrokerProcess(tmp_path, command=command) as broker, Asker(broker.url) as asker:
+        with Probe(broker) as probe:
+            for topic in range(CHURNED):
+                name = f"{TOPIC}-{topic}"
+                asker.ask([pb.CommandProducer(topic=name, producer_id=topic, request_id=topic)])
+                made = asker.ask(
+                    [
+                        pb.CommandGetOrCreateSchema(
+                            request_id=version,
+                            topic=name,
+                            schema=pb.Schema(
+                                name="s",
+                                type=SchemaType.Avro,
+                                schema_data=documented(version, 250_000),
+                            ),
+                        )
+                        for version in range(VERSIONS)
+                    ]
+                )
+                taken = [one for one in made if not one.HasField("error_code")]
+                assert 0 < len(taken) < VERSIONS
         probe.check()

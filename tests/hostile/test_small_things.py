@@ -5,8 +5,8 @@
 | modes of files and directories, backups too  | yes                | tests/cli/data             |
 | patterns of clients on standard error        | yes                | tests/broker               |
 | links in a directory that is backed up       | yes                | tests/cli/data             |
-| a Host that names another host               | yes                | tests/admin/test_guard.py  |
-| /metrics for strangers                       | yes                | tests/admin/test_guard.py  |
+| a Host that names another host               | yes                | tests/admin/http           |
+| /metrics for strangers                       | yes                | tests/admin/http           |
 | certificates that are revoked                | no, it needs TLS   | tests/peer/test_security.py |
 """
 

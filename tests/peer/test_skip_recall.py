@@ -193,3 +193,18 @@ def holders(broker: BrokerProcess, topic: str) -> set[str]:
     stats = httpx.get(f"{broker.http_url}/admin/v2/{path}/stats").json()
     consumers = stats["subscriptions"]["s"]["consumers"]
     return {one["consumerName"] for one in consumers if one["unackedMessages"]}
+
+
+@SHARED_TYPES
+def test_a_client_without_a_queue_confirms_a_skip_before_it_asks_for_messages(
+    client: Any, broker: BrokerProcess, topic: str, type: Any
+) -> None:
+    """It does so only when its application wants one, which may be never."""
+    consumer = client.subscribe(topic, "s", type, receiver_queue_size=0, consumer_name="w")
+    (id,) = publish(client.create_producer(topic), [b"0"])
+    assert consumer.receive().data() == b"0"  # without a time, for it takes none
+    answer = skip(broker, topic, id)
+    assert answer["unconfirmed"] == 0
+    assert answer["messageIds"][0]["closed"] == ["w"]
+    publish(client.create_producer(topic), [b"1"])
+    assert consumer.receive().data() == b"1"

@@ -28,7 +28,7 @@ READY_S = 60.0
 # What the broker promises is 5; a busy machine gets some more before it is killed.
 STOP_S = 20.0
 
-READY = re.compile(rb"^ready (pulsar://\S+:(\d+)) (http://\S+:(\d+))\n", re.MULTILINE)
+READY = re.compile(rb"^ready (pulsar://\S+:(\d+)) (http://\S+:(\d+))(?: .*)?\n", re.MULTILINE)
 
 
 SERVE = (sys.executable, "-m", "magnetar", "serve")

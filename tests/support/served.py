@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -14,7 +15,9 @@ from magnetar.admin.http.server import HttpServer
 from magnetar.broker.broker import Broker
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.server import BrokerServer
-from magnetar.storage import Catalog, MemoryDisk
+from magnetar.storage import Catalog, FileDisk, MemoryDisk
+from magnetar.storage.catalog.catalog_guard import open_catalog
+from magnetar.websocket.service import WebSocketService
 
 T = TypeVar("T")
 _numbers = count()
@@ -32,8 +35,13 @@ class Served:
     broker: Broker
     server: BrokerServer
 
-    def __init__(self, settings: BrokerSettings | None = None) -> None:
+    def __init__(
+        self, settings: BrokerSettings | None = None, data: Path | None = None, *, port: int = 0
+    ) -> None:
+        """In memory, unless there is a directory for its data."""
+        self._port = port
         self._settings = settings
+        self._data = data
         self._https: HttpServer | None = None
         self._loop = asyncio.new_event_loop()
         # A daemon, or a start that failed would keep the tests from ending.
@@ -51,13 +59,22 @@ class Served:
     async def _start(self) -> None:
         tls = self._settings is not None and self._settings.tls_certificate_file != ""
         tls_port = 0 if tls else None
-        self.server = BrokerServer(MemoryDisk(), Catalog, self._settings, tls_port=tls_port)
+        data = self._data
+
+        def catalog() -> Catalog:
+            return Catalog() if data is None else open_catalog(data, None, accept_loss=False)
+
+        disk = MemoryDisk() if data is None else FileDisk(data)
+        self.server = BrokerServer(
+            disk, catalog, self._settings, port=self._port, tls_port=tls_port
+        )
         await self.server.start()
-        self._http = HttpServer(self.server, "127.0.0.1", 0)
+        websockets = WebSocketService(self.server) if self.server.settings.websocket else None
+        self._http = HttpServer(self.server, "127.0.0.1", 0, websockets=websockets)
         await self._http.start()
         self.url, self.http_url = self.server.url, self._http.url
         if tls:
-            self._https = HttpServer(self.server, "127.0.0.1", 0, tls=True)
+            self._https = HttpServer(self.server, "127.0.0.1", 0, tls=True, websockets=websockets)
             await self._https.start()
             self.url_tls, self.http_url_tls = self.server.url_tls, self._https.url
         self.broker = self.server.broker

@@ -8,10 +8,13 @@ WAIT_S = 30.0
 
 
 def wait_until(
-    condition: Callable[[], bool], what: Callable[[], str] = lambda: "it did not come true"
+    condition: Callable[[], bool],
+    what: Callable[[], str] = lambda: "it did not come true",
+    *,
+    seconds: float = WAIT_S,
 ) -> None:
     """Waits for a condition; fails with `what` if it does not come true."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what()
         time.sleep(0.005)

@@ -94,13 +94,15 @@ class WireClient:
 
     connected: Any = None
 
-    def __init__(self, world: "World", number: int, certificate_role: str = "") -> None:
+    def __init__(
+        self, world: "World", number: int, certificate_role: str = "", address: str = ""
+    ) -> None:
         self.world = world
         self.port = WirePort()
         self.session = Session(
             world.broker,
             self.port,
-            f"client-{number}",
+            address or f"client-{number}",
             "pulsar://broker:6650",
             "Magnetar",
             certificate_role=certificate_role,
@@ -272,6 +274,8 @@ class WireProducer:
         self.name = ""
         self.success: Any = None
         self.sequence_id = -1
+        # The number of the transaction that it publishes in; 0 for none.
+        self.transaction = 0
 
     def command(self, **fields: Any) -> pb.CommandProducer:
         return pb.CommandProducer(topic=self.topic, producer_id=self.id, **fields)
@@ -317,7 +321,9 @@ class WireProducer:
         if sequence_id is None:
             self.sequence_id = last
         entry = self.entry(data, first, **fields)
-        self.client.say(CommandSend(self.id, first, entry, len(payloads), highest))
+        send = CommandSend(self.id, first, entry, len(payloads), highest)
+        send.txnid_least_bits = self.transaction
+        self.client.say(send)
         return first
 
     def send(self, *payloads: str, **fields: Any) -> MessageIdData:
@@ -407,6 +413,8 @@ class WireConsumer:
         self.client = client
         self.id = id
         self.topic = topic
+        # The number of the transaction that it acknowledges in; 0 for none.
+        self.transaction = 0
 
     def command(self, subscription: str, type: int, **fields: Any) -> pb.CommandSubscribe:
         start = fields.pop("start", None)
@@ -470,7 +478,9 @@ class WireConsumer:
     ) -> CommandAck:
         kind = AckType.Cumulative if cumulative else AckType.Individual
         named = [id.id if isinstance(id, Delivery) else id for id in ids]
-        return CommandAck(self.id, kind, named, request_id)
+        ack = CommandAck(self.id, kind, named, request_id)
+        ack.txnid_least_bits = self.transaction
+        return ack
 
     def receipt(self, request_id: int) -> CommandAckResponse | None:
         """The answer to an ack, if it came by now."""

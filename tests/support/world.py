@@ -30,7 +30,8 @@ from magnetar.broker.broker import Broker
 from magnetar.broker.host import Host, Timer
 from magnetar.broker.policy.policy import Policies
 from magnetar.broker.promise import Promise
-from magnetar.broker.setting.settings import MIB, SETTINGS, BrokerSettings
+from magnetar.broker.setting.setting import MIB
+from magnetar.broker.setting.settings import SETTINGS, BrokerSettings
 from magnetar.broker.topic.subscription import Subscription
 from magnetar.broker.topic.topic import Topic
 from magnetar.errors import DiskError, DiskFullError, StorageError
@@ -115,7 +116,23 @@ class ManualHost(Host):
         self.reads.append(run)
         return promise
 
+    def run_aside(self, job: Callable[[], None]) -> Promise[None]:
+        promise: Promise[None] = Promise()
+
+        def run() -> None:
+            try:
+                job()
+            except Exception as error:
+                promise.fail(error)
+            else:
+                promise.keep(None)
+
+        self.reads.append(run)
+        return promise
+
     def kick(self) -> None:
+        if not self.kicked:
+            self.kicked_us = self.ticks_us()
         self.kicked = True
 
     def warn(self, text: str) -> None:
@@ -194,14 +211,15 @@ class World:
         version: int = PROTOCOL_VERSION,
         greet: bool = True,
         certificate_role: str = "",
+        address: str = "",
         **fields: Any,
     ) -> WireClient:
         """A new connection; one that is not greeted has not said CONNECT yet."""
-        client = WireClient(self, len(self.clients) + 1, certificate_role)
+        client = WireClient(self, len(self.clients) + 1, certificate_role, address)
         self.clients.append(client)
         if greet:
             client.connected = client.request(
-                pb.CommandConnect(client_version="test", protocol_version=version, **fields)
+                pb.CommandConnect(protocol_version=version, **{"client_version": "test", **fields})
             )
             assert isinstance(client.connected, pb.CommandConnected)
         return client

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import unchanged
+from programs import PROGRAMS as TESTED
 
 COUNT = "import pathlib; p = pathlib.Path(r'{}'); p.write_text(p.read_text() + 'x')"
 
@@ -44,6 +45,21 @@ def test_what_passed_is_not_run_again(part: Part, capfd: pytest.CaptureFixture[s
     said = capfd.readouterr().out
     assert "unchanged since it passed at" in said
     assert "FORCE=1" in said
+
+
+def test_a_program_that_tests_use_and_is_new_here_runs_it_again(
+    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its tests would never run once it is installed."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    for runs, name in enumerate(("", *[program for program, _, _ in TESTED]), 1):
+        if name:
+            (programs / name).write_text("#!/bin/sh\n")
+            (programs / name).chmod(0o755)
+        part.run()
+        assert part.runs == runs, name
 
 
 @pytest.mark.parametrize("name", ["CI", "FORCE"])

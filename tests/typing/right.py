@@ -16,6 +16,7 @@ from magnetar import (
     Producer,
     Reader,
     TableView,
+    Transaction,
     aio,
 )
 from magnetar.schema import (
@@ -113,6 +114,15 @@ def listening(client: Client) -> None:
     consumer.pause_message_listener()
 
 
+def in_a_transaction(client: Client, consumer: Consumer[Order], producer: Producer[Order]) -> None:
+    with client.transaction(timeout=5) as txn:
+        assert_type(txn, Transaction)
+        producer.send(Order(1, 2.0), transaction=txn)
+        producer.send_async(Order(1, 2.0), None, transaction=txn)
+        consumer.acknowledge_cumulative(consumer.receive(), transaction=txn)
+    assert_type(txn.id, str)
+
+
 # ---- Functions for messages of all kinds -------------------------------------------------
 
 
@@ -163,6 +173,13 @@ async def asynchronous() -> None:
         assert_type((await reader.read_next()).value(), str)
         async with await client.create_table_view("orders", schema=StringSchema()) as view:
             assert_type(view.get("k"), str | None)
+        async with client.transaction(timeout=timedelta(seconds=5)) as txn:
+            assert_type(txn, aio.Transaction)
+            producer.send(Order(1, 2.0), transaction=txn)
+            await consumer.acknowledge([], transaction=txn)
+        begun = await client.transaction()
+        assert_type(begun, aio.Transaction)
+        await begun.abort()
         await client.shutdown()
 
 

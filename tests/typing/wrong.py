@@ -37,6 +37,8 @@ def options(client: Client) -> None:
     client.create_producer("orders").send(b"x", partition_ke="k")  # wrong
     client.create_producer("orders").send(b"x", deliver_after=5)  # wrong
     client.create_producer("orders").send(b"x", properties={"a": 1})  # wrong
+    client.create_producer("orders").send(b"x", transaction="(0,5)")  # wrong
+    client.transaction(timeout="5 s")  # wrong
 
 
 async def asynchronous(client: aio.Client) -> None:
