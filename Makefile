@@ -64,6 +64,8 @@ test: $(READY) sweep
 	@$(TIMED) --begin
 	@# Spark needs Java; without it its tests are skipped, unless MAGNETAR_REQUIRE names spark.
 	@$(BIN)/python tools/find_java.py --install > /dev/null || true
+	@# INSTALL=1 installs what other tests use: chromium, Prometheus. Else a line says what is missing.
+	@INSTALL=$(INSTALL) $(BIN)/python tools/programs.py
 	@$(MAKE) --no-print-directory -j3 $(APACHE) compiled check && \
 	  $(MAKE) --no-print-directory -k test-interpreted test-compiled; \
 	  code=$$?; $(TIMED) --table; exit $$code
@@ -136,10 +138,12 @@ test-long: test .venv/.fuzz-ready
 	@echo '== long: more examples, compiled'
 	@if [ -d $(COMPILED) ]; then \
 	  MAGNETAR_BUILD=compiled PYTHONPATH=$(COMPILED) \
-	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
-	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 \
+	  MAGNETAR_KILL_ROUNDS=200 MAGNETAR_TRANSACTION_KILLS=60 MAGNETAR_FAULT_ROUNDS=2000 MAGNETAR_SIM_SEEDS=2000 \
+	  MAGNETAR_STORY_MESSAGES=200000 MAGNETAR_SCHEMA_EXAMPLES=20 MAGNETAR_APACHE_LONG=1 MAGNETAR_CLUSTER=1 \
+	  MAGNETAR_MIGRATE_KILLS=10 \
 	  MAGNETAR_CHAOS_MESSAGES=50000 MAGNETAR_CHAOS_SECONDS=60 MAGNETAR_WHEEL_EXTRAS=arrow,avro,otel,spark \
 	  MAGNETAR_ARCHIVE_MESSAGES=200000 MAGNETAR_PIPELINE_KILLS=20 \
+	  MAGNETAR_TRANSACTION_MESSAGES=100000 MAGNETAR_TRANSACTION_KILLS=20 \
 	  MAGNETAR_HOSTILE_LONG=1 MAGNETAR_HOSTILE_STRICT=1 MAGNETAR_REPRODUCIBLE=1 MAGNETAR_INSTALLED=1 \
 	    $(BIN)/python -m pytest -q --hypothesis-profile=long tests; \
 	fi
@@ -166,7 +170,7 @@ ifdef SEED
 else
 	@[ -d $(COMPILED) ] && path=$(COMPILED) || path=src; \
 	  PYTHONPATH=$$path:tests $(BIN)/python tests/sim/search.py --first $(FIRST) --count $(N) \
-	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again) \
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(AGAIN),--again) $(if $(LIFE),--life $(LIFE)) \
 	    $(if $(GUIDED),--guided) $(if $(CORPUS),--corpus)
 endif
 

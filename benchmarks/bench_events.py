@@ -26,6 +26,9 @@ CPU time, and all events together.
     fan         a hundred subscriptions, each with a consumer that has room, get what comes at once
     group       thousands of messages of a hundred publishers become durable
     last        the last message is asked for, behind thousands of chunks that came to nothing
+    load        a topic with a crowd of subscriptions is asked for, which is not in memory
+    end         a transaction ends with as many acks and topics as it may have
+    compact     a topic of as many keys is compacted
     policies    a policy of a namespace changes, and so it does for thousands of topics
     longest     commands as long as a frame can be: ids, ranges, texts, properties, tiny messages
 """
@@ -53,6 +56,7 @@ from support.wire_client import (  # noqa: E402
     WireClient,
     WireConsumer,
 )
+from support.wire_transaction import ABORT, COMMIT, WireTransaction  # noqa: E402
 from support.world import World  # noqa: E402
 
 from magnetar.broker.peer import unsigned  # noqa: E402
@@ -78,6 +82,10 @@ PARTITIONS: Final = 1000
 KEYS: Final = 5000
 PEERS: Final = 100
 CHUNKS: Final = 10
+# What one transaction may have: about a thousand topics, and ten thousand acks.
+ENLISTED: Final = 900
+ACKS: Final = 9000
+ACKS_AT_ONCE: Final = 100
 # As many as one subscription may have partly acked by default, of a million messages each.
 ENORMOUS: Final = 440
 # The fields of an id, or of a pair, and itself: so many make the longest command (FIELDS_MAX).
@@ -98,6 +106,7 @@ class TimedWorld(World):
             max_unacked_per_subscription=0,
             max_topics_per_namespace=0,
             max_ack_state_bytes=0,
+            transactions=True,
         )
 
     def event(self, callback: Callable[[], Any]) -> Any:
@@ -401,6 +410,55 @@ def unload(case: Case, crowd: int) -> None:
     assert promise.done
 
 
+def load(case: Case, crowd: int) -> None:
+    world = case.world
+    client = world.connect()
+    for number in range(crowd):
+        client.subscribe("t", f"s{number}", case.type)
+    world.restart()
+    command = pb.CommandProducer(topic="t", producer_id=1, request_id=10**6)
+    client = world.connect()
+    world.begin()
+    world.hear(client, command)
+    world.settle()
+    assert client.take(pb.CommandProducerSuccess)
+
+
+def end(case: Case, acks: int, *, action: int) -> None:
+    world = case.world
+    consumer = case.subscribe()
+    case.publish(acks)
+    client = consumer.client
+    producers = [client.producer(f"t{number}") for number in range(ENLISTED)]
+    client.say(CommandFlow(consumer.id, acks))
+    ids = [one.message_id for one in client.received if hasattr(one, "message_id")]
+    client.received.clear()
+    transaction = WireTransaction(client)
+    for producer in producers:
+        transaction.send(producer, "x")
+    for first in range(0, len(ids), ACKS_AT_ONCE):
+        transaction.acked(consumer, *ids[first : first + ACKS_AT_ONCE])
+    command = transaction.end_command(action)
+    command.request_id = 10**6
+    world.begin()
+    world.hear(client, command)
+    world.settle()
+    (answer,) = client.take(pb.CommandEndTxnResponse)
+    assert not answer.HasField("error")
+
+
+def compact(case: Case, keys: int) -> None:
+    case.publish(keys, keys)
+    world = case.world
+    topic = world.topic("t")
+    world.begin()
+    world.event(topic.compaction.trigger)
+    world.settle()
+    view = topic.compaction.view
+    assert view is not None
+    assert view.facts.messages == keys
+
+
 def partitions(case: Case, count: int) -> None:
     world = case.world
     world.begin()
@@ -481,6 +539,10 @@ def main() -> None:
         ]
     cases += [
         ("slots", KeyShared, lambda c: slots(c, n)),
+        ("load", Shared, lambda c: load(c, crowd)),
+        ("end commit", Shared, lambda c: end(c, min(n, ACKS), action=COMMIT)),
+        ("end abort", Shared, lambda c: end(c, min(n, ACKS), action=ABORT)),
+        ("compact", Shared, lambda c: compact(c, n)),
         ("partitions", Shared, lambda c: partitions(c, PARTITIONS)),
         ("policies", Shared, lambda c: policies(c, crowd)),
         ("fan Shared", Shared, lambda c: fan(c, crowd // 10)),

@@ -98,11 +98,12 @@ def _chosen(module: ModuleType, *wanted: str) -> list[Name]:
 
 
 PAGE_NAMES: Final[dict[str, list[Name]]] = {
-    "python client": _chosen(magnetar, "Client") + _chosen(aio, "Client"),
+    "python client": _chosen(magnetar, "Client", "Transaction")
+    + _chosen(aio, "Client", "Transaction"),
     "python producer": _chosen(magnetar, "Producer") + _chosen(aio, "Producer"),
     "python consumer": _chosen(magnetar, "Consumer") + _chosen(aio, "Consumer"),
     "python reader": _chosen(magnetar, "Reader", "TableView", "read_arrow", "scan_arrow")
-    + _chosen(aio, *(set(aio.__all__) - {"Client", "Producer", "Consumer"})),
+    + _chosen(aio, *(set(aio.__all__) - {"Client", "Producer", "Consumer", "Transaction"})),
     "python message": _chosen(
         magnetar, "Message", "MessageId", "ChunkMessageId", "Position", "TopicName"
     ),

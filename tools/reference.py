@@ -22,9 +22,9 @@ from opentelemetry.metrics import NoOpMeterProvider
 from magnetar import errors
 from magnetar.admin.http.required_permission import Need
 from magnetar.admin.http.routes import ROUTES
-from magnetar.admin.route import metrics
+from magnetar.admin.metric import declaration
 from magnetar.broker.setting.setting import BOOL, COUNT, NAMES, TEXT, Setting
-from magnetar.broker.setting.settings import SECTIONS, SETTINGS, BrokerSettings
+from magnetar.broker.setting.settings import SECTIONS, BrokerSettings
 from magnetar.broker.setting.text_limits import TEXT_LIMITS
 from magnetar.cli.exit_code import EXIT_CODES, exit_code_of
 from magnetar.client.telemetry.telemetry import Telemetry
@@ -76,14 +76,14 @@ def row(*cells: str) -> str:
 
 
 def settings() -> Iterator[str]:
-    for name, setting in SETTINGS.items():
-        if name in SECTIONS:
-            yield from ("", f"### {SECTIONS[name]}", "")
-            yield from table("setting", "default", "unit", "Pulsar's key", "what it says")
-        keys = ", ".join([f"`{key}`" for key in setting.conf])
-        default = _default(name)
-        shown = f"`{default}`" if default else ""
-        yield row(f"`{name}`", shown, _unit(setting), keys, setting.meaning)
+    for heading, section in SECTIONS.items():
+        yield from ("", f"### {heading}", "")
+        yield from table("setting", "default", "unit", "Pulsar's key", "what it says")
+        for name, setting in section.items():
+            keys = ", ".join([f"`{key}`" for key in setting.conf])
+            default = _default(name)
+            shown = f"`{default}`" if default else ""
+            yield row(f"`{name}`", shown, _unit(setting), keys, setting.meaning)
 
 
 def _default(name: str) -> str:
@@ -158,14 +158,19 @@ def exit_codes() -> Iterator[str]:
 
 # ---- Metrics ---------------------------------------------------------------------------
 
-LABELS = ("cluster", "cluster, namespace", "and topic", "and subscription")
+LABELS = ("cluster", "cluster, namespace", "and topic", "and subscription", "and reason")
 
 
 def broker_metrics() -> Iterator[str]:
     yield from table("metric", "kind", "labels", "is")
-    for labels, level in zip(LABELS, metrics.LEVELS, strict=True):
+    for labels, level in zip(LABELS, declaration.LEVELS, strict=True):
         for name, kind, meaning in level:
             yield row(f"`{name}`", kind, labels, meaning.removesuffix("."))
+        if level is declaration.BROKER:
+            for name, meaning, _ in declaration.HISTOGRAMS:
+                yield row(f"`{name}`", "histogram", labels, meaning.removesuffix("."))
+            yield row("`magnetar_build_info`", "gauge", "and version, python, compiled", "1")
+            yield row("`pulsar_version_info`", "gauge", "and version", "1")
 
 
 class _Catalogue(NoOpMeterProvider):

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from programs import PROGRAMS as TESTED
+
 ROOT = Path(__file__).parent.parent
 PASSED = ROOT / ".build" / "passed"
 # What no test reads: what is built, installed or cached here. The compiled package is known by
@@ -35,7 +37,10 @@ IGNORED = {
     "dist",
 }
 BUILT = (".build/compiled.digest", ".build/apache/*/*.classpath")
-PROGRAMS = ("java", "mvn", "cc", "gcc", "git", "node", "setpriv")
+PROGRAMS = (
+    *("java", "mvn", "cc", "gcc", "git", "node", "setpriv"),
+    *[program for program, _, _ in TESTED],
+)
 SETTINGS = ("MAGNETAR_", "HYPOTHESIS_", "JAVA_", "SPARK_", "WORKERS")
 
 

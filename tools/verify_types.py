@@ -1,7 +1,7 @@
 """Fails unless every public name of the library has a type that pyright knows.
 
-The broker, its REST and the command line are programs, not a library: mypy sees to them,
-and to the batcher, whose attributes mypyc wants declared once.
+The broker, its REST, its WebSockets and the command line are programs, not a library: mypy
+sees to them, and to the batcher, whose attributes mypyc wants declared once.
 """
 
 import json
@@ -14,6 +14,7 @@ PROGRAMS = (
     "magnetar.broker.",
     "magnetar.admin.",
     "magnetar.cli.",
+    "magnetar.websocket.",
     "magnetar.client.producer.batcher.",
 )
 
