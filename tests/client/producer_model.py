@@ -136,8 +136,8 @@ class Fixture:
         last = self.broker.last_sequence_id if self.broker.deduplicates else -1
         self.core.connected("producer-1", last, b"", max_message_size)
 
-    def disconnect(self) -> None:
-        self.core.disconnected()
+    def disconnect(self, *, answered: bool = False) -> None:
+        self.core.disconnected(answered=answered)
         self.broker.lose_connection()
 
     def told(self, payload: bytes) -> Done:

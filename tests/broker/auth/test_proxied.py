@@ -133,6 +133,21 @@ def test_a_right_that_is_taken_away_from_who_is_behind_closes_what_it_allowed() 
     assert len(client.closed_producers()) == 1
 
 
+def test_who_loses_a_right_hears_first_of_what_is_stored() -> None:
+    world = make_world()
+    client = connect(world, "worker")
+    producer = client.producer(T)
+    world.hold_disk()
+    first = producer.publish("a")
+    world.broker.directory.put_permissions(N, Permissions())
+    world.broker.permissions_changed(N)
+    producer.publish("b")
+    world.release_disk()
+    world.settle()
+    assert client.send_answers() == [(first, None)]
+    assert client.closed_producers() == [producer.id]
+
+
 def test_a_lookup_may_name_somebody_else_behind_the_proxy() -> None:
     client = connect(make_world(), "proxy", "worker")
     for command in (pb.CommandLookupTopic, pb.CommandPartitionedTopicMetadata):

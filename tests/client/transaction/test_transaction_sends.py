@@ -209,3 +209,29 @@ def test_a_message_in_chunks_of_which_some_may_be_stored_dooms_its_transaction()
     fixture.answer_all()
     assert isinstance(bench.core.failure, Interrupted)
     assert bench.core.under_way == 0
+
+
+def test_what_a_broker_says_it_has_not_stored_is_sent_again_in_its_transaction() -> None:
+    for options in ({}, {"batching_enabled": True}):
+        fixture = connected(**options)
+        bench = begun(TxnId(4, 2))
+        send(fixture, bench, b"unstored")
+        fixture.core.flush()
+        fixture.disconnect(answered=True)
+        fixture.connect()
+        fixture.answer_all()
+        assert entries(fixture) == [([b"unstored"], (4, 2))]
+        assert (bench.core.under_way, bench.core.failure) == (0, None)
+
+
+def test_what_is_written_again_after_that_may_be_stored_again() -> None:
+    fixture = connected()
+    bench = begun(TxnId(4, 2))
+    send(fixture, bench, b"doubtful")
+    fixture.disconnect(answered=True)
+    fixture.connect()
+    fixture.disconnect()
+    fixture.connect()
+    fixture.answer_all()
+    assert entries(fixture) == []
+    assert isinstance(bench.core.failure, Interrupted)

@@ -694,6 +694,29 @@ async def test_topics_that_are_unloaded_in_the_middle_go_on_in_the_same_transact
         await nothing_comes(again)
 
 
+async def test_messages_on_their_way_while_their_topic_is_unloaded_are_there_once(
+    coordinated: Engine, topic: str
+) -> None:
+    if not coordinated.is_ours:
+        pytest.skip("Apache Pulsar closes producers without the receipts of what it has stored")
+    contents = payloads(2000)
+    async with connected(coordinated) as client:
+        reader = await client.subscribe(topic, "r")
+        producer = await client.create_producer(topic, max_pending_messages=0)
+        async with client.transaction() as txn:
+
+            async def publish() -> None:
+                for content in contents:
+                    producer.send(content, transaction=txn)
+                    await asyncio.sleep(0)
+
+            publishing = asyncio.create_task(publish())
+            for _ in range(5):
+                await asyncio.to_thread(coordinated.unload, topic)
+            await publishing
+        assert await all_that_comes(reader, 2000) == Counter(contents)
+
+
 async def test_the_coordinators_connection_is_made_again_when_it_breaks(
     coordinated: Engine, topic: str
 ) -> None:

@@ -52,6 +52,8 @@ class Producer:
         self.schema_version: bytes = schema_version
         self.connected_ms: Final = connected_ms
         self.ready: bool = True
+        # What it sends now is passed over, until its client hears that it is closed.
+        self.leaving: bool = False
         self.closed: bool = False
         self.broken: str = ""
         # Publishes on their way to the disk.
@@ -75,6 +77,11 @@ class Producer:
                     message=reason,
                 )
             )
+
+    def stop(self) -> None:
+        """Takes nothing more of it; `dismiss` follows, after the receipts of what it published."""
+        self.ready = False
+        self.leaving = True
 
     def dismiss(self) -> None:
         """Closes it from this side; its client will come back."""

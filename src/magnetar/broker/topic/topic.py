@@ -111,7 +111,7 @@ class Topic:
 
     def turn_away(self, producer: Producer, send: CommandSend) -> None:
         """Refuses what a producer may not send now."""
-        if self.closed:
+        if self.closed or producer.leaving:
             return  # The client hears that its producer is closed, comes back and sends it again.
         if self.terminated:
             code, reason = ServerError.TopicTerminatedError, f"{self.name} is terminated"

@@ -147,6 +147,14 @@ class PartitionProducer(Reconnecting):
         if mine and self._ready is not None and not self._ready.done():
             self._ready.set_result(success)
 
+    def on_closed(self, connection: ClientConnection) -> None:
+        attached = connection is self.connection and not connection.closed
+        if attached and connection.is_magnetar:
+            # Our broker closes a producer after the receipts of all that it has stored of it.
+            with self._engine.lock:
+                self.core.disconnected(answered=True)
+        super().on_closed(connection)
+
     def detached(self) -> None:
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(self._engine.connection_lost(None))

@@ -234,9 +234,14 @@ class ProducerCore:
             self._give_up(publish, Interrupted(_DOUBTFUL), problems)
         self._end_event(problems)
 
-    def disconnected(self) -> None:
-        """The connection is lost: what comes now is written on the next."""
+    def disconnected(self, *, answered: bool = False) -> None:
+        """The connection is lost: what comes now is written on the next.
+
+        `answered`: the broker told of all that it has stored before, and not of the rest.
+        """
         self._ready = False
+        if answered:
+            self._queue.none_stored()
 
     # ---- Sending -------------------------------------------------------------
 

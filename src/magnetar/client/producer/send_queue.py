@@ -14,7 +14,8 @@ sent again is what was sent. A message in chunks is one `Publish` of several ent
 share a sequence id and are confirmed one by one; it leaves with its last.
 
 What was written and is part of a transaction is not sent again: it may be stored, and would be
-there twice. Only a broker that removes duplicates, which says what it has, gets it again.
+there twice. Only a broker that says what it has gets it again: one that removes duplicates, and
+one of ours that closes the producer, as an unload does, for it answers all that it stored first.
 
 Everything is written at once but for chunks, of which there is a window. What is behind a
 message that waits for it is `unwritten` too, so that the order stays.
@@ -125,6 +126,11 @@ class SendQueue:
             if publish.chunks is not None:
                 publish.chunks.rewind()
             self._unwritten.append(publish)
+
+    def none_stored(self) -> None:
+        """Of what waits for a receipt nothing is stored: the broker said so."""
+        for publish in self._entries:
+            publish.written = False
 
     def write_on(self) -> list[list[Part]]:
         """The frames that may be written now, in order; they count as written."""

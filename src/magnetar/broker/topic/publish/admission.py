@@ -144,6 +144,9 @@ class Admission:
     def remove(self, producer: Producer) -> None:
         """The producer is gone; the next in line may have the topic."""
         producer.closed = True
+        self._take_out(producer)
+
+    def _take_out(self, producer: Producer) -> None:
         if self.waiting.get(producer.name) is producer:
             del self.waiting[producer.name]
             return
@@ -163,9 +166,10 @@ class Admission:
                 following.peer.producer_ready(following.id, self.epoch)
 
     def dismiss(self, producer: Producer) -> None:
-        """Turns a producer out; its client will come back."""
-        producer.dismiss()
-        self.remove(producer)
+        """Turns a producer out, after the receipts of what it has published."""
+        producer.stop()
+        self._take_out(producer)
+        _dismiss(self._topic, producer)
 
     def dismiss_all(self) -> None:
         """Turns everybody out, and nobody has the topic then.
@@ -177,7 +181,7 @@ class Admission:
         self.producers.clear()
         self.waiting.clear()
         for producer in leaving:
-            producer.ready = False
+            producer.stop()
         steps: list[Step] = [partial(_dismiss, self._topic, producer) for producer in leaving]
         in_slices(self._topic.host, steps, DISMISSED_AT_ONCE)
 
