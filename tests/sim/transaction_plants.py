@@ -192,6 +192,12 @@ TRANSACTION_PLANTS = [
         95000110,
     ),
     _plant(
+        "an abort takes the rest of a batch from who is at work on it",
+        f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._keeps_order",
+        returns(False),
+        97001450,
+    ),
+    _plant(
         "what fails in a transaction does not keep it from its commit",
         f"{CLIENT}.transaction.core:TransactionCore.leave",
         _never_fails,

@@ -13,7 +13,8 @@ and go to one of these:
     replay   nobody could take it now
 
 An entry is in one place at a time, except that one which is delayed may come again as new
-after a rewind. What is pending, due or in replay stands before the read position: when the
+after a rewind, and that what its holder lacks a part of is sent to it once more, after what is
+due (`lacking.py`). What is pending, due or in replay stands before the read position: when the
 time comes for a delayed entry that is still to be read, the reading gets there in turn, and
 so chunks cannot come before the one that they follow. Chunks of one message go to one
 consumer, in order: as long as one waits in replay, since its consumer has no room or gave it
@@ -41,9 +42,10 @@ from magnetar.broker.topic.dispatch.handover import (
     Handover,
     Handovers,
 )
+from magnetar.broker.topic.dispatch.lacking import Lacking
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Replay
-from magnetar.broker.topic.transaction.held_parts import HeldParts
+from magnetar.broker.topic.transaction.held_parts import ENOUGH, LOST, HeldParts
 from magnetar.model import Position
 from magnetar.model.subscription_type import SubscriptionType
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
@@ -57,6 +59,7 @@ __all__ = ["SharedDispatcher"]
 DUE: Final = 0
 REPLAY: Final = 1
 NEW: Final = 2
+LACKING: Final = 3
 
 # What it takes of a round to give an entry back, and to look at one that is to be.
 GIVEN_BACK_BYTES: Final = 256
@@ -74,7 +77,8 @@ class SharedDispatcher(Dispatcher):
         self.overtaken: Final = Overtaken(subscription.have_lost)
         self._due: Final = Replay()
         self._replay: Final = Replay()
-        self._parts: Final = HeldParts(subscription, self.owners, self._moves)
+        self._parts: Final = HeldParts(subscription, self.owners)
+        self._lacking: Final = Lacking()
         self._chunks: Final = ChunkOwners()
         self._handovers: Final = Handovers()
         # Consumers that give back what they hold before they go.
@@ -222,6 +226,7 @@ class SharedDispatcher(Dispatcher):
         slot = consumer.drop(key)
         del self.owners[key]
         self._parts.forget(key)
+        self._lacking.discard(key)
         self._wait(key, slot)
         self._let_go(key, slot, consumer)
 
@@ -243,8 +248,8 @@ class SharedDispatcher(Dispatcher):
                 holder = self._forget(key)
             else:
                 holder = self.owners.get(key)
-                if holder is not None and not self._parts.keep(key, holder, remaining):
-                    self._give_back(key, holder)
+                if holder is not None:
+                    self._keep(key, holder, remaining)
             if holder is not by:
                 self._overtake(key, holder, by)
             elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
@@ -254,6 +259,13 @@ class SharedDispatcher(Dispatcher):
         if len(self.delayed) < delayed:
             self._set_alarm()
         self.changed()
+
+    def _keep(self, key: int, holder: Consumer, remaining: int) -> None:
+        """Some of an entry is acked or pending, and its holder keeps it if it has some of it."""
+        if not self._parts.keep(key, holder, remaining):
+            self._give_back(key, holder)
+        elif key in self._lacking and not self._parts.lacks(key, holder, remaining):
+            self._lacking.discard(key)
 
     def _overtake(self, key: int, holder: Consumer | None, by: Consumer | None) -> None:
         """A consumer acked what another one holds, or what the other acked before it."""
@@ -277,12 +289,20 @@ class SharedDispatcher(Dispatcher):
             holder = self.owners.get(key)
             if holder is None:
                 self._due.add(key)
-            elif self._parts.freed(key, holder):
-                self._give_back(key, holder)
             else:
-                continue
+                freed = self._parts.freed(key, holder)
+                if freed == ENOUGH:
+                    continue
+                if freed == LOST or not self._keeps_order():
+                    self._give_back(key, holder)
+                else:
+                    self._lacking.add(key, holder)
             self.redeliveries.bump(key)
         self.changed()
+
+    def _keeps_order(self) -> bool:
+        """Whether nobody else may have what a consumer is at work on."""
+        return False
 
     def _moves(self, key: int, holder: Consumer) -> bool:
         """Whether somebody else would have an entry next, who must wait for its holder."""
@@ -313,6 +333,7 @@ class SharedDispatcher(Dispatcher):
             self._let_go(key, owner.keep_unacked(key, 0), owner)
         # Most of these are empty most of the time.
         self._parts.forget(key)
+        self._lacking.discard(key)
         if len(self.redeliveries) > 0:
             self.redeliveries.forget(key)
         if len(self.delayed) > 0:
@@ -413,6 +434,7 @@ class SharedDispatcher(Dispatcher):
             assert held[key].key == consumer_id, "a chunk is another's"
         for key in self._due.first(len(self._due)):
             self._check_waits(key)
+        self._lacking.check(self.owners)
         self._check_waiting()
         busy = self._is_waiting() or self._is_any_due(self.host.now_ms())
         if not (busy or self._closed or self.subscription.fenced):
@@ -453,6 +475,7 @@ class SharedDispatcher(Dispatcher):
         self._due.clear()
         self._replay.clear()
         self._parts.clear()
+        self._lacking.clear()
         self._chunks.clear()
 
     def close(self) -> None:
@@ -469,7 +492,7 @@ class SharedDispatcher(Dispatcher):
 
     def _anything(self) -> bool:
         """Whether there is something to deliver, if somebody has room for it."""
-        if len(self._due) > 0 or self.replay_count() > 0:
+        if len(self._due) > 0 or len(self._lacking) > 0 or self.replay_count() > 0:
             return True
         return self.cursor.next_run(self.read_position, 1) is not None
 
@@ -498,6 +521,10 @@ class SharedDispatcher(Dispatcher):
             plan = self._plan_keys(self._due.first(entries), DUE)
             if plan is not None:
                 return plan
+        if len(self._lacking) > 0:
+            plan = self._plan_lacking(entries)
+            if plan is not None:
+                return plan
         keys = self._replay_candidates(entries)
         if keys:
             plan = self._plan_keys(keys, REPLAY)
@@ -510,6 +537,21 @@ class SharedDispatcher(Dispatcher):
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         return self._replay.first(entries_max, self._offered)
+
+    def _plan_lacking(self, entries_max: i64) -> ReadPlan | None:
+        keys = self._lacking.first(entries_max)
+        if not keys:
+            return None
+        wanted: list[int] = []
+        for key in keys:
+            if self._moves(key, self.owners[key]):
+                self._lacking.discard(key)
+            else:
+                wanted.append(key)
+        if not wanted:
+            self.pump_later()  # others may lack something, too
+            return None
+        return self._plan_keys(wanted, LACKING)
 
     def _may_read_on(self) -> bool:
         """Whether new entries may be read while others wait in replay."""
@@ -547,6 +589,9 @@ class SharedDispatcher(Dispatcher):
             remaining = self.subscription.pending.deliverable(position)
             if remaining == 0:
                 self._forget(key)
+                continue
+            if source == LACKING:
+                self._supply(entry, key, remaining, now_ms)
                 continue
             if key in self.owners:
                 self._leave_replay(key)
@@ -608,13 +653,40 @@ class SharedDispatcher(Dispatcher):
         slot: int,
         now_ms: int,
     ) -> None:
+        messages = self._write(consumer, entry, key, remaining, now_ms)
+        self.owners[key] = consumer
+        consumer.hold(key, messages, slot)
+        self._have_sent(consumer, key, remaining)
+
+    def _supply(self, entry: StoredEntry, key: int, remaining: int | None, now_ms: int) -> None:
+        """Sends an entry once more to who holds it and lacks a part of it."""
+        if key not in self._lacking:
+            return  # it was given back meanwhile
+        holder = self.owners[key]
+        if not holder.available or self._moves(key, holder):
+            return  # the next plan sees to it
+        self._lacking.discard(key)
+        self._parts.forget(key)
+        holder.have_again(key, self._write(holder, entry, key, remaining, now_ms))
+        self._have_sent(holder, key, remaining)
+
+    def _write(
+        self,
+        consumer: Consumer,
+        entry: StoredEntry,
+        key: int,
+        remaining: int | None,
+        now_ms: int,
+    ) -> i64:
+        """Sends an entry; returns how many messages that is."""
         count = self.redeliveries.count(key)
         messages = consumer.deliver(
             entry, self.partition, remaining=remaining, redelivery_count=count, now_ms=now_ms
         )
         self._has_sent(messages, entry.length)
-        self.owners[key] = consumer
-        consumer.hold(key, messages, slot)
+        return messages
+
+    def _have_sent(self, consumer: Consumer, key: int, remaining: int | None) -> None:
         if len(self.subscription.pending) > 0:
             self._parts.sent(key, consumer, remaining)
         if len(self.overtaken) > 0:
