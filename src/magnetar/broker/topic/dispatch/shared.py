@@ -32,9 +32,9 @@ from magnetar.ack.ledgers import KEY_MAX
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
-from magnetar.broker.topic.dispatch.alarm import Alarm
 from magnetar.broker.topic.dispatch.consumer_turns import ConsumerTurns
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
+from magnetar.broker.topic.dispatch.due import Due
 from magnetar.broker.topic.dispatch.handover import (
     CLEARANCE,
     LEAVE,
@@ -42,7 +42,6 @@ from magnetar.broker.topic.dispatch.handover import (
     Handover,
     Handovers,
 )
-from magnetar.broker.topic.dispatch.lacking import Lacking
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Replay
 from magnetar.broker.topic.transaction.held_parts import ENOUGH, LOST, HeldParts
@@ -64,8 +63,6 @@ LACKING: Final = 3
 # What it takes of a round to give an entry back, and to look at one that is to be.
 GIVEN_BACK_BYTES: Final = 256
 LOOKED_AT_BYTES: Final = 64
-# How many due messages are taken out of the tracker at once.
-DUE_MAX: Final = 200
 
 
 class SharedDispatcher(Dispatcher):
@@ -75,15 +72,14 @@ class SharedDispatcher(Dispatcher):
         super().__init__(subscription, type)
         self._ledgers: Final = subscription.topic.ledgers
         self.overtaken: Final = Overtaken(subscription.have_lost)
-        self._due: Final = Replay()
+        self._due: Final = Due(self.delayed, self.host, self._was_read, self.pump)
         self._replay: Final = Replay()
         self._parts: Final = HeldParts(subscription, self.owners)
-        self._lacking: Final = Lacking()
+        self._lacking: Final = self._parts.lacking
         self._chunks: Final = ChunkOwners()
         self._handovers: Final = Handovers()
         # Consumers that give back what they hold before they go.
         self._leaving: Final[dict[int, Promise[None]]] = {}
-        self._alarm: Final = Alarm(self.host, self._ring)
         # When the last plan was made: what was due by then was taken before all else.
         self._planned_ms: int = 0
         self._source: int = NEW
@@ -226,7 +222,6 @@ class SharedDispatcher(Dispatcher):
         slot = consumer.drop(key)
         del self.owners[key]
         self._parts.forget(key)
-        self._lacking.discard(key)
         self._wait(key, slot)
         self._let_go(key, slot, consumer)
 
@@ -248,8 +243,8 @@ class SharedDispatcher(Dispatcher):
                 holder = self._forget(key)
             else:
                 holder = self.owners.get(key)
-                if holder is not None:
-                    self._keep(key, holder, remaining)
+                if holder is not None and not self._parts.keep(key, holder, remaining):
+                    self._give_back(key, holder)
             if holder is not by:
                 self._overtake(key, holder, by)
             elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
@@ -257,15 +252,8 @@ class SharedDispatcher(Dispatcher):
                 # to know who has the rest.
                 self.overtaken.add(key, holder)
         if len(self.delayed) < delayed:
-            self._set_alarm()
+            self._due.set_alarm()
         self.changed()
-
-    def _keep(self, key: int, holder: Consumer, remaining: int) -> None:
-        """Some of an entry is acked or pending, and its holder keeps it if it has some of it."""
-        if not self._parts.keep(key, holder, remaining):
-            self._give_back(key, holder)
-        elif key in self._lacking and not self._parts.lacks(key, holder, remaining):
-            self._lacking.discard(key)
 
     def _overtake(self, key: int, holder: Consumer | None, by: Consumer | None) -> None:
         """A consumer acked what another one holds, or what the other acked before it."""
@@ -333,13 +321,11 @@ class SharedDispatcher(Dispatcher):
             self._let_go(key, owner.keep_unacked(key, 0), owner)
         # Most of these are empty most of the time.
         self._parts.forget(key)
-        self._lacking.discard(key)
         if len(self.redeliveries) > 0:
             self.redeliveries.forget(key)
         if len(self.delayed) > 0:
             self.delayed.discard(key)
-        if len(self._due) > 0:
-            self._due.discard(key)
+        self._due.discard(key)
         chunks = len(self._chunks) > 0
         if chunks or self.replay_count() > 0:
             self._leave_replay(key)
@@ -362,7 +348,7 @@ class SharedDispatcher(Dispatcher):
         self._replay.discard_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
-        self._set_alarm()
+        self._due.set_alarm()
         self._hand_over(Handover(CLEARANCE, self._known(), floor=floor))
 
     def _known(self) -> list[int]:
@@ -436,7 +422,7 @@ class SharedDispatcher(Dispatcher):
             self._check_waits(key)
         self._lacking.check(self.owners)
         self._check_waiting()
-        busy = self._is_waiting() or self._is_any_due(self.host.now_ms())
+        busy = self._is_waiting() or self._due.is_any(self.host.now_ms())
         if not (busy or self._closed or self.subscription.fenced):
             assert self._plan() is None, "there is something to do, and nobody does it"
             if not self._full and self._any_available():
@@ -475,7 +461,6 @@ class SharedDispatcher(Dispatcher):
         self._due.clear()
         self._replay.clear()
         self._parts.clear()
-        self._lacking.clear()
         self._chunks.clear()
 
     def close(self) -> None:
@@ -486,7 +471,7 @@ class SharedDispatcher(Dispatcher):
             # In a moment, for whoever waits may close this too.
             self.host.call_soon(partial(leaving.keep, None))
         self._leaving.clear()
-        self._alarm.set(None)
+        self._due.close()
 
     # ---- The pump ------------------------------------------------------------
 
@@ -514,7 +499,7 @@ class SharedDispatcher(Dispatcher):
             return None
         self._changed = False
         self._planned_ms = self.host.now_ms()
-        if not self._take_due(self._planned_ms):
+        if not self._due.take(self._planned_ms):
             self.pump_later()
             return None
         if len(self._due) > 0:
@@ -522,7 +507,8 @@ class SharedDispatcher(Dispatcher):
             if plan is not None:
                 return plan
         if len(self._lacking) > 0:
-            plan = self._plan_lacking(entries)
+            keys = self._lacking.first(entries)
+            plan = self._plan_keys(keys, LACKING) if keys else None
             if plan is not None:
                 return plan
         keys = self._replay_candidates(entries)
@@ -537,21 +523,6 @@ class SharedDispatcher(Dispatcher):
 
     def _replay_candidates(self, entries_max: i64) -> list[int]:
         return self._replay.first(entries_max, self._offered)
-
-    def _plan_lacking(self, entries_max: i64) -> ReadPlan | None:
-        keys = self._lacking.first(entries_max)
-        if not keys:
-            return None
-        wanted: list[int] = []
-        for key in keys:
-            if self._moves(key, self.owners[key]):
-                self._lacking.discard(key)
-            else:
-                wanted.append(key)
-        if not wanted:
-            self.pump_later()  # others may lack something, too
-            return None
-        return self._plan_keys(wanted, LACKING)
 
     def _may_read_on(self) -> bool:
         """Whether new entries may be read while others wait in replay."""
@@ -613,7 +584,7 @@ class SharedDispatcher(Dispatcher):
             return False
         self.delayed.add(key, due_ms)
         self._leave_replay(key)
-        self._set_alarm()
+        self._due.set_alarm()
         return True
 
     def _offer(
@@ -653,46 +624,33 @@ class SharedDispatcher(Dispatcher):
         slot: int,
         now_ms: int,
     ) -> None:
-        messages = self._write(consumer, entry, key, remaining, now_ms)
-        self.owners[key] = consumer
-        consumer.hold(key, messages, slot)
-        self._have_sent(consumer, key, remaining)
-
-    def _supply(self, entry: StoredEntry, key: int, remaining: int | None, now_ms: int) -> None:
-        """Sends an entry once more to who holds it and lacks a part of it."""
-        if key not in self._lacking:
-            return  # it was given back meanwhile
-        holder = self.owners[key]
-        if not holder.available or self._moves(key, holder):
-            return  # the next plan sees to it
-        self._lacking.discard(key)
-        self._parts.forget(key)
-        holder.have_again(key, self._write(holder, entry, key, remaining, now_ms))
-        self._have_sent(holder, key, remaining)
-
-    def _write(
-        self,
-        consumer: Consumer,
-        entry: StoredEntry,
-        key: int,
-        remaining: int | None,
-        now_ms: int,
-    ) -> i64:
-        """Sends an entry; returns how many messages that is."""
         count = self.redeliveries.count(key)
         messages = consumer.deliver(
             entry, self.partition, remaining=remaining, redelivery_count=count, now_ms=now_ms
         )
         self._has_sent(messages, entry.length)
-        return messages
-
-    def _have_sent(self, consumer: Consumer, key: int, remaining: int | None) -> None:
+        if key in self.owners:
+            consumer.have_again(key, messages)  # it lacked a part
+        else:
+            self.owners[key] = consumer
+            consumer.hold(key, messages, slot)
         if len(self.subscription.pending) > 0:
             self._parts.sent(key, consumer, remaining)
         if len(self.overtaken) > 0:
             self.overtaken.is_done_with(key, consumer)
         if self.subscription.unacked_max > 0:
             self._judge()
+
+    def _supply(self, entry: StoredEntry, key: int, remaining: int | None, now_ms: int) -> None:
+        """Sends an entry once more to who holds it and lacks a part of it."""
+        if key not in self._lacking:
+            return  # it was given back meanwhile
+        holder = self.owners[key]
+        if self._moves(key, holder):
+            self._lacking.discard(key)
+        elif holder.available:
+            self._parts.forget(key)
+            self._send(holder, entry, key, remaining, 0, now_ms)
 
     # ---- Who is next ---------------------------------------------------------
 
@@ -711,32 +669,6 @@ class SharedDispatcher(Dispatcher):
 
     # ---- Delayed -------------------------------------------------------------
 
-    def _set_alarm(self) -> None:
-        """Wakes up when the first delayed message is due."""
-        self._alarm.set(None if self._closed else self.delayed.next_ms())
-
     def _was_read(self, key: int) -> bool:
         """Whether an entry stands before the read position."""
         return self._ledgers.position(key) < self.read_position
-
-    def _ring(self) -> None:
-        self._take_due(self.host.now_ms())
-        self._set_alarm()
-        self.pump()
-
-    def _take_due(self, now_ms: int) -> bool:
-        """Takes the delayed messages whose time has come; False if none of a piece of them counts.
-
-        Those that are still to be read do not, and there may be many.
-        """
-        if not self._is_any_due(now_ms):
-            return True
-        for key in self.delayed.due(now_ms, DUE_MAX):
-            if self._was_read(key):
-                self._due.add(key)
-        self._set_alarm()
-        return len(self._due) > 0 or not self._is_any_due(now_ms)
-
-    def _is_any_due(self, now_ms: int) -> bool:
-        next_ms = self.delayed.next_ms() if len(self.delayed) > 0 else None
-        return next_ms is not None and next_ms <= now_ms

@@ -9,7 +9,7 @@ Only such entries are here. Of any other a holder has all that is unacked.
 |                                       | ack: clients let go of the whole entry                |
 | was never sent                        | is lacked by it: where order does not matter the      |
 |                                       | entry is taken from it as well, else it is sent to it |
-|                                       | once more (`dispatch/lacking.py`)                     |
+|                                       | once more (`lacking.py`)                              |
 
 So an abort never takes from a consumer what it is at work on to give it to the key's next one.
 """
@@ -17,6 +17,7 @@ So an abort never takes from a consumer what it is at work on to give it to the 
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.transaction.lacking import Lacking
 from magnetar.model import Position
 from magnetar.wire.ack_set import all_unacked
 
@@ -54,6 +55,7 @@ class HeldParts:
         self._subscription: Final = subscription
         self._owners: Final = owners
         self._parts: Final[dict[int, _Part]] = {}
+        self.lacking: Final = Lacking()
 
     def sent(self, key: int, holder: Consumer, part: int | None) -> None:
         """A holder is sent what of an entry is neither acked nor pending; None is all."""
@@ -81,12 +83,9 @@ class HeldParts:
         left = free if part is None else free & part.has
         if left != 0:
             holder.keep_unacked(key, left.bit_count())
+        if left == free:
+            self.lacking.discard(key)
         return left != 0
-
-    def lacks(self, key: int, holder: Consumer, free: int) -> bool:
-        """Whether something is neither acked nor pending that a holder was not sent."""
-        part = self._part(key, holder)
-        return part is not None and free & ~part.has != 0
 
     def freed(self, key: int, holder: Consumer) -> int:
         """An abort frees a part of an entry: its holder has it, lacks it, or loses the entry."""
@@ -97,11 +96,14 @@ class HeldParts:
         return LACKED if free & ~part.has != 0 else ENOUGH
 
     def forget(self, key: int) -> None:
-        """Nobody has the entry any more."""
+        """Nobody has the entry any more, or its holder has all of it."""
         self._parts.pop(key, None)
+        if len(self.lacking) > 0:
+            self.lacking.discard(key)
 
     def clear(self) -> None:
         self._parts.clear()
+        self.lacking.clear()
 
     def _part(self, key: int, holder: Consumer) -> _Part | None:
         part = self._parts.get(key)
