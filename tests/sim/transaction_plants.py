@@ -196,6 +196,12 @@ TRANSACTION_PLANTS = [
         95000110,
     ),
     _plant(
+        "what nobody says the end of holds back what comes again",
+        f"{CLIENT}.transaction.consumer:ConsumerTransactions.came",
+        nothing,
+        97000612,
+    ),
+    _plant(
         "a batch that comes again with more in it is taken for the copy that is here",
         f"{CLIENT}.consumer.receive_queue:ReceiveQueue.replace",
         _keeps_the_older,

@@ -305,6 +305,9 @@ class ConsumerCore:
         """Takes an entry from the broker."""
         if self._state != READY:
             return
+        if self._acks.transactions.busy and not self._incoming.is_outdated(command):
+            key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
+            self.transactions.came(key, -1 if command.ack_set is None else command.ack_set)
         arrival = self._incoming.read(command, self._permits.at_broker)
         self._permits.at_broker -= arrival.charged
         messages = arrival.messages
