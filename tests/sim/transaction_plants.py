@@ -69,6 +69,10 @@ def _answers_at_once(original: Callable[..., Any]) -> Callable[..., Any]:
     return end
 
 
+def _keeps_the_older(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, messages: len(messages)
+
+
 def _never_fails(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, count, error: original(self, count, None)
 
@@ -196,6 +200,18 @@ TRANSACTION_PLANTS = [
         f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._keeps_order",
         returns(False),
         97001450,
+    ),
+    _plant(
+        "what nobody says the end of holds back what comes again",
+        f"{CLIENT}.transaction.consumer:ConsumerTransactions.came",
+        nothing,
+        97000612,
+    ),
+    _plant(
+        "a batch that comes again with more in it is taken for the copy that is here",
+        f"{CLIENT}.consumer.receive_queue:ReceiveQueue.replace",
+        _keeps_the_older,
+        97000658,
     ),
     _plant(
         "what fails in a transaction does not keep it from its commit",
