@@ -154,6 +154,9 @@ class Dispatcher:
     def released(self, keys: list[int]) -> None:
         """A transaction aborted that had acked these entries: they are free again."""
 
+    def refused(self, keys: list[int]) -> None:
+        """Acks of these entries in transactions came and could not be written."""
+
     def released_through(self, target: Position) -> None:
         """The same for all that is unacked up to a place, where cumulative acks are accepted."""
 

@@ -44,7 +44,7 @@ from magnetar.broker.topic.dispatch.handover import (
 )
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Replay
-from magnetar.broker.topic.transaction.held_parts import ENOUGH, LOST, HeldParts
+from magnetar.broker.topic.transaction.held_parts import ENOUGH, LACKED, LOST, HeldParts
 from magnetar.model import Position
 from magnetar.model.subscription_type import SubscriptionType
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
@@ -275,18 +275,21 @@ class SharedDispatcher(Dispatcher):
             if not self._was_read(key) or self.cursor.remaining(self._ledgers.position(key)) == 0:
                 continue  # the reading gets there in turn, or somebody acked it
             holder = self.owners.get(key)
+            freed = LOST if holder is None else self._parts.freed(key, holder)
             if holder is None:
+                self._leave_replay(key)
                 self._due.add(key)
-            else:
-                freed = self._parts.freed(key, holder)
-                if freed == ENOUGH:
-                    continue
-                if freed == LOST or not self._keeps_order():
-                    self._give_back(key, holder)
-                else:
-                    self._lacking.add(key, holder)
-            self.redeliveries.bump(key)
+            elif freed == LOST or (freed == LACKED and not self._keeps_order()):
+                self._give_back(key, holder)
+            elif freed == LACKED:
+                self._lacking.add(key, holder)
+            if freed != ENOUGH:
+                self.redeliveries.bump(key)
         self.changed()
+
+    def refused(self, keys: list[int]) -> None:
+        """Who has all of an entry keeps it; of others nobody has some of it."""
+        self.released([key for key in keys if key not in self.owners or key in self._parts])
 
     def _keeps_order(self) -> bool:
         """Whether nobody else may have what a consumer is at work on."""
@@ -643,12 +646,10 @@ class SharedDispatcher(Dispatcher):
 
     def _supply(self, entry: StoredEntry, key: int, remaining: int | None, now_ms: int) -> None:
         """Sends an entry once more to who holds it and lacks a part of it."""
-        if key not in self._lacking:
-            return  # it was given back meanwhile
-        holder = self.owners[key]
-        if self._moves(key, holder):
+        holder = self.owners[key] if key in self._lacking else None  # it was given back
+        if holder is not None and self._moves(key, holder):
             self._lacking.discard(key)
-        elif holder.available:
+        elif holder is not None and holder.available:
             self._parts.forget(key)
             self._send(holder, entry, key, remaining, 0, now_ms)
 

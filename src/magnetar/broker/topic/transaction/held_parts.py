@@ -57,6 +57,9 @@ class HeldParts:
         self._parts: Final[dict[int, _Part]] = {}
         self.lacking: Final = Lacking()
 
+    def __contains__(self, key: int) -> bool:
+        return key in self._parts
+
     def sent(self, key: int, holder: Consumer, part: int | None) -> None:
         """A holder is sent what of an entry is neither acked nor pending; None is all."""
         if part is None or part == self._subscription.cursor.remaining(self._position(key)):
