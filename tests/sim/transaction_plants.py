@@ -196,6 +196,12 @@ TRANSACTION_PLANTS = [
         95000110,
     ),
     _plant(
+        "who was replaced acks what the next is at work on",
+        f"{BROKER}.topic.dispatch.single:SingleDispatcher.was_replaced",
+        returns(False),
+        98100234,
+    ),
+    _plant(
         "an abort takes the rest of a batch from who is at work on it",
         f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._keeps_order",
         returns(False),

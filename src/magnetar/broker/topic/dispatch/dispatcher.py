@@ -154,6 +154,10 @@ class Dispatcher:
     def released(self, keys: list[int]) -> None:
         """A transaction aborted that had acked these entries: they are free again."""
 
+    def was_replaced(self, consumer: Consumer) -> bool:
+        """Whether what a consumer has was handed to another one in its place."""
+        return False
+
     def refused(self, keys: list[int]) -> None:
         """Acks of these entries in transactions came and could not be written."""
 

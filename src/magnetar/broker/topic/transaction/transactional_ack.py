@@ -98,6 +98,13 @@ class TransactionalAck:
             self._tell_of_change()
             topic.wait_for(transaction.ticket).when_done(self._answer_written)
             return
+        if subscription.dispatcher is not None and subscription.dispatcher.was_replaced(
+            self._consumer
+        ):
+            raise BrokerError(
+                ServerError.TransactionConflict,
+                "another consumer is active by now, and was handed what this one has",
+            )
         self._require_unacked(delta)
         other = pending.holder(number, delta)
         if other != 0:
