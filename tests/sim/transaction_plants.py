@@ -35,6 +35,10 @@ def _delivers_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, position: self._cursor.remaining(position)
 
 
+def _counts_the_written(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, ledger_id: self.store.log.state.ledgers[ledger_id].index.count()
+
+
 def _commits_instead(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, number: self._end(number, COMMITTED, tied=False)
 
@@ -139,6 +143,12 @@ TRANSACTION_PLANTS = [
         f"{BROKER}.transaction.transaction_end:TransactionEnd.settle",
         _one_by_one,
         2,
+    ),
+    _plant(
+        "the end of a transaction shows what another one stores in the same write",
+        f"{BROKER}.topic.persistent_topic:PersistentTopic._stored_count",
+        _counts_the_written,
+        98000277,
     ),
     _plant(
         "an abort is written as a commit",

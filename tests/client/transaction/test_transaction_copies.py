@@ -87,6 +87,46 @@ def test_a_message_that_was_acked_does_not_come_though_an_abort_brought_a_copy_o
     rig.check_permits()
 
 
+def test_an_ack_of_the_rest_of_a_batch_does_not_ack_what_the_broker_left_out() -> None:
+    rig = connected(3)
+    rig.broker.unacked[0] = 0b110
+    second, third = rig.take_all()
+    rig.broker.unacked[0] = 0b111  # the transaction that has the first of them is aborted
+    rig.core.acknowledge_message(second)
+    rig.core.acknowledge_message(third)
+    rig.core.flush()
+    rig.pump()
+    assert rig.broker.left() == {(0, 0)}
+    rig.reconnect()
+    assert rig.places() == [(0, 0)]
+
+
+def test_what_an_abort_gives_back_comes_though_an_ack_of_the_rest_is_on_its_way() -> None:
+    rig = connected(3, ack_receipt_enabled=True)
+    rig.broker.unacked[0] = 0b110
+    rig.core.acknowledge_message(take(rig), rig.done)
+    give_back(rig, 0)
+    assert rig.places() == [(0, 0), (0, 2)]
+    rig.core.flush()
+    rig.pump()
+    assert rig.results == [None]
+    assert rig.broker.left() == {(0, 0), (0, 2)}
+
+
+def test_what_was_left_out_of_a_batch_can_be_acked_by_itself() -> None:
+    rig = connected(3)
+    first = take(rig)
+    rig.broker.unacked[0] = 0b110
+    rig.reconnect()
+    second, third = rig.take_all()
+    rig.broker.unacked[0] = 0b111
+    for message in (second, first, third):
+        rig.core.acknowledge_message(message)
+    rig.core.flush()
+    rig.pump()
+    assert rig.broker.left() == set()
+
+
 # ---- Nobody says how it ended ---------------------------------------------------
 
 

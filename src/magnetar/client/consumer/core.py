@@ -406,7 +406,9 @@ class ConsumerCore:
             )
         elif arrival.empty is not None:
             empty = arrival.empty
-            acks = self._acks.records.find(empty.ledger_id, empty.entry_id, empty.batch_size, 0)
+            acks = self._acks.records.find(
+                empty.ledger_id, empty.entry_id, empty.batch_size, 0, empty.hidden_now()
+            )
             self._acks.acknowledge(acks, -1)
             self._acks.joined(None)
         elif arrival.kept_back:
