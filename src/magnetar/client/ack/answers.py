@@ -143,6 +143,7 @@ class AckAnswers:
         again: list[EntryAcks] = []
         for at, acks in enumerate(flight.acks):
             if flight.left(at) > 0:
+                acks.hidden = 0  # here parts are not acked by themselves
                 if retries is not None and acks.state != TWICE and acks.live:
                     self._ended(retries, acks.key, self._now_ms())
                 self._confirm(acks, flight.left(at))
