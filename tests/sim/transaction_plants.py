@@ -35,6 +35,10 @@ def _delivers_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, position: self._cursor.remaining(position)
 
 
+def _counts_the_written(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, ledger_id: self.store.log.state.ledgers[ledger_id].index.count()
+
+
 def _commits_instead(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, number: self._end(number, COMMITTED, tied=False)
 
@@ -67,6 +71,10 @@ def _answers_at_once(original: Callable[..., Any]) -> Callable[..., Any]:
         return kept(None)
 
     return end
+
+
+def _keeps_the_older(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, messages: len(messages)
 
 
 def _never_fails(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,6 +145,12 @@ TRANSACTION_PLANTS = [
         2,
     ),
     _plant(
+        "the end of a transaction shows what another one stores in the same write",
+        f"{BROKER}.topic.persistent_topic:PersistentTopic._stored_count",
+        _counts_the_written,
+        98000277,
+    ),
+    _plant(
         "an abort is written as a commit",
         f"{STORAGE}.transaction.transaction_log:TransactionLog.abort",
         _commits_instead,
@@ -190,6 +204,30 @@ TRANSACTION_PLANTS = [
         f"{BROKER}.topic.transaction.pending_acks:PendingAcks.is_held_from",
         returns(False),
         95000110,
+    ),
+    _plant(
+        "who was replaced acks what the next is at work on",
+        f"{BROKER}.topic.dispatch.single:SingleDispatcher.was_replaced",
+        returns(False),
+        98100234,
+    ),
+    _plant(
+        "an abort takes the rest of a batch from who is at work on it",
+        f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._keeps_order",
+        returns(False),
+        97001450,
+    ),
+    _plant(
+        "what nobody says the end of holds back what comes again",
+        f"{CLIENT}.transaction.consumer:ConsumerTransactions.came",
+        nothing,
+        97000612,
+    ),
+    _plant(
+        "a batch that comes again with more in it is taken for the copy that is here",
+        f"{CLIENT}.consumer.receive_queue:ReceiveQueue.replace",
+        _keeps_the_older,
+        97000658,
     ),
     _plant(
         "what fails in a transaction does not keep it from its commit",

@@ -13,7 +13,7 @@ from support.wire_client import (
 )
 from support.world import ENDS, World
 
-from magnetar.broker.topic.dispatch.shared import DUE_MAX
+from magnetar.broker.topic.dispatch.due import DUE_MAX
 from magnetar.broker.topic.skip.skip import skip_messages
 from magnetar.model import ServerError
 

@@ -104,6 +104,22 @@ def test_whole_batches_beside_a_part_of_one_are_kept(bench: Bench) -> None:
     assert bench.acks.unconfirmed == 0
 
 
+def test_what_was_left_out_of_a_batch_does_not_keep_the_rest_from_being_acked(
+    bench: Bench,
+) -> None:
+    """The broker acked parts of batches once, and does so no more."""
+    for index in (1, 2):
+        record = bench.acks.records.find(7, 0, 3, 0b110, hidden=0b001)
+        bench.acks.acknowledge(record, index)
+    bench.acks.joined(bench.results.append)
+    for _ in range(2):
+        bench.acks.flush()
+        refuses_indexes(bench)
+    assert bench.sent() == [(0, [(0, 0b001)]), (0, [(0, None)])]
+    assert bench.results == [None]
+    assert bench.acks.unconfirmed == 0
+
+
 def test_a_message_that_is_refused_is_not_acked_with_the_rest_of_its_batch(bench: Bench) -> None:
     for index in range(3):
         bench.ack(0, index, 3)

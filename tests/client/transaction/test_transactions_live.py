@@ -341,6 +341,37 @@ async def test_part_of_a_batch_comes_again_after_an_abort_though_the_rest_is_que
         assert await all_that_comes(consumer, 10) == Counter(payloads(10))
 
 
+@pytest.mark.parametrize("aborted_first", [False, True])
+async def test_who_acks_the_rest_of_a_batch_does_not_ack_what_a_transaction_has_of_it(
+    coordinated: Engine, topic: str, aborted_first: bool
+) -> None:
+    async with connected(coordinated) as client, connected(coordinated) as other:
+        first = await client.subscribe(
+            topic, "s", consumer_type=ConsumerType.Shared, ack_receipt_enabled=True
+        )
+        producer = await client.create_producer(
+            topic, batching_enabled=True, batching_max_publish_delay_ms=60_000
+        )
+        await send_all(producer, payloads(3))
+        txn = await client.transaction()
+        message = await first.receive(5000)
+        await first.acknowledge(message, transaction=txn)
+        await first.close()
+        second = await other.subscribe(
+            topic, "s", consumer_type=ConsumerType.Shared, ack_receipt_enabled=True
+        )
+        rest = await receive(second, 2)
+        if aborted_first:
+            await txn.abort()
+        for one in rest:
+            await second.acknowledge(one)
+        if not aborted_first:
+            await txn.abort()
+        await second.close()
+        third = await other.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
+        assert await all_that_comes(third, 1) == Counter([message.data()])
+
+
 async def test_what_a_crashed_client_acked_comes_again_when_the_time_is_over(
     coordinated: Engine, topic: str
 ) -> None:

@@ -119,8 +119,14 @@ class PersistentTopic(Topic):
         epoch: int = -1,
     ) -> None:
         super().__init__(broker, name, id, ledgers, policies, terminated=terminated, epoch=epoch)
+        # The last ledger, and how many of its entries were there when the topic was loaded, or are
+        # settled since. The store may have more: what its last write has brought, and nobody was
+        # told of yet.
         self._open_ledger: i64 = -1
         self._open_entries: i64 = 0
+        for ledger_id in ledgers.ids_from(0)[-1:]:
+            self._open_entries = self._stored_count(ledger_id)
+            self._open_ledger = ledger_id
         self._fresh: bool = False
         # What open transactions hide of it.
         self.horizon: Final = Horizon(ledgers, broker.store)

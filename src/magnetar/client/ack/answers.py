@@ -143,6 +143,7 @@ class AckAnswers:
         again: list[EntryAcks] = []
         for at, acks in enumerate(flight.acks):
             if flight.left(at) > 0:
+                acks.hidden = 0  # here parts are not acked by themselves
                 if retries is not None and acks.state != TWICE and acks.live:
                     self._ended(retries, acks.key, self._now_ms())
                 self._confirm(acks, flight.left(at))
@@ -170,7 +171,7 @@ class AckAnswers:
         if acks.left > 0 or acks.through:
             return
         if acks.live and acks.state == IDLE:
-            self._done(acks, left == 0)
+            self._done(acks, left)
         self._records.forget_acked(acks.key)
 
     def _confirm_through(self, cumulative: Cumulative, left: int) -> None:
@@ -181,11 +182,11 @@ class AckAnswers:
         if acks is not None and not acks.contradicts(cumulative.batch_size):
             acks.confirm(left)
             if acks.left == 0 and acks.state == IDLE:
-                self._done(acks, left == 0)
+                self._done(acks, left)
 
-    def _done(self, acks: EntryAcks, plainly: bool) -> None:
+    def _done(self, acks: EntryAcks, left: int) -> None:
         """Nothing is left of an entry. Brokers without batch index acks must be told plainly."""
-        if plainly:
+        if left & ~acks.hidden == 0:
             self._records.drop(acks)
         else:
             self._outbox.add(acks)

@@ -14,6 +14,12 @@ a cumulative ack through the middle of the entry (`through`). What becomes of an
 | covered     | yes        | yes        | yes          | the same, with the cumulative ack; an   |
 |             |            |            |              | ack of its own makes it unconfirmed     |
 | confirmed   | no         | yes        | no           | unconfirmed by an ack that repeats it   |
+| hidden      | no         | no         | no           | unacked if it comes after all;          |
+|             |            |            |              | unconfirmed by an ack of its own        |
+
+What the broker left out of a batch that it delivered is `hidden`: it is acked, or a transaction has
+acked it that is open and may be aborted. That is not for an ack of the rest to decide, which names
+none of it.
 
 An ack that repeats another counts for itself: it may be of a message that came again, to another
 consumer, since somebody moved the subscription, and then the first says nothing of it. What is
@@ -105,7 +111,9 @@ class Stake:
 class EntryAcks:
     """Which messages of one entry are unacked, and where the acks of the others are."""
 
-    def __init__(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> None:
+    def __init__(
+        self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int, hidden: int = 0
+    ) -> None:
         self.ledger_id: Final[i64] = ledger_id
         self.entry_id: Final[i64] = entry_id
         self.key: Final[int] = wide_key(ledger_id, entry_id)
@@ -117,6 +125,8 @@ class EntryAcks:
             self._bits = bytearray(unacked.to_bytes((batch_size >> 3) + 1, "little"))
         self.left: i64 = unacked.bit_count()
         self.known: int = unacked
+        # What did not come with the rest.
+        self.hidden: int = hidden
         # What a cumulative ack covers, and no ack of its own, and is not confirmed.
         self.through: int = 0
         # Only `move` changes it.
@@ -156,12 +166,13 @@ class EntryAcks:
             self._bits[at] = byte ^ bit
             self.left -= 1
         else:
+            self.hidden &= ~self.bit_of(index)
             self._repeat(self.bit_of(index))
 
     def ack_all(self) -> None:
         """All of it is acked."""
         if self.left == 0 or self.batch_size > 0:
-            self._repeat(self.bit_of(-1) & ~self.unacked())
+            self._repeat(self.bit_of(-1) & ~self.unacked() & ~self.hidden)
         self.clear_all()
 
     def _repeat(self, bits: int) -> None:
@@ -218,6 +229,7 @@ class EntryAcks:
 
     def came_again(self, unacked: int) -> int:
         """The broker delivers it again with `unacked`. Returns what was not acked here, too."""
+        self._show(self.hidden & unacked)
         self.keep(unacked)
         self.known &= unacked
         self.through &= unacked
@@ -225,6 +237,13 @@ class EntryAcks:
         if left != unacked:
             self.held_back = True
         return left
+
+    def _show(self, bits: int) -> None:
+        """These came after all: they are unacked."""
+        if bits:
+            self.hidden &= ~bits
+            self.known |= bits
+            self._put(self.unacked() | bits)
 
     def take_back(self, bits: int) -> int:
         """These are unacked again, as far as they are not confirmed. Returns those that are."""

@@ -2,7 +2,7 @@
 
 What is sent of an entry is always all that is known: the broker ANDs it, so sending more
 than the news costs nothing, and once nothing is left the entry is acked plainly. A broker
-that does not ack batch indexes loses nothing then.
+that does not ack batch indexes loses nothing then; it does not hide parts of batches either.
 
 Of cumulative acks only the newest is kept. It carries the bits of its own id, less what
 was acked one by one, for some brokers would forget the latter otherwise.
@@ -232,7 +232,7 @@ class AckOutbox:
         bits = cumulative.unacked(cumulative.key, all_unacked(cumulative.batch_size))
         acks = self._records.get(cumulative.key)
         if acks is not None:
-            bits &= acks.unacked()
+            bits &= acks.unacked() | acks.hidden
         return bits if bits else None
 
     def _send_individual(
@@ -307,10 +307,10 @@ def _is_pending(acks: EntryAcks) -> bool:
 
 
 def _id_of(acks: EntryAcks) -> MessageIdData:
-    if acks.left == 0 and not acks.through:
+    if acks.left == 0 and not acks.through and not acks.hidden:
         first: MessageIdData | None = None
         if acks.first_key >= 0:
             first = MessageIdData(wide_key_ledger(acks.first_key), wide_key_entry(acks.first_key))
         return MessageIdData(acks.ledger_id, acks.entry_id, first_chunk=first)
-    left = acks.unacked() | acks.through
+    left = acks.unacked() | acks.through | acks.hidden
     return MessageIdData(acks.ledger_id, acks.entry_id, ack_set=left, batch_size=acks.batch_size)

@@ -52,8 +52,11 @@ class AckRecords:
     def all(self) -> list[EntryAcks]:
         return list(self._entries.values())
 
-    def find(self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int) -> EntryAcks:
-        """The record of an entry; a new one begins with `unacked`, as it was delivered."""
+    def find(
+        self, ledger_id: i64, entry_id: i64, batch_size: i64, unacked: int, hidden: int = 0
+    ) -> EntryAcks:
+        """The record of an entry; a new one begins with `unacked`, as it was delivered, without
+        what is `hidden`."""
         key = wide_key(ledger_id, entry_id)
         acks = self._entries.get(key)
         if acks is not None and not acks.is_outdone_by(batch_size):
@@ -62,7 +65,7 @@ class AckRecords:
             self.drop_wrong(acks, batch_size)
         if len(self._entries) >= self._evict_at:
             self._evict()
-        acks = EntryAcks(ledger_id, entry_id, batch_size, unacked)
+        acks = EntryAcks(ledger_id, entry_id, batch_size, unacked, hidden)
         acks.owner = self
         self._entries[key] = acks
         return acks

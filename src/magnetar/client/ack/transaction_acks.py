@@ -22,11 +22,22 @@ everything through one message):
 
 `TABLE` has the moves.
 
-Who acks a message is done with it as far as the transaction is concerned, so a broker that delivers
-it again while the transaction is open delivers a copy: that is held back. If the transaction is
-aborted, what came again or had failed is asked for, and everything else the broker brings by
-itself; if it is committed, nothing of it comes again. What fails dooms its transaction
-(`TransactionCore`), so it never happens that some of its acks count.
+Who acks a message is done with it as far as the transaction is concerned, so a copy that comes
+while that is open is held back. What it says depends on the ack of its message:
+
+| the ack is            | the copy was sent                      | so the transaction             |
+|-----------------------|----------------------------------------|--------------------------------|
+| gathered or in flight | before the broker had the ack, perhaps | goes on                        |
+| recorded              | after that, since answers and messages | was aborted: its time is over, |
+|                       | come in their order; brokers keep back | or somebody has ended it. It   |
+|                       | what is acked in an open transaction   | is overturned                  |
+
+Perhaps nobody says so otherwise: of a commit that got no answer the application need not ask again,
+and a program may hang. What is overturned has ended, before what came is looked at.
+
+If the transaction is aborted, what came again or had failed is asked for, and everything else the
+broker brings by itself; if it is committed, nothing of it comes again. What fails dooms its
+transaction (`TransactionCore`), so it never happens that some of its acks count.
 """
 
 from collections.abc import Callable
@@ -444,8 +455,19 @@ class TransactionAcks:
                 left = piece.left_of(key, unacked)
                 if left != unacked or piece.key == key:
                     piece.came_again = True
-                    unacked = left
+                unacked = left
         return unacked
+
+    def overturned_by(self, key: int, unacked: int) -> list[TransactionCore]:
+        """The transactions that the broker has aborted, as it shows by what it delivers."""
+        found: list[TransactionCore] = []
+        if key in self._acked or self._cumulatives:
+            for part in self._parts.values():
+                for piece in part.pieces:
+                    if piece.state == RECORDED and piece.left_of(key, unacked) != unacked:
+                        found.append(part.transaction)
+                        break
+        return found
 
     def acked_of(self, key: int) -> int:
         """Which messages of an entry were acked in transactions that are open."""

@@ -191,7 +191,11 @@ class Acknowledger:
         acks = delivery.acks
         if acks is None or acks.owner is not self._acks.records:
             acks = self._acks.records.find(
-                delivery.ledger_id, delivery.entry_id, delivery.batch_size, delivery.unacked_now()
+                delivery.ledger_id,
+                delivery.entry_id,
+                delivery.batch_size,
+                delivery.unacked_now(),
+                delivery.hidden_now(),
             )
             delivery.acks = acks
         complete = self._acks.acknowledge(acks, message._index)

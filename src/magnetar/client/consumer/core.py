@@ -305,6 +305,9 @@ class ConsumerCore:
         """Takes an entry from the broker."""
         if self._state != READY:
             return
+        if self._acks.transactions.busy and not self._incoming.is_outdated(command):
+            key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
+            self.transactions.came(key, -1 if command.ack_set is None else command.ack_set)
         arrival = self._incoming.read(command, self._permits.at_broker)
         self._permits.at_broker -= arrival.charged
         messages = arrival.messages
@@ -323,14 +326,21 @@ class ConsumerCore:
                 self._queue.expect_copies()
             if self._spans.awaits and self._incoming.in_turn(command):
                 self._spans.passed(self._incoming.last_key())
+        elif command.redelivery_count > 0:
+            # It may be here: of a batch that a consumer has, the broker brings all once more if a
+            # transaction is aborted that had acked a part, be it another consumer's.
+            self._queue.expect_copies()
         if count > 0:
             if self._dead_letters.died(messages[0]._delivery.redelivery_count):
                 self._outstanding.die(messages)
                 self._permits.give_back(count)
             elif self._queue.has_copy(messages[0]._delivery.key):
-                # It was on its way here already when it was asked for again.
-                self.stats.messages_dropped += count
-                self._permits.give_back(count)
+                # It was on its way here when it was asked for again, or the broker has more of it
+                # to give since a transaction was aborted.
+                older = self._queue.replace(messages)
+                self.stats.messages_dropped += older
+                self._permits.give_back(older)
+                self._wake()
             else:
                 self._queue.add(messages)
                 self._wake()
@@ -396,7 +406,9 @@ class ConsumerCore:
             )
         elif arrival.empty is not None:
             empty = arrival.empty
-            acks = self._acks.records.find(empty.ledger_id, empty.entry_id, empty.batch_size, 0)
+            acks = self._acks.records.find(
+                empty.ledger_id, empty.entry_id, empty.batch_size, 0, empty.hidden_now()
+            )
             self._acks.acknowledge(acks, -1)
             self._acks.joined(None)
         elif arrival.kept_back:

@@ -195,6 +195,10 @@ class Incoming:
         """Returns whether it was sent after the last call for the redelivery of everything."""
         return self.epoch == 0 or command.consumer_epoch == self.epoch
 
+    def is_outdated(self, command: CommandMessage) -> bool:
+        """Returns whether it was sent before the last call for the redelivery of everything."""
+        return command.consumer_epoch is not None and command.consumer_epoch < self.epoch
+
     def read(self, command: CommandMessage, permits: i64) -> Arrival:
         """Reads an entry; `permits` is how many the broker has, to judge damaged numbers."""
         arrival = Arrival(command)
@@ -400,7 +404,7 @@ class Incoming:
 
     def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
         """Returns which of an entry's unacked messages are not acked here, nor from before."""
-        if command.consumer_epoch is not None and command.consumer_epoch < self.epoch:
+        if self.is_outdated(command):
             return 0
         ledger_id = command.message_id.ledger_id
         entry_id = command.message_id.entry_id

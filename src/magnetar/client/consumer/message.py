@@ -65,6 +65,7 @@ class Delivery:
         self.payload: Final = payload
         self.batch_size: Final[i64] = batch_size
         self.unacked: int = unacked
+        self._delivered: Final[int] = unacked
         self.redelivery_count: Final[i64] = redelivery_count
         self.decode: Final[Decode | None] = decode
         self.acks: EntryAcks | None = None
@@ -90,6 +91,12 @@ class Delivery:
         if self.batch_size > 0 and self.origin is not None and self.moves < self.origin.moves:
             return all_unacked(self.batch_size)
         return self.unacked
+
+    def hidden_now(self) -> int:
+        """Returns what the broker left out of a batch: it may be acked, or not."""
+        if self.batch_size == 0:
+            return 0
+        return all_unacked(self.batch_size) & ~self._delivered & ~self.unacked_now()
 
 
 @final

@@ -5,7 +5,8 @@ to be taken. No entry is in it twice. What was acked through a message is droppe
 
 Once the application may have a message that comes again (`copies`), the queue knows the keys
 of its entries: what is acked is dropped from it, and what comes twice is noticed. Until then
-nothing is done for that.
+nothing is done for that. Of an entry that comes twice the later copy stays, in the place of the
+first: it has what the broker gives now, perhaps more than before, if a transaction was aborted.
 """
 
 from collections import deque
@@ -47,6 +48,26 @@ class ReceiveQueue:
             )
         self._entries.append(messages)
         self.length += len(messages)
+
+    def replace(self, messages: list[Message]) -> i64:
+        """Has these in the place of what is left of the same entry, and keeps the list.
+
+        Returns how many are dropped for them.
+        """
+        key = messages[0]._delivery.key
+        messages.reverse()
+        older: i64 = 0
+        if self._current and self._current[-1]._delivery.key == key:
+            older = len(self._current)
+            self._current = messages
+        else:
+            for at, others in enumerate(self._entries):
+                if others[0]._delivery.key == key:
+                    older = len(others)
+                    self._entries[at] = messages
+                    break
+        self.length += len(messages) - older
+        return older
 
     def take(self) -> Message | None:
         if not self._current:

@@ -102,14 +102,6 @@ class EngineTransaction:
             self.core.begin_abort()
         await self._end(self._abort)
 
-    def let_go(self) -> None:
-        """Its outcome is not known, and nobody will ask again: what it acknowledged is asked for.
-
-        The broker brings what is not acknowledged, and no more; it knows the outcome.
-        """
-        with self.engine.lock:
-            self.core.tell_end(ABORTED)
-
     async def _end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         ending = self.engine.spawn(work())
         try:

@@ -10,6 +10,10 @@ the application is done with it until the transaction ends. Then:
 |           | brokers bring it all then anyhow, and so each message comes once; where consumers   |
 |           | share, the broker brings what it had recorded, to any of them, and what it had not, |
 |           | or has brought too early, is asked for                                              |
+| overturned| likewise: the broker brings what it had recorded, before anybody says that the      |
+|           | transaction is aborted. It cannot be committed any more                             |
+| not known | is held back as before: if it was committed nothing comes, and if not, what comes   |
+|           | overturns it                                                                        |
 
 Java's client leaves what had not been recorded with the consumer until that is closed, and throws
 away what is in its queue without knowing whether the broker sends it again.
@@ -37,6 +41,7 @@ from magnetar.client.transaction.enlistment import ABORTING, COMMITTED, Enlistme
 from magnetar.errors import (
     CumulativeAcknowledgementNotAllowedError,
     Interrupted,
+    InvalidTxnStatusError,
     NotAllowedError,
     UsageError,
 )
@@ -49,6 +54,10 @@ __all__ = ["ConsumerTransactions"]
 SPLIT: Final = (
     "a message in chunks reaches over this one and is not acknowledged with it, so that a "
     "cumulative ack would be several: acknowledge the messages one by one, or a list of them"
+)
+OVERTURNED: Final = (
+    "the broker has aborted the transaction, by somebody's order or for its time: it delivers "
+    "again what was acknowledged in it. Do it again in another one"
 )
 
 
@@ -225,6 +234,17 @@ class ConsumerTransactions:
         else:
             self._bring_again(found, online)
 
+    def came(self, key: int, unacked: int) -> None:
+        """An entry is here: transactions that the broker has aborted, as that shows, end."""
+        for transaction in self._acks.transactions.overturned_by(key, unacked):
+            late = transaction.late
+            transaction.fail(transaction.too_late() if late else InvalidTxnStatusError(OVERTURNED))
+            found = self._acks.transactions.end(transaction)
+            if self._single:
+                self._redelivery.everything(True)
+            elif found is not None:
+                self._bring_again(found, True, came=key)
+
     def _commit(self, piece: Piece) -> None:
         records = self._acks.records
         records.chunks.pop(piece.key, None)
@@ -242,10 +262,11 @@ class ConsumerTransactions:
             if acks.state == IDLE and left == 0:
                 records.drop(acks)
 
-    def _bring_again(self, found: End, online: bool) -> None:
-        again = found.again
-        # The rest of a batch comes with what was acked of it, and must not be taken for a copy.
-        recorded = {piece.key for piece in found.recorded}
+    def _bring_again(self, found: End, online: bool, *, came: int = -1) -> None:
+        """What `came` is here; all else the broker brings, or is asked for."""
+        again = [key for key in found.again if key != came]
+        # Who gets what was acked of a batch gets the rest with it, be it another consumer.
+        recorded = {piece.key for piece in found.recorded if piece.key != came}
         count = self._queue.drop(recorded.difference(again))
         if count > 0:
             self._give_back(count)

@@ -13,7 +13,7 @@ from support.wire_client import (
     Shared,
     WireConsumer,
 )
-from support.wire_transaction import WireTransaction
+from support.wire_transaction import ABORT, COMMIT, WireTransaction
 from support.world import ENDS, World
 
 from magnetar.model import Position
@@ -84,6 +84,31 @@ def test_a_transaction_hides_what_another_one_committed_behind_it(world: World) 
     first.abort()
     assert consumer.payloads() == ["second"]
     assert counts(world) == (1, 1)
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_end_of_a_transaction_does_not_show_what_another_one_stores_in_the_same_write(
+    world: World, how: str, commit: bool
+) -> None:
+    client = world.connect()
+    client.subscribe("t", "s", Shared)
+    producer = client.producer("t")
+    first = WireTransaction(client)
+    first.send(producer, "a")
+    world.end(how)
+    client = world.connect()
+    consumer, producer = client.subscribe("t", "s", Shared), client.producer("t")
+    consumer.flow(100)
+    second = WireTransaction(client)
+    world.hold_disk()
+    client.ask(first.end_command(COMMIT if commit else ABORT))
+    with second.within(producer):
+        producer.publish("b")
+    world.release_disk()
+    assert consumer.payloads() == (["a"] if commit else [])
+    second.commit()
+    assert consumer.payloads() == ["b"]
 
 
 @pytest.mark.parametrize("how", ENDS)

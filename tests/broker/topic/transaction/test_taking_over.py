@@ -7,11 +7,11 @@ gets everything in order once the transaction has ended (I4, I11).
 from collections.abc import Iterator
 
 import pytest
-from support.wire_client import Exclusive, Failover, WireClient, WireConsumer
+from support.wire_client import Exclusive, Failover, WireClient, WireConsumer, refused
 from support.wire_transaction import WireTransaction
 from support.world import FULL, World
 
-from magnetar.model import Position
+from magnetar.model import Position, ServerError
 
 SINGLE = (Exclusive, Failover)
 
@@ -136,3 +136,53 @@ def test_a_transaction_whose_time_is_over_stops_nobody(world: World, type: int) 
     assert taker.payloads() == []
     world.advance(60_001)
     assert taker.payloads() == ["a", "b", "c", "d"]
+
+
+def check_backlog(world: World, count: int) -> None:
+    assert world.subscription("t", "s").cursor.unacked_entries() == count
+
+
+def test_who_was_replaced_does_not_do_what_the_next_is_at_work_on(world: World) -> None:
+    """Seed 98100234: the one before committed, and a cumulative ack took its message along."""
+    client = world.connect()
+    before = client.subscribe("t", "s", Failover, priority_level=1)
+    producer = client.producer("t")
+    for text in "abc":
+        producer.send(text)
+    before.flow(100)
+    first, second, _ = before.deliveries()
+    taker = world.connect().subscribe("t", "s", Failover)
+    finished = WireTransaction(client)
+    finished.acked(before, first, cumulative=True)
+    finished.commit()
+    world.advance(10_000)
+    taker.flow(1)
+    assert taker.payloads() == ["b"]
+    late, txn = WireTransaction(client), WireTransaction(client)
+    for cumulative in (True, False):
+        with refused(ServerError.TransactionConflict, "another consumer is active"):
+            late.acked(before, second, cumulative=cumulative)
+    txn.acked(taker, second, cumulative=True)
+    txn.commit()
+    taker.flow(1)
+    assert taker.payloads() == ["c"]
+
+
+def test_who_was_replaced_may_say_again_what_it_acked_before(world: World) -> None:
+    client = world.connect()
+    before = client.subscribe("t", "s", Failover, priority_level=1)
+    producer = client.producer("t")
+    for text in "ab":
+        producer.send(text)
+    before.flow(100)
+    first, second = before.deliveries()
+    txn = WireTransaction(client)
+    txn.acked(before, second)
+    taker = world.connect().subscribe("t", "s", Failover)
+    taker.flow(100)
+    world.advance(10_000)
+    assert taker.payloads() == ["a"]
+    txn.acked(before, second)
+    txn.commit()
+    taker.acked(first)
+    check_backlog(world, 0)

@@ -154,6 +154,13 @@ class Dispatcher:
     def released(self, keys: list[int]) -> None:
         """A transaction aborted that had acked these entries: they are free again."""
 
+    def was_replaced(self, consumer: Consumer) -> bool:
+        """Whether what a consumer has was handed to another one in its place."""
+        return False
+
+    def refused(self, keys: list[int]) -> None:
+        """Acks of these entries in transactions came and could not be written."""
+
     def released_through(self, target: Position) -> None:
         """The same for all that is unacked up to a place, where cumulative acks are accepted."""
 

@@ -155,9 +155,11 @@ class KeySharedDispatcher(SharedDispatcher):
     def _drains(self, slot: int, owner: int) -> bool:
         return not self.out_of_order and self.held.blocked(slot, owner)
 
+    def _keeps_order(self) -> bool:
+        return not self.out_of_order
+
     def _moves(self, key: int, holder: Consumer) -> bool:
-        slot = holder.pending[key] & SLOT_MASK
-        return not self.out_of_order and self._owner(slot) != holder.key
+        return self._owner(holder.pending[key] & SLOT_MASK) != holder.key
 
     # ---- Slots that are ready ------------------------------------------------
 

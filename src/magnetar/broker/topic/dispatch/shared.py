@@ -13,7 +13,8 @@ and go to one of these:
     replay   nobody could take it now
 
 An entry is in one place at a time, except that one which is delayed may come again as new
-after a rewind. What is pending, due or in replay stands before the read position: when the
+after a rewind, and that what its holder lacks a part of is sent to it once more, after what is
+due (`lacking.py`). What is pending, due or in replay stands before the read position: when the
 time comes for a delayed entry that is still to be read, the reading gets there in turn, and
 so chunks cannot come before the one that they follow. Chunks of one message go to one
 consumer, in order: as long as one waits in replay, since its consumer has no room or gave it
@@ -31,9 +32,9 @@ from magnetar.ack.ledgers import KEY_MAX
 from magnetar.broker.promise import Promise, kept
 from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
-from magnetar.broker.topic.dispatch.alarm import Alarm
 from magnetar.broker.topic.dispatch.consumer_turns import ConsumerTurns
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
+from magnetar.broker.topic.dispatch.due import Due
 from magnetar.broker.topic.dispatch.handover import (
     CLEARANCE,
     LEAVE,
@@ -43,7 +44,7 @@ from magnetar.broker.topic.dispatch.handover import (
 )
 from magnetar.broker.topic.dispatch.overtaken import Overtaken
 from magnetar.broker.topic.dispatch.replay import Replay
-from magnetar.broker.topic.transaction.held_parts import HeldParts
+from magnetar.broker.topic.transaction.held_parts import ENOUGH, LACKED, LOST, HeldParts
 from magnetar.model import Position
 from magnetar.model.subscription_type import SubscriptionType
 from magnetar.protocol import EntryFacts, entry_facts, split_entry
@@ -57,12 +58,11 @@ __all__ = ["SharedDispatcher"]
 DUE: Final = 0
 REPLAY: Final = 1
 NEW: Final = 2
+LACKING: Final = 3
 
 # What it takes of a round to give an entry back, and to look at one that is to be.
 GIVEN_BACK_BYTES: Final = 256
 LOOKED_AT_BYTES: Final = 64
-# How many due messages are taken out of the tracker at once.
-DUE_MAX: Final = 200
 
 
 class SharedDispatcher(Dispatcher):
@@ -72,14 +72,14 @@ class SharedDispatcher(Dispatcher):
         super().__init__(subscription, type)
         self._ledgers: Final = subscription.topic.ledgers
         self.overtaken: Final = Overtaken(subscription.have_lost)
-        self._due: Final = Replay()
+        self._due: Final = Due(self.delayed, self.host, self._was_read, self.pump)
         self._replay: Final = Replay()
-        self._parts: Final = HeldParts(subscription, self.owners, self._moves)
+        self._parts: Final = HeldParts(subscription, self.owners)
+        self._lacking: Final = self._parts.lacking
         self._chunks: Final = ChunkOwners()
         self._handovers: Final = Handovers()
         # Consumers that give back what they hold before they go.
         self._leaving: Final[dict[int, Promise[None]]] = {}
-        self._alarm: Final = Alarm(self.host, self._ring)
         # When the last plan was made: what was due by then was taken before all else.
         self._planned_ms: int = 0
         self._source: int = NEW
@@ -252,7 +252,7 @@ class SharedDispatcher(Dispatcher):
                 # to know who has the rest.
                 self.overtaken.add(key, holder)
         if len(self.delayed) < delayed:
-            self._set_alarm()
+            self._due.set_alarm()
         self.changed()
 
     def _overtake(self, key: int, holder: Consumer | None, by: Consumer | None) -> None:
@@ -275,14 +275,25 @@ class SharedDispatcher(Dispatcher):
             if not self._was_read(key) or self.cursor.remaining(self._ledgers.position(key)) == 0:
                 continue  # the reading gets there in turn, or somebody acked it
             holder = self.owners.get(key)
+            freed = LOST if holder is None else self._parts.freed(key, holder)
             if holder is None:
+                self._leave_replay(key)
                 self._due.add(key)
-            elif self._parts.freed(key, holder):
+            elif freed == LOST or (freed == LACKED and not self._keeps_order()):
                 self._give_back(key, holder)
-            else:
-                continue
-            self.redeliveries.bump(key)
+            elif freed == LACKED:
+                self._lacking.add(key, holder)
+            if freed != ENOUGH:
+                self.redeliveries.bump(key)
         self.changed()
+
+    def refused(self, keys: list[int]) -> None:
+        """Who has all of an entry keeps it; of others nobody has some of it."""
+        self.released([key for key in keys if key not in self.owners or key in self._parts])
+
+    def _keeps_order(self) -> bool:
+        """Whether nobody else may have what a consumer is at work on."""
+        return False
 
     def _moves(self, key: int, holder: Consumer) -> bool:
         """Whether somebody else would have an entry next, who must wait for its holder."""
@@ -317,8 +328,7 @@ class SharedDispatcher(Dispatcher):
             self.redeliveries.forget(key)
         if len(self.delayed) > 0:
             self.delayed.discard(key)
-        if len(self._due) > 0:
-            self._due.discard(key)
+        self._due.discard(key)
         chunks = len(self._chunks) > 0
         if chunks or self.replay_count() > 0:
             self._leave_replay(key)
@@ -341,7 +351,7 @@ class SharedDispatcher(Dispatcher):
         self._replay.discard_through(floor)
         self.delayed.discard_through(floor)
         self._due.discard_through(floor)
-        self._set_alarm()
+        self._due.set_alarm()
         self._hand_over(Handover(CLEARANCE, self._known(), floor=floor))
 
     def _known(self) -> list[int]:
@@ -413,8 +423,9 @@ class SharedDispatcher(Dispatcher):
             assert held[key].key == consumer_id, "a chunk is another's"
         for key in self._due.first(len(self._due)):
             self._check_waits(key)
+        self._lacking.check(self.owners)
         self._check_waiting()
-        busy = self._is_waiting() or self._is_any_due(self.host.now_ms())
+        busy = self._is_waiting() or self._due.is_any(self.host.now_ms())
         if not (busy or self._closed or self.subscription.fenced):
             assert self._plan() is None, "there is something to do, and nobody does it"
             if not self._full and self._any_available():
@@ -463,13 +474,13 @@ class SharedDispatcher(Dispatcher):
             # In a moment, for whoever waits may close this too.
             self.host.call_soon(partial(leaving.keep, None))
         self._leaving.clear()
-        self._alarm.set(None)
+        self._due.close()
 
     # ---- The pump ------------------------------------------------------------
 
     def _anything(self) -> bool:
         """Whether there is something to deliver, if somebody has room for it."""
-        if len(self._due) > 0 or self.replay_count() > 0:
+        if len(self._due) > 0 or len(self._lacking) > 0 or self.replay_count() > 0:
             return True
         return self.cursor.next_run(self.read_position, 1) is not None
 
@@ -491,11 +502,16 @@ class SharedDispatcher(Dispatcher):
             return None
         self._changed = False
         self._planned_ms = self.host.now_ms()
-        if not self._take_due(self._planned_ms):
+        if not self._due.take(self._planned_ms):
             self.pump_later()
             return None
         if len(self._due) > 0:
             plan = self._plan_keys(self._due.first(entries), DUE)
+            if plan is not None:
+                return plan
+        if len(self._lacking) > 0:
+            keys = self._lacking.first(entries)
+            plan = self._plan_keys(keys, LACKING) if keys else None
             if plan is not None:
                 return plan
         keys = self._replay_candidates(entries)
@@ -548,6 +564,9 @@ class SharedDispatcher(Dispatcher):
             if remaining == 0:
                 self._forget(key)
                 continue
+            if source == LACKING:
+                self._supply(entry, key, remaining, now_ms)
+                continue
             if key in self.owners:
                 self._leave_replay(key)
                 continue
@@ -568,7 +587,7 @@ class SharedDispatcher(Dispatcher):
             return False
         self.delayed.add(key, due_ms)
         self._leave_replay(key)
-        self._set_alarm()
+        self._due.set_alarm()
         return True
 
     def _offer(
@@ -613,14 +632,26 @@ class SharedDispatcher(Dispatcher):
             entry, self.partition, remaining=remaining, redelivery_count=count, now_ms=now_ms
         )
         self._has_sent(messages, entry.length)
-        self.owners[key] = consumer
-        consumer.hold(key, messages, slot)
+        if key in self.owners:
+            consumer.have_again(key, messages)  # it lacked a part
+        else:
+            self.owners[key] = consumer
+            consumer.hold(key, messages, slot)
         if len(self.subscription.pending) > 0:
             self._parts.sent(key, consumer, remaining)
         if len(self.overtaken) > 0:
             self.overtaken.is_done_with(key, consumer)
         if self.subscription.unacked_max > 0:
             self._judge()
+
+    def _supply(self, entry: StoredEntry, key: int, remaining: int | None, now_ms: int) -> None:
+        """Sends an entry once more to who holds it and lacks a part of it."""
+        holder = self.owners[key] if key in self._lacking else None  # it was given back
+        if holder is not None and self._moves(key, holder):
+            self._lacking.discard(key)
+        elif holder is not None and holder.available:
+            self._parts.forget(key)
+            self._send(holder, entry, key, remaining, 0, now_ms)
 
     # ---- Who is next ---------------------------------------------------------
 
@@ -639,32 +670,6 @@ class SharedDispatcher(Dispatcher):
 
     # ---- Delayed -------------------------------------------------------------
 
-    def _set_alarm(self) -> None:
-        """Wakes up when the first delayed message is due."""
-        self._alarm.set(None if self._closed else self.delayed.next_ms())
-
     def _was_read(self, key: int) -> bool:
         """Whether an entry stands before the read position."""
         return self._ledgers.position(key) < self.read_position
-
-    def _ring(self) -> None:
-        self._take_due(self.host.now_ms())
-        self._set_alarm()
-        self.pump()
-
-    def _take_due(self, now_ms: int) -> bool:
-        """Takes the delayed messages whose time has come; False if none of a piece of them counts.
-
-        Those that are still to be read do not, and there may be many.
-        """
-        if not self._is_any_due(now_ms):
-            return True
-        for key in self.delayed.due(now_ms, DUE_MAX):
-            if self._was_read(key):
-                self._due.add(key)
-        self._set_alarm()
-        return len(self._due) > 0 or not self._is_any_due(now_ms)
-
-    def _is_any_due(self, now_ms: int) -> bool:
-        next_ms = self.delayed.next_ms() if len(self.delayed) > 0 else None
-        return next_ms is not None and next_ms <= now_ms

@@ -9,6 +9,10 @@ What an open transaction has acked that another consumer sent is a wall: nobody 
 the active one will have to do it. Were it handed what stands behind, an abort would bring it back
 out of order, and a cumulative ack would take along what its consumer was never handed. A consumer
 that lost its connection is another one when it comes back, for its client may be another one too.
+
+The one before may finish as long as the active one was handed nothing. After that a transaction of
+its own would be about messages that the other is at work on, whose cumulative ack takes them along
+whatever became of them: both would have done them.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -60,6 +64,8 @@ class SingleDispatcher(Dispatcher):
         self._delivered_to: Position = Position(0, 0)
         # The entry that it stopped at, since another consumer's transaction has acked it.
         self._wall: Position | None = None
+        # Whether the active one was handed anything.
+        self._has_handed: bool = False
         self.rewind()
 
     def add(self, consumer: Consumer) -> None:
@@ -98,6 +104,7 @@ class SingleDispatcher(Dispatcher):
         waits = self.active is not None and self.subscription.failover_delay_ms > 0
         before = self.active
         self.active = chosen
+        self._has_handed = False
         self.generation += 1
         if self._switch is not None:
             self._switch.cancel()
@@ -185,6 +192,10 @@ class SingleDispatcher(Dispatcher):
         self._again.clear()
         self._delivered_from = None
         self._wall = None
+        self._has_handed = False
+
+    def was_replaced(self, consumer: Consumer) -> bool:
+        return self._has_handed and consumer is not self.active
 
     def taker(self, facts: EntryFacts) -> Consumer | None:
         active = self.active
@@ -334,6 +345,7 @@ class SingleDispatcher(Dispatcher):
                     entry, self.partition, remaining=remaining, redelivery_count=0, now_ms=now_ms
                 )
                 self._has_sent(messages, entry.length)
+                self._has_handed = True
                 if self.subscription.topic.chunks > 0:
                     self._count_chunk(consumer, entry)
             if not self._plans_again:

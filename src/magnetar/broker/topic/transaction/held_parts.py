@@ -7,26 +7,31 @@ Only such entries are here. Of any other a holder has all that is unacked.
 | has: it was sent it before the ack    | stays with it, for it has all of it                   |
 | acked itself                          | is taken from it and comes again, as after a negative |
 |                                       | ack: clients let go of the whole entry                |
-| was never sent                        | is taken from it as well; but where its key belongs   |
-|                                       | to another consumer by now it stays until the holder  |
-|                                       | has acked or given back what it has                   |
+| was never sent                        | is lacked by it: where order does not matter the      |
+|                                       | entry is taken from it as well, else it is sent to it |
+|                                       | once more (`lacking.py`)                              |
 
 So an abort never takes from a consumer what it is at work on to give it to the key's next one.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.transaction.lacking import Lacking
 from magnetar.model import Position
 from magnetar.wire.ack_set import all_unacked
 
 if TYPE_CHECKING:
     from magnetar.broker.topic.subscription import Subscription
 
-__all__ = ["HeldParts"]
+__all__ = ["ENOUGH", "LACKED", "LOST", "HeldParts"]
 
 ALL: Final = -1
+
+# What an abort means for who holds an entry.
+ENOUGH: Final = 0
+LACKED: Final = 1
+LOST: Final = 2
 
 
 @final
@@ -43,20 +48,17 @@ class _Part:
 class HeldParts:
     """See the module. Indexes are bits.
 
-    `owners` says who has an entry, and `moves` whether somebody else would have it next, who must
-    wait for that one.
+    `owners` says who has an entry.
     """
 
-    def __init__(
-        self,
-        subscription: "Subscription",
-        owners: dict[int, Consumer],
-        moves: Callable[[int, Consumer], bool],
-    ) -> None:
+    def __init__(self, subscription: "Subscription", owners: dict[int, Consumer]) -> None:
         self._subscription: Final = subscription
         self._owners: Final = owners
-        self._moves: Final = moves
         self._parts: Final[dict[int, _Part]] = {}
+        self.lacking: Final = Lacking()
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._parts
 
     def sent(self, key: int, holder: Consumer, part: int | None) -> None:
         """A holder is sent what of an entry is neither acked nor pending; None is all."""
@@ -84,25 +86,27 @@ class HeldParts:
         left = free if part is None else free & part.has
         if left != 0:
             holder.keep_unacked(key, left.bit_count())
+        if left == free:
+            self.lacking.discard(key)
         return left != 0
 
-    def freed(self, key: int, holder: Consumer) -> bool:
-        """An abort frees a part of an entry; whether that takes it from its holder."""
+    def freed(self, key: int, holder: Consumer) -> int:
+        """An abort frees a part of an entry: its holder has it, lacks it, or loses the entry."""
         part, free = self._part(key, holder), self._free(key)
-        if part is None or free & part.has == 0:
-            return True
-        lacks = free & ~part.has
-        if lacks != 0 and (lacks & part.own != 0 or not self._moves(key, holder)):
-            return True
+        if part is None or free & part.has == 0 or free & part.own & ~part.has != 0:
+            return LOST
         holder.have_again(key, (free & part.has).bit_count())
-        return False
+        return LACKED if free & ~part.has != 0 else ENOUGH
 
     def forget(self, key: int) -> None:
-        """Nobody has the entry any more."""
+        """Nobody has the entry any more, or its holder has all of it."""
         self._parts.pop(key, None)
+        if len(self.lacking) > 0:
+            self.lacking.discard(key)
 
     def clear(self) -> None:
         self._parts.clear()
+        self.lacking.clear()
 
     def _part(self, key: int, holder: Consumer) -> _Part | None:
         part = self._parts.get(key)

@@ -113,6 +113,8 @@ class PendingAcks:
         # Those of which a delta could not be written: what is known of them is made anew before
         # somebody asks. A group that failed had thousands of them, perhaps.
         self._stale: Final[set[int]] = set()
+        # The keys that those named, of which the dispatcher does not know yet.
+        self._refused: list[int] = []
         # Whose cumulative ack is pending, and how far it goes.
         self._through_number: int = 0
         self._through: Position | None = None
@@ -139,12 +141,25 @@ class PendingAcks:
         self._index(acks.number, delta)
         self._reserve(memory_of(delta))
 
-    def take_back(self, acks: TransactionAcks, delta: AckDelta, ticket: int) -> None:
-        """A delta could not be written."""
+    def take_back(self, acks: TransactionAcks, delta: AckDelta, ticket: int) -> bool:
+        """A delta could not be written; whether it is the first of which somebody is to be told
+        (`take_refused`)."""
         acks.deltas.pop(ticket, None)
-        if self.by_number.get(acks.number) is acks:
-            self._reserve(-memory_of(delta))
-            self._stale.add(acks.number)
+        if self.by_number.get(acks.number) is not acks:
+            return False
+        self._reserve(-memory_of(delta))
+        self._stale.add(acks.number)
+        is_first = not self._refused
+        for ledger_id, entries, records in delta.ledgers:
+            for entry_id in [*entries, *[entry_id for entry_id, _ in records]]:
+                self._refused.append(self._ledgers.key(ledger_id, entry_id))
+        return is_first
+
+    def take_refused(self) -> list[int]:
+        """Returns the entries whose acks could not be written since the last call."""
+        refused = self._refused
+        self._refused = []
+        return refused
 
     def _take_stale_out(self) -> None:
         """Forgets what was taken back."""
@@ -194,6 +209,7 @@ class PendingAcks:
         self._named.clear()
         self._first.clear()
         self._stale.clear()
+        self._refused = []
         self._through_number = 0
         self._through = None
         self._reserve(-self._growth)

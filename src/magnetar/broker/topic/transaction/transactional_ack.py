@@ -98,6 +98,13 @@ class TransactionalAck:
             self._tell_of_change()
             topic.wait_for(transaction.ticket).when_done(self._answer_written)
             return
+        if subscription.dispatcher is not None and subscription.dispatcher.was_replaced(
+            self._consumer
+        ):
+            raise BrokerError(
+                ServerError.TransactionConflict,
+                "another consumer is active by now, and was handed what this one has",
+            )
         self._require_unacked(delta)
         other = pending.holder(number, delta)
         if other != 0:
@@ -175,7 +182,9 @@ class TransactionalAck:
             subscription.topic.broker.transactions.have_acked(
                 transaction, -len(self._ack.message_ids)
             )
-            subscription.pending.take_back(acks, delta, ticket)
+            if subscription.pending.take_back(acks, delta, ticket):
+                # Of all of a group at once, which may be thousands.
+                subscription.topic.host.call_soon(self._tell_of_refused)
             if not acks.deltas and transaction.acks.get(subscription.cursor_id) is acks:
                 del transaction.acks[subscription.cursor_id]
             self._answer_written(error)
@@ -203,6 +212,13 @@ class TransactionalAck:
                 every = (1 << subscription.size_at(id.ledger_id, id.entry_id)) - 1
                 dispatcher.pending(key, every & ~id.ack_set, self._consumer)
         dispatcher.acked(keys, self._consumer)
+
+    def _tell_of_refused(self) -> None:
+        """What was not written is not pending, and was passed over as if it were."""
+        subscription = self.subscription
+        keys = subscription.pending.take_refused()
+        if subscription.dispatcher is not None and keys:
+            subscription.dispatcher.refused(keys)
 
     def _tell_of_change(self) -> None:
         """Somebody may have waited behind what is pending."""

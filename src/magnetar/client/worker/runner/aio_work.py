@@ -135,7 +135,6 @@ async def _commit(work: AsyncWork) -> None:
                 raise
             attempts += 1
             if not outcome_may_come(error, attempts):
-                transaction.let_go()
                 raise
         else:
             return

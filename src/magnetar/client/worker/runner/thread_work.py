@@ -160,7 +160,6 @@ def _commit(work: ThreadWork) -> None:
                 raise
             attempts += 1
             if not outcome_may_come(error, attempts):
-                transaction.let_go()
                 raise
         else:
             return
