@@ -44,9 +44,12 @@ def put_varint(out: BytesWriter, value: i64) -> None:
         out.append(value)
         return
     assert INT64_MIN <= value <= INT64_MAX
-    while value < 0 or value > 0x7F:
+    if value < 0:
         out.append((value & 0x7F) | 0x80)
         value = (value >> 7) & 0x01FFFFFFFFFFFFFF
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
     out.append(value)
 
 
