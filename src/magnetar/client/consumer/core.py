@@ -465,8 +465,9 @@ class ConsumerCore:
 
         Says whether `next_ms` may be sooner now, which is for the first ack of a group.
         """
-        self.check_open()
-        if self._acks.transactions.busy:
+        if self._state == CLOSED:
+            self.check_open()
+        if self._acks.transactions.parts:
             self.transactions.check([message], None)
         return self._acknowledger.acknowledge_message(message, done)
 
@@ -489,12 +490,15 @@ class ConsumerCore:
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, done: Done | None = None
-    ) -> None:
+    ) -> bool:
         """Acks everything through a message. Raises as `acknowledge` does, and
-        CumulativeAcknowledgementNotAllowedError where consumers share a subscription."""
+        CumulativeAcknowledgementNotAllowedError where consumers share a subscription.
+
+        Says whether `next_ms` may be sooner now.
+        """
         self.check_open()
         self.transactions.check_cumulative()
-        self._acknowledger.acknowledge_cumulative(message, done)
+        return self._acknowledger.acknowledge_cumulative(message, done)
 
     def check_open(self) -> None:
         """Raises AlreadyClosed."""
@@ -516,7 +520,7 @@ class ConsumerCore:
     @property
     def has_failures(self) -> bool:
         """Whether acks failed at once, retried or not: what they were of is gone."""
-        return self._acknowledger.has_failures
+        return len(self._acknowledger.failed) > 0
 
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call, where acks are retried."""
@@ -560,7 +564,7 @@ class ConsumerCore:
             if isinstance(message, ChunkMessageId) and key not in self._acks.records.chunks:
                 self._acks.records.chunks[key] = self._acknowledger.chunks_of(message, key)
         self._acknowledger.take_back(key, index)
-        if self._acks.transactions.busy:
+        if self._acks.transactions.parts:
             self.transactions.take_back(key, index)
         self._outstanding.refused(key, index, count)
 
@@ -584,9 +588,9 @@ class ConsumerCore:
             return None
         if self._state == CONNECTING:
             return self._acks.next_ms()
+        if self._acknowledger.failed:
+            return self._now_ms()
         due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
-        if self.has_failures:
-            due_ms = self._now_ms()
         return earlier(due_ms, self._assembler.next_ms())
 
     def tick(self, now_ms: int) -> None:
