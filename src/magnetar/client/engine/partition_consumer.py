@@ -86,7 +86,7 @@ class PartitionConsumer(Reconnecting):
             self._id,
             now_ms=engine.now_ms,
             write=self._write,
-            wake=self._awake,
+            wake=wake,
             random=engine.random,
             decode=None if type(schema) is BytesSchema else schema.decode_message,
             receiver_queue_size=queue_size,
@@ -202,9 +202,6 @@ class PartitionConsumer(Reconnecting):
     def _write(self, commands: list[Command]) -> None:
         if self.connection is not None:
             self._engine.on_loop(self.connection.send, commands)
-
-    def _awake(self) -> None:
-        self._wake()
 
     def on_message(self, command: CommandMessage) -> None:
         with self._engine.lock:
