@@ -56,8 +56,7 @@ class Shape:
 class Budget:
     """How many fields the message at hand may still have."""
 
-    def __init__(self) -> None:
-        self.left: i64 = FIELDS_MAX
+    left: i64 = FIELDS_MAX
 
 
 @final

@@ -21,7 +21,8 @@
 | dropped | there is nothing left to send: it was taken back, or a cumulative ack took it over  |
 | hurry   | the consumer is about to be closed: what follows does not wait for the answer       |
 
-`TABLE` has the moves, which `EntryAcks.move` makes. A cell without a state is a mistake of ours, and raises.
+`TABLE` has the moves, which `EntryAcks.move` makes. A cell without a state is a mistake of ours,
+and raises.
 """
 
 from typing import Final

@@ -236,7 +236,7 @@ class AckOutbox:
         some: list[EntryAcks] = []
         size: i64 = 0
         for acks in pending:
-            if not _is_pending(acks):
+            if acks.state != PENDING and acks.state != HURRIED:
                 continue
             count: i64 = 1 if acks.chunks is None else len(acks.chunks)
             if ids and (len(ids) + count > COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX):
@@ -249,7 +249,7 @@ class AckOutbox:
                 continue
             for chunk in acks.chunks:
                 self._hasten(chunk)
-                if _is_pending(chunk):
+                if chunk.state == PENDING or chunk.state == HURRIED:
                     size += self._name(chunk, ids, some)
         if ids:
             self._send(AckType.Individual, ids, some, None, begun_ms, commands)
@@ -294,10 +294,6 @@ class AckOutbox:
             request_id = self.flights.begin(Flight(acks, ids, cumulative, begun_ms, due_ms))
         self._counts.sent += len(ids)
         commands.append(CommandAck(self._consumer_id, ack_type, ids, request_id))
-
-
-def _is_pending(acks: EntryAcks) -> bool:
-    return acks.state == PENDING or acks.state == HURRIED
 
 
 def _id_of(acks: EntryAcks) -> MessageIdData:

@@ -301,10 +301,14 @@ class ConsumerCore:
 
     # ---- Messages in ---------------------------------------------------------
 
-    def receive(self, command: CommandMessage) -> None:
-        """Takes an entry from the broker."""
+    def receive(self, command: CommandMessage) -> bool:
+        """Takes an entry from the broker.
+
+        Says whether `next_ms` may be sooner now, which is for what is not simply queued.
+        """
         if self._state != READY:
-            return
+            return False
+        sooner = False
         arrival = self._incoming.read(command, self._permits.at_broker)
         self._permits.at_broker -= arrival.charged
         messages = arrival.messages
@@ -315,6 +319,7 @@ class ConsumerCore:
             self.stats.messages_dropped += arrival.charged - count
         if arrival.chunk or self._spans.active:
             self._follow_chunks(arrival)
+            sooner = True
         if arrival.problem and arrival.problem != self._last_problem:
             self._tell(arrival)
         if self._single:
@@ -327,7 +332,7 @@ class ConsumerCore:
             if self._dead_letters.died(messages[0]._delivery.redelivery_count):
                 self._outstanding.die(messages)
                 self._permits.give_back(count)
-            elif self._queue.has_copy(messages[0]._delivery.key):
+            elif self._queue.copies and self._queue.has_copy(messages[0]._delivery.key):
                 # It was on its way here already when it was asked for again.
                 self.stats.messages_dropped += count
                 self._permits.give_back(count)
@@ -336,6 +341,8 @@ class ConsumerCore:
                 self._wake()
         if arrival.charged != count:
             self._answer_unread(command, arrival)
+            sooner = True
+        return sooner
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         """The broker takes messages back: the application gets none of them any more."""

@@ -419,9 +419,7 @@ class Incoming:
         return self._dead_letters.without_dying(key, wanted)
 
 
-def _charged(
-    command: CommandMessage, entry: Entry, metadata: MessageMetadata, claimed: i64
-) -> i64:
+def _charged(command: CommandMessage, entry: Entry, metadata: MessageMetadata, claimed: i64) -> i64:
     """Returns how many permits the broker took for a batch that claims so many messages."""
     size: i64 = len(entry.data) - entry.metadata_end
     unpacked = unpacked_size(size, metadata.compression, metadata.uncompressed_size)

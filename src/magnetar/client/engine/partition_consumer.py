@@ -205,10 +205,9 @@ class PartitionConsumer(Reconnecting):
 
     def on_message(self, command: CommandMessage) -> None:
         with self._engine.lock:
-            self.core.receive(command)
-            at_ms = self.core.next_ms()
-        if not self._alarm.rings_by(at_ms):
-            self._engine.on_loop(self._alarm.set, at_ms)
+            sooner = self.core.receive(command)
+        if sooner:
+            self._rearm()
         if self._news is not None:
             self._news.set()
         if self.options.dead_letter_policy is not None:
