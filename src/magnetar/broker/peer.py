@@ -192,10 +192,14 @@ class Peer(Waiter):
     def send_with_entry(self, command: Command, entry: bytes) -> None:
         """Queues a command and its entry, without copying the entry."""
         if not self.closed:
-            self._put(encode_head(command, len(entry)))
+            head = encode_head(command, len(entry))
+            if not self.outbox:
+                self.port.wake()
+            self.outbox.append(head)
             self.outbox.append(entry)
-            self.outbox_bytes += len(entry)
-            self.outbound.bytes += len(entry)
+            size = len(head) + len(entry)
+            self.outbox_bytes += size
+            self.outbound.bytes += size
 
     def send_with_fields(self, command: Message, fields: list[bytes]) -> None:
         """Queues a command with fields that are encoded already, without copying them."""

@@ -106,13 +106,15 @@ def split_entry(data: bytes) -> Entry:
     pos: i64 = 0
     broker_first: i64 = 0
     broker_end: i64 = 0
-    if _magic(data, pos) == BROKER_METADATA_MAGIC:
+    magic = _magic(data, pos)
+    if magic == BROKER_METADATA_MAGIC:
         size = _size(data, 2, end, "entry.brokerEntryMetadataSize")
         broker_first = 6
         broker_end = 6 + size
         pos = broker_end
+        magic = _magic(data, pos)
     checksum: i64 = -1
-    if _magic(data, pos) == CHECKSUM_MAGIC:
+    if magic == CHECKSUM_MAGIC:
         if end - pos < CHECKSUM_PART_SIZE:
             raise RemoteProtocolError("entry.checksum", pos, "truncated")
         checksum = read_u32(data, pos + 2)

@@ -17,7 +17,7 @@ from mypy_extensions import i64
 
 from magnetar.errors import RemoteProtocolError
 from magnetar.protocol.limit import FRAME_OVERHEAD_MAX
-from magnetar.wire.writer import BytesWriter, put_u32, put_varint, varint_size
+from magnetar.wire.writer import BytesWriter, put_int_field, put_u32, varint_size
 
 SIZES_SIZE: Final = 8
 # Pieces of this size are kept as they are; of many that are smaller, objects would take more
@@ -182,7 +182,5 @@ def put_frame_sizes(out: BytesWriter, command_type: i64, body_size: i64, entry_s
     )
     put_u32(out, 4 + command_size + entry_size)
     put_u32(out, command_size)
-    out.append(0x08)
-    put_varint(out, command_type)
-    put_varint(out, body_tag)
-    put_varint(out, body_size)
+    put_int_field(out, 0x08, command_type)
+    put_int_field(out, body_tag, body_size)

@@ -56,8 +56,7 @@ class Shape:
 class Budget:
     """How many fields the message at hand may still have."""
 
-    def __init__(self) -> None:
-        self.left: i64 = FIELDS_MAX
+    left: i64 = FIELDS_MAX
 
 
 @final
@@ -91,7 +90,10 @@ class Reader:
         start = self.pos
         if start >= self.end:
             return 0
-        self._spend()
+        budget = self._budget
+        budget.left -= 1
+        if budget.left < 0:
+            raise self._too_many()
         tag: i64 = self.data[start]
         if tag < 0x80:
             self.pos = start + 1
@@ -115,24 +117,31 @@ class Reader:
         return self._long_varint()
 
     def _long_varint(self) -> i64:
+        data = self.data
         pos = self.pos
+        end = self.end
         value: i64 = 0
         shift: i64 = 0
-        while pos < self.end:
-            byte: i64 = self.data[pos]
+        # Nine bytes have 63 bits.
+        while pos < end and shift < 63:
+            byte: i64 = data[pos]
             pos += 1
-            if shift == 63:
-                # Only the lowest bit of the tenth byte has a place left: the sign.
-                if byte >= 0x80:
-                    raise self.error(f"varint of more than {VARINT_BYTES_MAX} bytes", self.pos)
-                self.pos = pos
-                return value + INT64_MIN if byte & 1 else value
-            value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 self.pos = pos
-                return value
+                return value | byte << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
-        raise self.error("truncated varint", self.pos)
+        return self._tenth_byte(value, pos)
+
+    def _tenth_byte(self, value: i64, pos: i64) -> i64:
+        """Ends a varint: only the lowest bit of its last byte has a place left, the sign."""
+        if pos >= self.end:
+            raise self.error("truncated varint", self.pos)
+        byte: i64 = self.data[pos]
+        if byte >= 0x80:
+            raise self.error(f"varint of more than {VARINT_BYTES_MAX} bytes", self.pos)
+        self.pos = pos + 1
+        return value + INT64_MIN if byte & 1 else value
 
     def int32(self) -> i64:
         """Returns an int32: the low 32 bits of a varint, signed."""
@@ -184,14 +193,14 @@ class Reader:
         """Returns whether a packed list goes on; each of its values counts as a field."""
         if self.pos >= self.end:
             return False
-        self._spend()
-        return True
-
-    def _spend(self) -> None:
         budget = self._budget
         budget.left -= 1
         if budget.left < 0:
-            raise self.error(f"more than {FIELDS_MAX} fields", self.pos)
+            raise self._too_many()
+        return True
+
+    def _too_many(self) -> RemoteProtocolError:
+        return self.error(f"more than {FIELDS_MAX} fields", self.pos)
 
     def skip(self) -> None:
         """Passes over the value of the tag last read, whatever it is."""

@@ -44,9 +44,12 @@ def put_varint(out: BytesWriter, value: i64) -> None:
         out.append(value)
         return
     assert INT64_MIN <= value <= INT64_MAX
-    while value < 0 or value > 0x7F:
+    if value < 0:
         out.append((value & 0x7F) | 0x80)
         value = (value >> 7) & 0x01FFFFFFFFFFFFFF
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
     out.append(value)
 
 
@@ -62,8 +65,15 @@ def varint_size(value: i64) -> i64:
 
 
 def put_int_field(out: BytesWriter, tag: i64, value: i64) -> None:
-    put_varint(out, tag)
-    put_varint(out, value)
+    # Most tags and many values are one byte, which is not worth a call.
+    if tag <= 0x7F:
+        out.append(tag)
+    else:
+        put_varint(out, tag)
+    if 0 <= value <= 0x7F:
+        out.append(value)
+    else:
+        put_varint(out, value)
 
 
 def put_bool_field(out: BytesWriter, tag: i64, value: bool) -> None:
@@ -77,8 +87,8 @@ def put_bytes(out: BytesWriter, value: bytes) -> None:
 
 
 def put_bytes_field(out: BytesWriter, tag: i64, value: bytes) -> None:
-    put_varint(out, tag)
-    put_bytes(out, value)
+    put_int_field(out, tag, len(value))
+    out.write(value)
 
 
 def put_text_field(out: BytesWriter, tag: i64, value: str) -> None:

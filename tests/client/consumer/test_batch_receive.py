@@ -221,16 +221,14 @@ def test_what_a_blocking_call_has_taken_when_it_is_interrupted_is_for_the_next(
     producer = client.create_producer(topic)
     ids = [producer.send(content) for content in payloads(3)]
     assert len(ids) == 3
-    taken: list[Message] = []
-    receive_one = consumer._receive
+    receive_one = consumer._receive_into
 
-    def receive_two(timeout_millis: int | None, batch: BatchReceive | None) -> Message:
-        if len(taken) == 2:
+    def receive_two(batch: BatchReceive) -> None:
+        if len(batch.messages) == 2:
             raise KeyboardInterrupt
-        taken.append(receive_one(timeout_millis, batch))
-        return taken[-1]
+        receive_one(batch)
 
-    consumer._receive = receive_two  # type: ignore[method-assign]  # as ^C comes in between
+    consumer._receive_into = receive_two  # type: ignore[method-assign]  # as ^C comes in between
     with pytest.raises(KeyboardInterrupt):
         consumer.batch_receive()
-    assert [receive_one(WAIT_MS, None).data() for _ in range(3)] == payloads(3)
+    assert [consumer.receive(WAIT_MS).data() for _ in range(3)] == payloads(3)

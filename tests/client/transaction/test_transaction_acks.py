@@ -152,7 +152,7 @@ def test_a_refusal_dooms_the_transaction_and_tells_who_waits() -> None:
     end = wire.acks.end(bench.core)
     assert end is not None
     assert end.again == [wide_key(7, 1), wide_key(7, 2)]
-    assert not wire.acks.busy
+    assert not wire.acks.parts
 
 
 def test_an_answer_that_is_lost_with_its_connection_is_asked_for_again() -> None:
@@ -230,7 +230,7 @@ def test_a_seek_dooms_every_open_transaction_that_acked_here() -> None:
     wire.acks.fail_all(problem)
     assert first.core.failure is second.core.failure is problem
     assert (first.core.under_way, second.core.under_way) == (0, 0)
-    assert not wire.acks.busy
+    assert not wire.acks.parts
     assert wire.acks.end(first.core) is None
 
 

@@ -56,7 +56,7 @@ from typing import Final, TypeAlias, final
 
 from mypy_extensions import i64
 
-from magnetar.client.ack.entry_state import IDLE, IN_FLIGHT, next_state
+from magnetar.client.ack.entry_state import EVENTS, IDLE, IN_FLIGHT, NEXT, NO
 from magnetar.model.position_key import wide_key
 
 __all__ = ["Cumulative", "Done", "EntryAcks", "Stake", "Waiter"]
@@ -148,7 +148,9 @@ class EntryAcks:
         self.owner: object = None
 
     def move(self, event: i64) -> None:
-        self.state = next_state(self.state, event)
+        following: i64 = NEXT[self.state * EVENTS + event]
+        assert following != NO, f"an entry in state {self.state} had event {event}"
+        self.state = following
 
     @property
     def live(self) -> bool:

@@ -21,23 +21,25 @@
 | dropped | there is nothing left to send: it was taken back, or a cumulative ack took it over  |
 | hurry   | the consumer is about to be closed: what follows does not wait for the answer       |
 
-`TABLE` has the moves. A cell without a state is a mistake of ours, and raises.
+`TABLE` has the moves, which `EntryAcks.move` makes. A cell without a state is a mistake of ours,
+and raises.
 """
 
 from typing import Final
-
-from mypy_extensions import i64
 
 __all__ = [
     "ADDED",
     "DROPPED",
     "DUE",
+    "EVENTS",
     "FOLLOWED",
     "HURRIED",
     "HURRY",
     "IDLE",
     "IN_FLIGHT",
     "LANDED",
+    "NEXT",
+    "NO",
     "PENDING",
     "PUT_OFF",
     "SENT",
@@ -45,7 +47,6 @@ __all__ = [
     "TWICE",
     "WAITING",
     "WRITTEN",
-    "next_state",
 ]
 
 # All from IN_FLIGHT on have an ACK without an answer.
@@ -80,16 +81,5 @@ TABLE: Final[tuple[tuple[int, ...], ...]] = (
     (TWICE,     TWICE,    NO,        NO,      FOLLOWED, NO,      NO,      NO,      NO),
 )  # fmt: skip
 
-# The same, row after row: a byte is quickly found.
-_NEXT: Final = bytes([following for row in TABLE for following in row[1:]])
-
-
-def next_state(state: i64, event: i64) -> i64:
-    """Returns the state that an event leads to.
-
-    >>> next_state(IDLE, ADDED) == PENDING, next_state(PENDING, SENT) == IN_FLIGHT
-    (True, True)
-    """
-    following: i64 = _NEXT[state * EVENTS + event]
-    assert following != NO, f"an entry in state {state} had event {event}"
-    return following
+# The same, row after row, EVENTS to each: a byte is quickly found.
+NEXT: Final = bytes([following for row in TABLE for following in row[1:]])

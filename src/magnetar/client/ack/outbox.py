@@ -77,9 +77,10 @@ class AckOutbox:
         self._counts: Final = counts
         self._now_ms: Final = now_ms
         self._write: Final = write
-        self._connected: bool = False
+        self.connected: bool = False
         self._pending: list[EntryAcks] = []
-        self._due_ms: int | None = None
+        # When the group is to be sent.
+        self.due_ms: int | None = None
         self.flights: Final = Flights()
         self.cumulatives: Final = Cumulatives(self.flights, retries)
 
@@ -88,6 +89,8 @@ class AckOutbox:
     def add(self, acks: EntryAcks) -> None:
         """Adds an entry of which there is something to send: it joins the group, or follows its
         ACK."""
+        if acks.state == PENDING:
+            return
         if acks.state == IDLE:
             self._pending.append(acks)
         acks.move(ADDED)
@@ -111,15 +114,15 @@ class AckOutbox:
         if self._group_time_ms == 0 or self.group_size() >= self._group_size_max:
             self.flush()
             return self._receipts
-        if self._due_ms is None:
-            self._due_ms = self._now_ms() + self._group_time_ms
+        if self.due_ms is None:
+            self.due_ms = self._now_ms() + self._group_time_ms
             return True
         return False
 
     def gather(self) -> None:
         """Begins a group, if something is pending that did not join one."""
-        if self._connected and self._due_ms is None and self.group_size() > 0:
-            self._due_ms = self._now_ms() + self._group_time_ms
+        if self.connected and self.due_ms is None and self.group_size() > 0:
+            self.due_ms = self._now_ms() + self._group_time_ms
 
     def group_size(self) -> i64:
         """Returns how many entries the group names, plainly or by index."""
@@ -130,9 +133,9 @@ class AckOutbox:
 
     def _begun_ms(self) -> int:
         """Returns when the first ack of the group was made."""
-        if self._due_ms is None:
+        if self.due_ms is None:
             return self._now_ms()
-        return self._due_ms - self._group_time_ms
+        return self.due_ms - self._group_time_ms
 
     @property
     def unconfirmed(self) -> int:
@@ -148,18 +151,9 @@ class AckOutbox:
 
     # ---- The connection ------------------------------------------------------
 
-    @property
-    def connected(self) -> bool:
-        return self._connected
-
-    @property
-    def due_ms(self) -> int | None:
-        """When the group is to be sent."""
-        return self._due_ms
-
     def connect(self) -> None:
         """Sends what was acked meanwhile. What is not acked comes again by itself."""
-        self._connected = True
+        self.connected = True
         for acks in self._pending:
             acks.held_back = False
         if self.cumulatives.newest is not None:
@@ -168,14 +162,14 @@ class AckOutbox:
 
     def disconnect(self) -> list[Flight]:
         """Returns the ACKs that will not be answered any more."""
-        self._connected = False
-        self._due_ms = None
+        self.connected = False
+        self.due_ms = None
         return self.flights.end_all()
 
     def clear(self) -> None:
         """Forgets everything."""
         self._pending = []
-        self._due_ms = None
+        self.due_ms = None
         self.cumulatives.clear()
         self.flights.end_all()
 
@@ -183,10 +177,10 @@ class AckOutbox:
 
     def flush(self) -> None:
         """Sends what is pending, if there is a connection."""
-        if not self._connected:
+        if not self.connected:
             return
         begun_ms = self._begun_ms() if self._receipts else 0
-        self._due_ms = None
+        self.due_ms = None
         commands: list[Command] = []
         newest = self.cumulatives.newest
         if newest is not None and not self.cumulatives.busy:
@@ -242,7 +236,7 @@ class AckOutbox:
         some: list[EntryAcks] = []
         size: i64 = 0
         for acks in pending:
-            if not _is_pending(acks):
+            if acks.state != PENDING and acks.state != HURRIED:
                 continue
             count: i64 = 1 if acks.chunks is None else len(acks.chunks)
             if ids and (len(ids) + count > COMMAND_IDS_MAX or size > COMMAND_BYTES_MAX):
@@ -255,7 +249,7 @@ class AckOutbox:
                 continue
             for chunk in acks.chunks:
                 self._hasten(chunk)
-                if _is_pending(chunk):
+                if chunk.state == PENDING or chunk.state == HURRIED:
                     size += self._name(chunk, ids, some)
         if ids:
             self._send(AckType.Individual, ids, some, None, begun_ms, commands)
@@ -300,10 +294,6 @@ class AckOutbox:
             request_id = self.flights.begin(Flight(acks, ids, cumulative, begun_ms, due_ms))
         self._counts.sent += len(ids)
         commands.append(CommandAck(self._consumer_id, ack_type, ids, request_id))
-
-
-def _is_pending(acks: EntryAcks) -> bool:
-    return acks.state == PENDING or acks.state == HURRIED
 
 
 def _id_of(acks: EntryAcks) -> MessageIdData:

@@ -176,7 +176,7 @@ class AckTracker:
     def joined(self, done: Done | None, *, cumulative: bool = False) -> bool:
         """Ends a call: `done` waits for what it acked, and the group may be full.
 
-        Says whether something falls due now that did not before.
+        Says whether something may fall due sooner now.
         """
         if self._waits:
             newest = self._outbox.cumulatives.newest if cumulative else None
@@ -188,7 +188,8 @@ class AckTracker:
         sooner = self._outbox.end_call()
         if done is not None and not self._waits:
             done(None)
-        return sooner
+        # Who waits does so for his time, too, if there is no connection.
+        return sooner or self._waits
 
     def take_back(self, key: int, index: i64) -> None:
         """A negative ack: an ack of the message that is not confirmed is not meant any more."""
@@ -214,18 +215,17 @@ class AckTracker:
 
         `unacked` is what the broker says. It ends what is idle, and adds to the rest.
         """
-        if self.records.size:
-            acks = self.records.get(wide_key(ledger_id, entry_id))
-            if acks is not None:
-                if acks.is_outdone_by(batch_size):
-                    self.records.drop_wrong(acks, batch_size)
-                elif acks.state == IDLE:
-                    self.records.drop(acks)
-                else:
-                    unacked = acks.came_again(unacked)
+        acks = self.records.get(wide_key(ledger_id, entry_id))
+        if acks is not None:
+            if acks.is_outdone_by(batch_size):
+                self.records.drop_wrong(acks, batch_size)
+            elif acks.state == IDLE:
+                self.records.drop(acks)
+            else:
+                unacked = acks.came_again(unacked)
         if self._outbox.cumulatives.exist:
             unacked = self._outbox.cumulatives.hold_back(wide_key(ledger_id, entry_id), unacked)
-        if self.transactions.busy:
+        if self.transactions.parts:
             unacked = self.transactions.hold_back(wide_key(ledger_id, entry_id), unacked)
         return unacked
 
@@ -303,15 +303,20 @@ class AckTracker:
 
         Without a connection: when a caller has waited for one for long enough.
         """
-        transactions_ms = self.transactions.next_ms() if self.transactions.busy else None
         if not self._outbox.connected:
-            return earlier(transactions_ms, self._callers.next_ms())
-        due_ms = earlier(self._outbox.due_ms, self._outbox.flights.next_ms())
-        due_ms = earlier(due_ms, transactions_ms)
-        return due_ms if self.retries is None else earlier(due_ms, self.retries.next_ms())
+            due_ms = self._callers.next_ms()
+        else:
+            due_ms = self._outbox.due_ms
+            if self._receipts:
+                due_ms = earlier(due_ms, self._outbox.flights.next_ms())
+            if self.retries is not None:
+                due_ms = earlier(due_ms, self.retries.next_ms())
+        if self.transactions.parts:
+            due_ms = earlier(due_ms, self.transactions.next_ms())
+        return due_ms
 
     def tick(self, now_ms: int) -> None:
-        if self.transactions.busy:
+        if self.transactions.parts:
             self.transactions.tick(now_ms)
         if not self._outbox.connected:
             self._give_up_waiting(now_ms)

@@ -148,7 +148,7 @@ class Piece:
 
 
 @final
-class _Part:
+class Part:
     """What one transaction has of one consumer."""
 
     def __init__(self, enlistment: Enlistment) -> None:
@@ -189,7 +189,7 @@ class End:
 class _Flight:
     """An ACK that has no answer yet."""
 
-    def __init__(self, part: _Part, pieces: list[Piece], due_ms: int) -> None:
+    def __init__(self, part: Part, pieces: list[Piece], due_ms: int) -> None:
         self.part: Final = part
         self.pieces: Final = pieces
         self.due_ms: Final = due_ms
@@ -214,7 +214,8 @@ class TransactionAcks:
         self._now_ms: Final = now_ms
         self._write: Final = write
         self._connected: bool = False
-        self._parts: Final[dict[TransactionCore, _Part]] = {}
+        # What open transactions have of this consumer; mostly there are none.
+        self.parts: Final[dict[TransactionCore, Part]] = {}
         self._flights: Final[dict[int, _Flight]] = {}
         self._request_id: int = FIRST_REQUEST_ID
         # By entry: what was acked of it in transactions that are open.
@@ -222,15 +223,10 @@ class TransactionAcks:
         self._cumulatives: i64 = 0
 
     @property
-    def busy(self) -> bool:
-        """Whether something was acked in a transaction that is open."""
-        return len(self._parts) > 0
-
-    @property
     def unanswered(self) -> int:
         """How many acks the broker has not answered."""
         count = 0
-        for part in self._parts.values():
+        for part in self.parts.values():
             for piece in part.pieces:
                 if piece.state <= IN_FLIGHT:
                     count += 1
@@ -245,7 +241,7 @@ class TransactionAcks:
                 self._check(one, transaction)
 
     def _check(self, one: Named, transaction: TransactionCore | None) -> None:
-        for part in self._parts.values():
+        for part in self.parts.values():
             if part.transaction is transaction:
                 continue
             for piece in part.pieces:
@@ -285,7 +281,7 @@ class TransactionAcks:
         self._cumulatives += 1
         self._gather(part, done)
 
-    def _is_new(self, part: _Part, one: Named) -> bool:
+    def _is_new(self, part: Part, one: Named) -> bool:
         """Whether the transaction does not have all of it already."""
         bits = one.bits
         if self._cumulatives or self._acked.get(one.key, 0) & bits:
@@ -293,15 +289,15 @@ class TransactionAcks:
                 bits = piece.left_of(one.key, bits)
         return bits != 0
 
-    def _add(self, part: _Part, piece: Piece) -> None:
+    def _add(self, part: Part, piece: Piece) -> None:
         part.pieces.append(piece)
         part.outgoing.append(piece)
 
-    def _part_of(self, enlistment: Enlistment) -> _Part:
-        part = self._parts.get(enlistment.transaction)
+    def _part_of(self, enlistment: Enlistment) -> Part:
+        part = self.parts.get(enlistment.transaction)
         if part is None:
-            part = _Part(enlistment)
-            self._parts[enlistment.transaction] = part
+            part = Part(enlistment)
+            self.parts[enlistment.transaction] = part
         return part
 
     def _ending(self, transaction: TransactionCore, done: Done | None) -> Done:
@@ -312,7 +308,7 @@ class TransactionAcks:
 
         return ended
 
-    def _gather(self, part: _Part, done: Done | None) -> None:
+    def _gather(self, part: Part, done: Done | None) -> None:
         at_once = done is not None or self._group_time_ms == 0
         if at_once or len(part.outgoing) >= self._group_size_max:
             self._flush(part)
@@ -323,10 +319,10 @@ class TransactionAcks:
 
     def flush(self) -> None:
         """Sends what is gathered, as far as it can be; what never can be has failed."""
-        for part in list(self._parts.values()):
+        for part in list(self.parts.values()):
             self._flush(part)
 
-    def _flush(self, part: _Part) -> None:
+    def _flush(self, part: Part) -> None:
         part.due_ms = None
         if not part.outgoing or part.enlistment.awaited:
             return
@@ -335,7 +331,7 @@ class TransactionAcks:
         elif self._connected:
             self._send(part, part.take_outgoing())
 
-    def _send(self, part: _Part, gathered: list[Piece]) -> None:
+    def _send(self, part: Part, gathered: list[Piece]) -> None:
         commands: list[Command] = []
         single = [piece for piece in gathered if piece.cumulative is None]
         for first in range(0, len(single), IDS_MAX):
@@ -346,7 +342,7 @@ class TransactionAcks:
                 commands.append(self._command(part, AckType.Cumulative, [piece]))
         self._write(commands)
 
-    def _command(self, part: _Part, ack_type: i64, pieces: list[Piece]) -> CommandAck:
+    def _command(self, part: Part, ack_type: i64, pieces: list[Piece]) -> CommandAck:
         self._request_id += 1
         due_ms = self._now_ms() + self._timeout_ms
         self._flights[self._request_id] = _Flight(part, pieces, due_ms)
@@ -397,14 +393,14 @@ class TransactionAcks:
     def next_ms(self) -> int | None:
         """When a group is to be sent, or an answer is late."""
         due_ms: int | None = None
-        for part in self._parts.values():
+        for part in self.parts.values():
             due_ms = earlier(due_ms, part.due_ms)
         for flight in self._flights.values():
             return earlier(due_ms, flight.due_ms)
         return due_ms
 
     def tick(self, now_ms: int) -> None:
-        for part in list(self._parts.values()):
+        for part in list(self.parts.values()):
             if part.due_ms is not None and part.due_ms <= now_ms:
                 if self._connected:
                     self._flush(part)
@@ -420,7 +416,7 @@ class TransactionAcks:
             f"the broker did not confirm an ack of the transaction within {self._timeout_ms} ms"
         )
 
-    def _fail(self, part: _Part, pieces: list[Piece], error: Exception) -> None:
+    def _fail(self, part: Part, pieces: list[Piece], error: Exception) -> None:
         """These will not count, and the transaction is doomed."""
         failed = [piece for piece in pieces if piece.state != ENDED]
         for piece in failed:
@@ -437,7 +433,7 @@ class TransactionAcks:
         """Something has ended."""
         self._acked.clear()
         self._cumulatives = 0
-        for part in self._parts.values():
+        for part in self.parts.values():
             for piece in part.pieces:
                 if piece.cumulative is None:
                     self._acked[piece.key] = self._acked.get(piece.key, 0) | piece.bits
@@ -450,7 +446,7 @@ class TransactionAcks:
         """What an entry that came has that was not acked here in a transaction."""
         if key not in self._acked and not self._cumulatives:
             return unacked
-        for part in self._parts.values():
+        for part in self.parts.values():
             for piece in part.pieces:
                 left = piece.left_of(key, unacked)
                 if left != unacked or piece.key == key:
@@ -475,13 +471,13 @@ class TransactionAcks:
 
     def take_back(self, key: int, bits: int) -> None:
         """A negative ack: the transaction cannot be committed any more."""
-        for part in list(self._parts.values()):
+        for part in list(self.parts.values()):
             for piece in part.pieces:
                 if piece.left_of(key, bits) != bits:
                     self._doom(part, Interrupted(REFUSED))
                     break
 
-    def _doom(self, part: _Part, error: Exception) -> None:
+    def _doom(self, part: Part, error: Exception) -> None:
         part.transaction.fail(error)
         self._fail(part, _unanswered(part), error)
 
@@ -489,14 +485,14 @@ class TransactionAcks:
 
     def end(self, transaction: TransactionCore) -> End | None:
         """The transaction has ended, or is about to be aborted. None if nothing was acked."""
-        part = self._parts.get(transaction)
+        part = self.parts.get(transaction)
         if part is None:
             return None
         self._fail(part, _unanswered(part), part.enlistment.reason())
         return self._decide(part)
 
-    def _decide(self, part: _Part) -> End:
-        del self._parts[part.transaction]
+    def _decide(self, part: Part) -> End:
+        del self.parts[part.transaction]
         for piece in part.pieces:
             piece.move(DECIDED)
         self._count_anew()
@@ -504,7 +500,7 @@ class TransactionAcks:
 
     def fail_all(self, error: Exception) -> None:
         """Acks mean something else now: open transactions that have some cannot be committed."""
-        for part in list(self._parts.values()):
+        for part in list(self.parts.values()):
             part.transaction.fail(error)
             self._fail(part, list(part.pieces), error)
             self._decide(part)
@@ -512,11 +508,11 @@ class TransactionAcks:
 
     def close(self, error: Exception) -> None:
         """The consumer is closed: what is recorded counts; the rest has failed."""
-        for part in list(self._parts.values()):
+        for part in list(self.parts.values()):
             self._fail(part, _unanswered(part), error)
             self._decide(part)
         self._flights.clear()
 
 
-def _unanswered(part: _Part) -> list[Piece]:
+def _unanswered(part: Part) -> list[Piece]:
     return [piece for piece in part.pieces if piece.state <= IN_FLIGHT]

@@ -85,15 +85,17 @@ class Acknowledger:
         self._queue: Final = queue
         self._permits: Final = permits
         self._counts: Final = counts
-        # Acks of messages whose origin is gone.
-        self._gone: Final[list[AckFailure]] = []
+        # Acks that failed at once, and nobody was told of, and no answer tells: what they were of
+        # is gone, or not here.
+        self.failed: Final[list[AckFailure]] = []
 
     def acknowledge_message(self, message: Message, done: Done | None) -> bool:
         """Acks one message; the short way for what is done most.
 
         Says whether the next tick may be sooner now, which is for the first ack of a group.
         """
-        if message._delivery.topic != self._topic or message._delivery.gone:
+        if message._delivery.origin is not self._incoming.origin:
+            # It came to another consumer, or from what is gone.
             self.acknowledge([message], done)
             return True
         self._acks.check_room(1)
@@ -135,24 +137,24 @@ class Acknowledger:
         """Acks of these would be of something else. Returns who waits for the others."""
         error = Interrupted(reason)
         self._acks.counts.exhausted += len(ids)
-        self._gone.append(AckFailure(ids, error, cumulative))
+        self.failed.append(AckFailure(ids, error, cumulative))
         if done is None:
             return None
         waiter = Waiter(done, 2 if more else 1)
         waiter.count_down(error if self._acks.waits else None)
         return waiter.count_down
 
-    def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
-        """Acks everything through a message."""
+    def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> bool:
+        """Acks everything through a message. Says whether the next tick may be sooner now."""
         if isinstance(message, Message) and (message._delivery.gone or message._delivery.undone):
             reason = GONE if message._delivery.gone else UNDONE
             self._fail([message.message_id()], reason, done, cumulative=True)
-            return
+            return True
         id = message.message_id() if isinstance(message, Message) else message
         self._check(id)
         if self.is_beyond(id):
             self._fail([id], NOT_HERE, done, cumulative=True)
-            return
+            return True
         cumulative = Cumulative(id.ledger_id(), id.entry_id(), id.batch_index(), id.batch_size())
         self._counts.messages_acked += 1
         if self._spans.active:
@@ -161,7 +163,7 @@ class Acknowledger:
             self._spans.acked_through(cumulative.key)
             if split is not None:
                 self._ack_split(split, again, cumulative, done)
-                return
+                return True
             cumulative.held_back = len(again) > 0
         else:
             self._spans.rest()
@@ -169,7 +171,7 @@ class Acknowledger:
         # Of the entry itself something may be left.
         through = cumulative.key if cumulative.index < 0 else cumulative.key - 1
         self._outstanding.acked_through(through)
-        self._acks.joined(done, cumulative=True)
+        return self._acks.joined(done, cumulative=True)
 
     def is_beyond(self, id: MessageId) -> bool:
         """Whether something in front of a message must be spared, and the rest did not come."""
@@ -326,14 +328,9 @@ class Acknowledger:
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call: of what is gone, or that were retried."""
         failures = [self._failure(given_up) for given_up in self._acks.take_given_up()]
-        failures.extend(self._gone)
-        self._gone.clear()
+        failures.extend(self.failed)
+        self.failed.clear()
         return failures
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether there are some that nobody was told of, and no answer or tick tells."""
-        return len(self._gone) > 0
 
     def _failure(self, given_up: GivenUp) -> AckFailure:
         ids: list[MessageId] = []

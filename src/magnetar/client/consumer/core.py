@@ -301,11 +301,15 @@ class ConsumerCore:
 
     # ---- Messages in ---------------------------------------------------------
 
-    def receive(self, command: CommandMessage) -> None:
-        """Takes an entry from the broker."""
+    def receive(self, command: CommandMessage) -> bool:
+        """Takes an entry from the broker.
+
+        Says whether `next_ms` may be sooner now, which is for what is not simply queued.
+        """
         if self._state != READY:
-            return
-        if self._acks.transactions.busy and not self._incoming.is_outdated(command):
+            return False
+        sooner = self._acks.transactions.busy
+        if sooner and not self._incoming.is_outdated(command):
             key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
             self.transactions.came(key, -1 if command.ack_set is None else command.ack_set)
         arrival = self._incoming.read(command, self._permits.at_broker)
@@ -318,6 +322,7 @@ class ConsumerCore:
             self.stats.messages_dropped += arrival.charged - count
         if arrival.chunk or self._spans.active:
             self._follow_chunks(arrival)
+            sooner = True
         if arrival.problem and arrival.problem != self._last_problem:
             self._tell(arrival)
         if self._single:
@@ -334,18 +339,22 @@ class ConsumerCore:
             if self._dead_letters.died(messages[0]._delivery.redelivery_count):
                 self._outstanding.die(messages)
                 self._permits.give_back(count)
-            elif self._queue.has_copy(messages[0]._delivery.key):
+                sooner = True
+            elif self._queue.copies and self._queue.has_copy(messages[0]._delivery.key):
                 # It was on its way here when it was asked for again, or the broker has more of it
                 # to give since a transaction was aborted.
                 older = self._queue.replace(messages)
                 self.stats.messages_dropped += older
                 self._permits.give_back(older)
                 self._wake()
+                sooner = True
             else:
                 self._queue.add(messages)
                 self._wake()
         if arrival.charged != count:
             self._answer_unread(command, arrival)
+            sooner = True
+        return sooner
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         """The broker takes messages back: the application gets none of them any more."""
@@ -477,8 +486,9 @@ class ConsumerCore:
 
         Says whether `next_ms` may be sooner now, which is for the first ack of a group.
         """
-        self.check_open()
-        if self._acks.transactions.busy:
+        if self._state == CLOSED:
+            self.check_open()
+        if self._acks.transactions.parts:
             self.transactions.check([message], None)
         return self._acknowledger.acknowledge_message(message, done)
 
@@ -501,12 +511,15 @@ class ConsumerCore:
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, done: Done | None = None
-    ) -> None:
+    ) -> bool:
         """Acks everything through a message. Raises as `acknowledge` does, and
-        CumulativeAcknowledgementNotAllowedError where consumers share a subscription."""
+        CumulativeAcknowledgementNotAllowedError where consumers share a subscription.
+
+        Says whether `next_ms` may be sooner now.
+        """
         self.check_open()
         self.transactions.check_cumulative()
-        self._acknowledger.acknowledge_cumulative(message, done)
+        return self._acknowledger.acknowledge_cumulative(message, done)
 
     def check_open(self) -> None:
         """Raises AlreadyClosed."""
@@ -528,7 +541,7 @@ class ConsumerCore:
     @property
     def has_failures(self) -> bool:
         """Whether acks failed at once, retried or not: what they were of is gone."""
-        return self._acknowledger.has_failures
+        return len(self._acknowledger.failed) > 0
 
     def take_failures(self) -> list[AckFailure]:
         """Acks that failed for good since the last call, where acks are retried."""
@@ -572,7 +585,7 @@ class ConsumerCore:
             if isinstance(message, ChunkMessageId) and key not in self._acks.records.chunks:
                 self._acks.records.chunks[key] = self._acknowledger.chunks_of(message, key)
         self._acknowledger.take_back(key, index)
-        if self._acks.transactions.busy:
+        if self._acks.transactions.parts:
             self.transactions.take_back(key, index)
         self._outstanding.refused(key, index, count)
 
@@ -596,9 +609,9 @@ class ConsumerCore:
             return None
         if self._state == CONNECTING:
             return self._acks.next_ms()
+        if self._acknowledger.failed:
+            return self._now_ms()
         due_ms = earlier(self._acks.next_ms(), self._outstanding.next_ms())
-        if self.has_failures:
-            due_ms = self._now_ms()
         return earlier(due_ms, self._assembler.next_ms())
 
     def tick(self, now_ms: int) -> None:

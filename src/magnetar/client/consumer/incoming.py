@@ -209,7 +209,9 @@ class Incoming:
             intact = entry.intact()
         except RemoteProtocolError:
             intact = False
-        arrival.charged = 1 if metadata is None else _charged(command, entry, metadata)
+        arrival.charged = 1
+        if metadata is not None and metadata.num_messages_in_batch is not None:
+            arrival.charged = _charged(command, entry, metadata, metadata.num_messages_in_batch)
         if metadata is None or not intact:
             # The damage may be in the very number that is asked for.
             arrival.charged = min(arrival.charged, max(permits, 1))
@@ -385,7 +387,7 @@ class Incoming:
         unacked: int,
         redelivery_count: i64,
     ) -> Delivery:
-        delivery = Delivery(
+        return Delivery(
             self._topic,
             self._partition,
             command.message_id.ledger_id,
@@ -396,11 +398,8 @@ class Incoming:
             unacked,
             redelivery_count,
             self._decode,
+            self.origin,
         )
-        delivery.origin = self.origin
-        delivery.moves = self.origin.moves
-        delivery.resets = self.origin.resets
-        return delivery
 
     def _unseen(self, command: CommandMessage, batch_size: i64, unacked: int) -> int:
         """Returns which of an entry's unacked messages are not acked here, nor from before."""
@@ -424,11 +423,8 @@ class Incoming:
         return self._dead_letters.without_dying(key, wanted)
 
 
-def _charged(command: CommandMessage, entry: Entry, metadata: MessageMetadata) -> i64:
-    """Returns how many permits the broker took for the entry."""
-    claimed = metadata.num_messages_in_batch
-    if claimed is None:
-        return 1
+def _charged(command: CommandMessage, entry: Entry, metadata: MessageMetadata, claimed: i64) -> i64:
+    """Returns how many permits the broker took for a batch that claims so many messages."""
     size: i64 = len(entry.data) - entry.metadata_end
     unpacked = unpacked_size(size, metadata.compression, metadata.uncompressed_size)
     return messages_charged(entry, claimed, command.ack_set, unpacked)

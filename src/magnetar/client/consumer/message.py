@@ -55,6 +55,7 @@ class Delivery:
         unacked: int,
         redelivery_count: i64,
         decode: Decode | None,
+        origin: Origin | None = None,
     ) -> None:
         self.topic: Final = topic
         self.partition: Final[i64] = partition
@@ -71,9 +72,10 @@ class Delivery:
         self.acks: EntryAcks | None = None
         self.chunks: list[int] | None = None
         self.decryption_failed: bool = False
-        self.origin: Origin | None = None
-        self.moves: i64 = 0
-        self.resets: i64 = 0
+        self.origin: Final[Origin | None] = origin
+        # How often the subscription had been moved when it came.
+        self.moves: Final[i64] = 0 if origin is None else origin.moves
+        self.resets: Final[i64] = 0 if origin is None else origin.resets
 
     @property
     def gone(self) -> bool:

@@ -125,7 +125,10 @@ class Outstanding:
     # ---- Time ----------------------------------------------------------------
 
     def next_ms(self) -> int | None:
-        return earlier(self._negative.deadlines.next_ms(), self._unacked.deadlines.next_ms())
+        due_ms = self._negative.deadlines.next_ms()
+        if self._unacked.enabled:
+            due_ms = earlier(due_ms, self._unacked.deadlines.next_ms())
+        return due_ms
 
     def take_due(self, now_ms: int) -> Due | None:
         refused = self._negative.deadlines.take_due(now_ms)

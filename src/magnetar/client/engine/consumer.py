@@ -392,13 +392,14 @@ class EngineConsumer:
 
     # ---- Acks ----------------------------------------------------------------
 
-    def part_of(self, id: MessageId) -> PartitionConsumer:
+    def part_of(self, message: Message | MessageId) -> PartitionConsumer:
         """The consumer that a message came from. Raises InvalidConfiguration."""
         if len(self._order) == 1:
             return self._order[0]
-        part = self.parts.get(id.topic_name() or "")
+        part = self.parts.get(message.topic_name() or "")
         if part is not None:
             return part
+        id = message.message_id() if isinstance(message, Message) else message
         for part in self._order:
             if len(self.topics) == 1 and part.core.partition == id.partition():
                 return part
@@ -411,8 +412,7 @@ class EngineConsumer:
         """Acks one message, and waits for nothing: what is done most."""
         if self.closed:
             self.check_open()
-        order = self._order
-        part = order[0] if len(order) == 1 else self.part_of(message.message_id())
+        part = self.part_of(message)
         if part.core.acknowledge_message(message):
             part.rearm()
 
@@ -429,7 +429,7 @@ class EngineConsumer:
             return
         by_part: dict[PartitionConsumer, list[Message | MessageId]] = {}
         for id in ids:
-            by_part.setdefault(self.part_of(_id_of(id)), []).append(id)
+            by_part.setdefault(self.part_of(id), []).append(id)
         # All of them or none: one that cannot be acked is found before any is.
         for part, some in by_part.items():
             part.core.check_acks(some)
@@ -445,7 +445,7 @@ class EngineConsumer:
         self.check_open()
         by_part: dict[PartitionConsumer, list[Message | MessageId]] = {}
         for id in ids:
-            by_part.setdefault(self.part_of(_id_of(id)), []).append(id)
+            by_part.setdefault(self.part_of(id), []).append(id)
         # All of them or none: one that cannot be acked is found before any is.
         for part, some in by_part.items():
             part.core.check_open()
@@ -461,16 +461,16 @@ class EngineConsumer:
         self, transaction: TransactionCore, message: Message | MessageId, done: Done | None
     ) -> None:
         self.check_open()
-        part = self.part_of(_id_of(message))
+        part = self.part_of(message)
         part.core.check_open()
         part.core.transactions.acknowledge_cumulative(part.enlist(transaction), message, done)
         part.rearm()
 
     def acknowledge_cumulative(self, message: Message | MessageId, done: Done | None) -> None:
         self.check_open()
-        part = self.part_of(_id_of(message))
-        part.core.acknowledge_cumulative(message, done)
-        part.rearm()
+        part = self.part_of(message)
+        if part.core.acknowledge_cumulative(message, done):
+            part.rearm()
 
     def _ack_failed(self, failure: AckFailure) -> None:
         tell = self.options.on_acknowledgement_failed
@@ -483,7 +483,7 @@ class EngineConsumer:
             self.call_back(lambda: tell(refused, late))
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
-        part = self.part_of(_id_of(message))
+        part = self.part_of(message)
         part.core.negative_acknowledge(message)
         part.rearm()
 
@@ -633,10 +633,6 @@ class EngineConsumer:
     def description(self) -> str:
         """The topic, the subscription and the state, for people."""
         return f"{self.topic}, subscription {self.options.subscription_name}: {self.state}"
-
-
-def _id_of(message: Message | MessageId) -> MessageId:
-    return message.message_id() if isinstance(message, Message) else message
 
 
 def _gone(part: PartitionConsumer) -> bool:

@@ -86,7 +86,7 @@ class PartitionConsumer(Reconnecting):
             self._id,
             now_ms=engine.now_ms,
             write=self._write,
-            wake=self._awake,
+            wake=wake,
             random=engine.random,
             decode=None if type(schema) is BytesSchema else schema.decode_message,
             receiver_queue_size=queue_size,
@@ -203,17 +203,15 @@ class PartitionConsumer(Reconnecting):
         if self.connection is not None:
             self._engine.on_loop(self.connection.send, commands)
 
-    def _awake(self) -> None:
-        self._wake()
-
     def on_message(self, command: CommandMessage) -> None:
         with self._engine.lock:
-            self.core.receive(command)
+            sooner = self.core.receive(command)
+        if sooner:
+            self._rearm()
         if self._news is not None:
             self._news.set()
         if self.options.dead_letter_policy is not None:
             self._burials.bury()
-        self._rearm()
 
     def on_ack_response(self, response: CommandAckResponse) -> None:
         with self._engine.lock:

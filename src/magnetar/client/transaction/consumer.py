@@ -108,7 +108,7 @@ class ConsumerTransactions:
 
         That is TransactionConflict for what was acked in another that is open.
         """
-        if transaction is not None or self._acks.transactions.busy:
+        if transaction is not None or self._acks.transactions.parts:
             self._check(ids, transaction)
 
     def _check(

@@ -44,7 +44,7 @@ class EntryCache:
         size: i64 = len(data)
         if size + OVERHEAD_BYTES > self.bytes_max:
             return
-        number = self._number(ledger_id)
+        number = self._last_number if ledger_id == self._last_id else self._number(ledger_id)
         if number == 0:
             number = self._new_number(ledger_id)
         key = narrow_key(number, int(entry_id))
@@ -58,7 +58,7 @@ class EntryCache:
             self.size_bytes -= len(oldest) + OVERHEAD_BYTES
 
     def get(self, ledger_id: i64, entry_id: i64) -> bytes | None:
-        number = self._number(ledger_id)
+        number = self._last_number if ledger_id == self._last_id else self._number(ledger_id)
         return None if number == 0 else self._entries.get(narrow_key(number, int(entry_id)))
 
     def count(self) -> int:
@@ -66,9 +66,8 @@ class EntryCache:
 
     def _number(self, ledger_id: i64) -> int:
         """Returns the number of a ledger; 0 if it has none."""
-        if ledger_id != self._last_id:
-            self._last_number = self._numbers.get(ledger_id, 0)
-            self._last_id = ledger_id
+        self._last_number = self._numbers.get(ledger_id, 0)
+        self._last_id = ledger_id
         return self._last_number
 
     def _new_number(self, ledger_id: i64) -> int:

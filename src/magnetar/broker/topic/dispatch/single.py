@@ -322,12 +322,17 @@ class SingleDispatcher(Dispatcher):
         if consumer is None or self._switch is not None:
             return False
         now_ms = self.host.now_ms()
-        may_be_held = len(self.subscription.pending) > 0
+        pending = self.subscription.pending
+        may_be_held = len(pending) > 0
+        gate = self.subscription.gate
+        table = self._plans_view
         for entry in entries:
-            if not consumer.available or self._is_shut():
+            if not consumer.available or (gate is not None and gate.is_shut()):
                 return False
-            position = self._place_of(entry)
-            if self._plans_view is not None:
+            if table is None:
+                position = Position(entry.ledger_id, entry.entry_id)
+            else:
+                position = table.position(entry.entry_id)
                 entry = published_at(entry, position)
             if self._plans_again:
                 key = self.subscription.topic.ledgers.key(entry.ledger_id, entry.entry_id)
@@ -337,14 +342,15 @@ class SingleDispatcher(Dispatcher):
             elif may_be_held and self._is_held(position, consumer):
                 self._wall = position
                 return False
-            remaining = self.subscription.pending.deliverable(position)
-            if self._plans_view is not None and entry.batch_size > 1:
+            remaining = pending.deliverable(position)
+            if table is not None and entry.batch_size > 1:
                 remaining = without_compacted(entry, remaining)
             if remaining != 0:
                 messages = consumer.deliver(
                     entry, self.partition, remaining=remaining, redelivery_count=0, now_ms=now_ms
                 )
-                self._has_sent(messages, entry.length)
+                if gate is not None:
+                    gate.take(messages, entry.length)
                 self._has_handed = True
                 if self.subscription.topic.chunks > 0:
                     self._count_chunk(consumer, entry)

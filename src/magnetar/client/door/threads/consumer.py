@@ -59,13 +59,21 @@ class Consumer(Closing, Generic[Received]):
         consumer.on_wake = self._awake
         consumer.call_back = self._call_back
         self._interceptors = interceptors = consumer_interceptors_of(consumer)
+        # Whether a message is acked by a call that nobody waits for, and nobody else is told of.
+        self._plain_acks = not self._receipts and interceptors is None
         if interceptors is not None:
             consumer.on_due = lambda refused, late: interceptors.redelivered(self, refused, late)
             consumer.on_closed = interceptors.close
 
     def receive(self, timeout_millis: int | None = None) -> Message[Received]:
         """Returns the next message. Raises Timeout, and AlreadyClosed once it is closed."""
-        message = self._receive(timeout_millis, None)
+        began_ns = 0 if self._tracing is None else self._tracing.now_ns()
+        with self._lock:
+            message = self._consumer.take()
+            if message is None:
+                message = self._wait(timeout_millis)
+        if self._tracing is not None:
+            self._tracing.received(message, self.subscription_name(), began_ns)
         if self._interceptors is not None:
             message = self._interceptors.before_consume(self, message)
         return message
@@ -78,18 +86,16 @@ class Consumer(Closing, Generic[Received]):
                 return
             yield message
 
-    def _receive(self, timeout_millis: int | None, batch: BatchReceive | None) -> Message[Any]:
-        """The next message, for a call of its own or to be gathered."""
+    def _receive_into(self, batch: BatchReceive) -> None:
+        """Gathers the next message."""
         began_ns = 0 if self._tracing is None else self._tracing.now_ns()
         with self._lock:
             message = self._consumer.take()
             if message is None:
-                message = self._wait(timeout_millis)
-            if batch is not None:
-                batch.add(message)
+                message = self._wait(batch.left_ms())
+            batch.add(message)
         if self._tracing is not None:
             self._tracing.received(message, self.subscription_name(), began_ns)
-        return message
 
     def _wait(self, timeout_millis: int | None) -> Message[Any]:
         """With the lock."""
@@ -132,7 +138,7 @@ class Consumer(Closing, Generic[Received]):
             batch = self._consumer.gather(None, time.monotonic)
         try:
             while batch.open:
-                self._receive(batch.left_ms(), batch)
+                self._receive_into(batch)
         except Timeout:
             pass
         except MagnetarError:
@@ -164,31 +170,26 @@ class Consumer(Closing, Generic[Received]):
         TransactionConflict for what was acknowledged in another one; a broker's refusal is raised
         here if there are receipts, else by the commit.
         """
-        if self._interceptors is not None:
-            message = messages_of(message)
-            with self._interceptors.acknowledging(self, message, cumulative=False):
-                self._acknowledge(message, transaction)
-        else:
-            self._acknowledge(message, transaction)
-
-    def _acknowledge(
-        self,
-        message: "Message | MessageId | Iterable[Message | MessageId]",
-        transaction: Transaction | None,
-    ) -> None:
-        if transaction is not None:
-            self._acknowledge_in(transaction, messages_of(message))
-            return
-        if type(message) is Message and not self._receipts:
+        if type(message) is Message and self._plain_acks and transaction is None:
             with self._lock:
                 self._consumer.acknowledge_message(message)
             return
         messages = messages_of(message)
-        if self._receipts:
+        if self._interceptors is None:
+            self._acknowledge(messages, transaction)
+            return
+        with self._interceptors.acknowledging(self, messages, cumulative=False):
+            self._acknowledge(messages, transaction)
+
+    def _acknowledge(
+        self, messages: "list[Message | MessageId]", transaction: Transaction | None
+    ) -> None:
+        if transaction is not None:
+            self._acknowledge_in(transaction, messages)
+        elif self._receipts:
             self._ack_and_wait(lambda done: self._consumer.acknowledge(messages, done))
         else:
             with self._lock:
-                self._consumer.check_open()
                 self._consumer.acknowledge(messages, None)
 
     def _acknowledge_in(
@@ -207,6 +208,10 @@ class Consumer(Closing, Generic[Received]):
     ) -> None:
         """Acks a message and all before it."""
         one = message_of(message)
+        if self._plain_acks and transaction is None:
+            with self._lock:
+                self._consumer.acknowledge_cumulative(one, None)
+            return
         if self._interceptors is None:
             self._acknowledge_cumulative(one, transaction)
             return
@@ -223,7 +228,6 @@ class Consumer(Closing, Generic[Received]):
             self._ack_and_wait(lambda done: self._consumer.acknowledge_cumulative(one, done))
         else:
             with self._lock:
-                self._consumer.check_open()
                 self._consumer.acknowledge_cumulative(one, None)
 
     def _acknowledge_cumulative_in(self, core: TransactionCore, one: "Message | MessageId") -> None:
@@ -239,7 +243,6 @@ class Consumer(Closing, Generic[Received]):
         kept: Outcome[None] = Outcome()
         self._client._loop.refuse_here()
         with self._lock:
-            self._consumer.check_open()
             ack(lambda error: kept.set(error, None))
         kept.wait()
 
