@@ -608,13 +608,15 @@ class ConsumerCore:
         """Messages to publish to the dead letter topic; each ends with one of the next two."""
         return self._outstanding.take_dead()
 
-    def dead_published(self, message: Message) -> None:
-        """It is in the dead letter topic, and therefore acked here."""
+    def dead_published(self, message: Message) -> bool:
+        """It is in the dead letter topic, and therefore acked here; returns whether it was."""
         self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message._delivery.gone:
-            self.stats.messages_dead += 1
-            self._acknowledger.ack(message)
-            self._acks.joined(None)
+        if self._state == CLOSED or message._delivery.gone:
+            return False
+        self.stats.messages_dead += 1
+        self._acknowledger.ack(message)
+        self._acks.joined(None)
+        return True
 
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""

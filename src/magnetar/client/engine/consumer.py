@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.client.ack.entry_acks import Done, Waiter
@@ -95,6 +96,8 @@ class EngineConsumer:
         self.call_back: Callable[[Callable[[], object]], None] = _call
         # Called there with what was refused, and what is late, as brokers are asked for it.
         self.on_due: Callable[[set[MessageId], set[MessageId]], object] | None = None
+        # Called there with what was published elsewhere, and what became of its ack.
+        self.on_letter_acknowledged: Callable[[MessageId, Exception | None], object] | None = None
         self.closed: bool = False
 
     def _enable_retries(self) -> None:
@@ -188,6 +191,7 @@ class EngineConsumer:
             self._withdraw,
         )
         part.on_due = self._fell_due
+        part.on_buried = lambda message: self._letter_acknowledged(message, None)
         observer = self.observer
         if observer is not None:
             key = part_key(part)
@@ -520,10 +524,32 @@ class EngineConsumer:
                 transaction=transaction,
             )
         with self.engine.lock:
+            self._acknowledge_letter(message, done, transaction)
+
+    def _acknowledge_letter(
+        self, message: Message, done: Done | None, transaction: TransactionCore | None
+    ) -> None:
+        told = None if done is None else partial(self._have_answer, message, done)
+        try:
             if transaction is None:
-                self.acknowledge([message], done)
+                self.acknowledge([message], told)
             else:
-                self.acknowledge_in(transaction, [message], done)
+                self.acknowledge_in(transaction, [message], told)
+        except MagnetarError as error:
+            self._letter_acknowledged(message, error)
+            raise
+        if told is None:
+            self._letter_acknowledged(message, None)
+
+    def _have_answer(self, message: Message, done: Done, error: Exception | None) -> None:
+        self._letter_acknowledged(message, error)
+        done(error)
+
+    def _letter_acknowledged(self, message: Message, error: Exception | None) -> None:
+        tell = self.on_letter_acknowledged
+        if tell is not None:
+            id = message.message_id()
+            self.call_back(lambda: tell(id, error))
 
     def redeliver(self) -> None:
         self._returned.clear()
