@@ -610,8 +610,7 @@ class ConsumerCore:
 
     def dead_published(self, message: Message) -> bool:
         """It is in the dead letter topic, and therefore acked here; returns whether it was."""
-        self._outstanding.dead_ended(message)
-        if self._state == CLOSED or message._delivery.gone:
+        if not self._outstanding.dead_ended(message) or self._state == CLOSED:
             return False
         self.stats.messages_dead += 1
         self._acknowledger.ack(message)
@@ -620,8 +619,7 @@ class ConsumerCore:
 
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""
-        self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message._delivery.gone:
+        if self._outstanding.dead_ended(message) and self._state != CLOSED:
             self._dead_letters.taken(message)
             self._refuse(message)
 
