@@ -106,9 +106,13 @@ def one_round(
     child: subprocess.Popen[bytes] | None = None
     if kind:
         command = [sys.executable, __file__, "--noise", kind, broker.url, topic]
+        quietly = counted(broker, topic, kind)
         child = subprocess.Popen(command)
-        time.sleep(WARM_S)
     try:
+        if child is not None:
+            while counted(broker, topic, kind) == quietly and child.poll() is None:
+                time.sleep(WARM_S / 10)  # it takes as long to start as the machine lets it
+            time.sleep(WARM_S)
         before, begun = counted(broker, topic, kind), time.perf_counter()
         took = quiet.publish(seconds)
         passed = counted(broker, topic, kind) - before
@@ -207,6 +211,8 @@ def counted(broker: BrokerProcess, topic: str, kind: str) -> int:
         return 0
     path = topic.replace("://", "/")
     answer = httpx.get(f"{broker.http_url}/admin/v2/{path}/stats", timeout=30)
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return 0  # nobody has published yet
     answer.raise_for_status()
     return int(answer.json()["msgInCounter" if kind == "publish" else "msgOutCounter"])
 

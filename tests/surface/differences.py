@@ -60,6 +60,13 @@ class Meant(NamedTuple):
             fnmatchcase(one.mark, pattern) for pattern in self.marks
         )
 
+    def narrowed(self) -> "Iterator[Meant]":
+        """Itself with one request alone, or with one mark alone: each of them is needed."""
+        for asks in self.asks:
+            yield Meant((asks,), self.marks)
+        for mark in self.marks:
+            yield Meant(self.asks, (mark,))
+
 
 def meant() -> list[Meant]:
     """The rows of the page's table."""

@@ -232,7 +232,7 @@ class Upkeep:
         outs: list[Traffic] = []
         rates += [producer.traffic for producer in topic.producers.values()]
         for subscription in topic.subscriptions.values():
-            rates.append(subscription.expired)
+            rates += subscription.rates()
             for consumer in subscription.consumers:
                 rates += [consumer.out, consumer.redelivered, consumer.acked]
                 outs.append(consumer.out)

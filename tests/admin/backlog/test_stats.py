@@ -310,6 +310,21 @@ def test_topics_are_counted_by_namespace(own_broker: Callable[[BrokerSettings], 
     assert line in text
 
 
+def test_partitions_that_store_nothing_have_figures_before_they_are_used(
+    own_broker: Callable[[BrokerSettings], Served],
+) -> None:
+    served = own_broker(BrokerSettings())
+    path = "/non-persistent/public/default/unused"
+    served.http.put(f"{path}/partitions", json=2)
+    stats = served.http.get(f"{path}/partitioned-stats").json()
+    assert (stats["msgInCounter"], stats["msgDropRate"], stats["publishers"]) == (0, 0, [])
+    assert list(stats["partitions"]) == [
+        f"non-persistent://public/default/unused-partition-{i}" for i in range(2)
+    ]
+    answer = served.http.delete(f"{path}/subscription/s")
+    assert answer.status_code == 404
+
+
 def test_labels_survive_odd_names(own_broker: Callable[[BrokerSettings], Served]) -> None:
     served = own_broker(BrokerSettings())
     name = f"{served.namespace()}/orders"

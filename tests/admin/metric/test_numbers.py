@@ -24,7 +24,7 @@ from support.requirement import need
 from support.served import Served
 from support.tokens import SECRET_SETTING
 from support.waiting import wait_until
-from support.wire_client import KeyShared, Refused, Shared, WireProducer, but
+from support.wire_client import KeyShared, Refused, Shared, WireProducer, but, refused
 from support.wire_transaction import WireTransaction
 from support.world import BROKEN, FULL, World
 
@@ -34,6 +34,7 @@ from magnetar.admin.metric.resting import RestingTopics
 from magnetar.admin.route.metrics import make_scrape
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.topic.skip.skip import Skip
+from magnetar.model import ServerError
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.protocol import CommandMessage, CommandSend
 from magnetar.protocol import pulsar_pb2 as pb
@@ -315,6 +316,22 @@ def test_who_waited_for_a_rate_is_counted_by_whose_rate_it_was() -> None:
     assert not any(
         subscription == "other" and "throttled" in name for name, _, subscription in found._found
     )
+
+
+def test_consumers_that_subscribe_too_often_are_counted_where_they_do() -> None:
+    world = World()
+    world.connect().producer("t")
+    world.connect().producer("other")
+    rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 600}
+    world.set_policy("subscribeRate", rate, topic="t")
+    client = world.connect()
+    client.subscribe("t", consumer_name="eager", consumer_id=1).close()
+    for _ in range(2):
+        with refused(ServerError.NotAllowedError, "subscribe rate limit"):
+            client.subscribe("t", consumer_name="eager", consumer_id=1)
+    found = numbers(world)
+    assert found.topic("magnetar_subscribe_rate_limit_times") == 2
+    assert found.topic("magnetar_subscribe_rate_limit_times", f"{T[:-1]}other") == 0
 
 
 # ---- What is taken out -----------------------------------------------------------------

@@ -482,7 +482,10 @@ def test_a_non_persistent_message_goes_to_who_is_there(world: World, type: int) 
     producer.send("b", "c")
     producer.send("no permits either")
     assert consumer.payloads() == ["a", "b", "c"]
-    assert world.subscription(N, "sub").dropped == 2  # type: ignore[attr-defined]
+    dropped = world.subscription(N, "sub").dropped  # type: ignore[attr-defined]
+    assert dropped.messages == 2
+    world.advance(10_000)
+    assert dropped.message_rate == 0.2
 
 
 def test_non_persistent_consumers_share(world: World) -> None:

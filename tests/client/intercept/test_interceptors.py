@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from client.conftest import WAIT_MS, WAIT_S, Engine, until
+from client.conftest import WAIT_MS, WAIT_S, Engine, make_engine, until
 from support.waiting import wait_until
 
 import magnetar
@@ -15,6 +16,7 @@ from magnetar import (
     ConsumerInterceptor,
     ConsumerType,
     InitialPosition,
+    Interrupted,
     Message,
     MessageId,
     MessageTooBig,
@@ -24,8 +26,9 @@ from magnetar import (
     SettingsError,
     aio,
 )
+from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.client.door.blocking import Client
-from magnetar.schema import JsonSchema, Record, String
+from magnetar.schema import BytesSchema, JsonSchema, Record, String
 
 Earliest = InitialPosition.Earliest
 
@@ -36,10 +39,12 @@ class Stamps(ProducerInterceptor):
     def __init__(self, name: str = "a") -> None:
         self.name = name
         self.heard: list[tuple[str, MessageId | None, Exception | None]] = []
+        self.begun: list[Any] = []
         self.producers: set[str] = set()
         self.closed = 0
 
     def before_send(self, producer: Any, message: MessageToSend) -> MessageToSend:
+        self.begun.append(message.content)
         self.producers.add(producer.topic())
         message.properties["by"] = message.properties.get("by", "") + self.name
         return message
@@ -236,7 +241,104 @@ async def test_a_send_that_is_cancelled_is_told_of(engine: Engine, topic: str) -
         future = producer.send(b"one")
         future.cancel()
         await until(lambda: len(stamps.heard) == 1, lambda: str(stamps.heard))
-        assert type(stamps.heard[0][2]).__name__ == "Interrupted"
+        assert type(stamps.heard[0][2]) is Interrupted
+
+
+async def test_a_send_that_is_cancelled_while_it_waits_for_room_is_told_of(
+    engine: Engine, topic: str
+) -> None:
+    stamps = Stamps()
+    async with aio.Client(engine.url) as client:
+        producer = await client.create_producer(
+            topic,
+            batching_enabled=True,
+            batching_max_publish_delay_ms=60_000,
+            max_pending_messages=1,
+            interceptors=[stamps],
+        )
+        await producer.send_when_room(b"one")
+        waiting = asyncio.create_task(producer.send_when_room(b"two"))
+        await asyncio.sleep(0)  # it was begun, and the first cannot be stored yet
+        assert stamps.begun == [b"one", b"two"]
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert [type(error) for _, _, error in stamps.heard] == [Interrupted]
+
+
+def test_a_send_that_the_program_s_end_interrupts_is_told_of(client: Client, topic: str) -> None:
+    class Stops(BytesSchema):
+        def encode(self, value: Any) -> bytes:
+            raise KeyboardInterrupt
+
+    stamps = Stamps()
+    producer = client.create_producer(topic, schema=Stops(), interceptors=[stamps])
+    with pytest.raises(KeyboardInterrupt):
+        producer.send(b"one")
+    with pytest.raises(KeyboardInterrupt):
+        producer.send_async(b"one", None)
+    assert [type(error) for _, _, error in stamps.heard] == [Interrupted] * 2
+
+
+def test_an_interceptor_may_take_all_properties_away(client: Client, topic: str) -> None:
+    class Bares(ProducerInterceptor):
+        def before_send(self, producer: Any, message: MessageToSend) -> MessageToSend:
+            # As `send` takes it.
+            message.properties = None  # type: ignore[assignment]
+            return message
+
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic, interceptors=[Bares(), Stamps(), Stamps("b")])
+    producer.send(b"one", properties={"own": "x"})
+    assert consumer.receive(WAIT_MS).properties() == {"by": "ab"}
+
+
+def test_each_message_of_a_batch_is_told_of_with_its_own_id(client: Client, topic: str) -> None:
+    stamps = Stamps()
+    producer = client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=60_000, interceptors=[stamps]
+    )
+    told: SimpleQueue[MessageId] = SimpleQueue()
+    for number in range(3):
+        producer.send_async(b"%d" % number, lambda result, id: told.put(id))
+    producer.flush()
+    ids = [told.get(timeout=WAIT_S) for _ in range(3)]
+    assert [id.batch_index() for id in ids] == [0, 1, 2]
+    assert [id for _, id, _ in stamps.heard] == ids
+
+
+def test_a_message_in_chunks_is_told_of_once_on_either_side(client: Client, topic: str) -> None:
+    stamps, notes = Stamps(), Notes()
+    consumer = client.subscribe(topic, "s", interceptors=[notes])
+    producer = client.create_producer(
+        topic, chunking_enabled=True, chunk_max_message_size=10_000, interceptors=[stamps]
+    )
+    id = producer.send(b"x" * 50_000)
+    message = consumer.receive(WAIT_MS)
+    consumer.acknowledge(message)
+    assert stamps.heard == [("a", id, None)]
+    assert notes.heard == [("consume", message.message_id()), ("ack", message.message_id())]
+
+
+def test_a_key_that_an_interceptor_gives_chooses_the_partition(
+    engine: Engine, client: Client, topic: str
+) -> None:
+    class Keys(ProducerInterceptor):
+        def before_send(self, producer: Any, message: MessageToSend) -> MessageToSend:
+            message.partition_key = "one"
+            return message
+
+    engine.rest("PUT", f"{topic.replace('://', '/')}/partitions", json=5)
+    stamps, notes = Stamps(), Notes()
+    consumer = client.subscribe(topic, "s", interceptors=[notes])
+    producer = client.create_producer(topic, batching_enabled=False, interceptors=[Keys(), stamps])
+    ids = [producer.send(b"%d" % number) for number in range(5)]
+    assert len({id.partition() for id in ids}) == 1
+    assert [id for _, id, _ in stamps.heard] == ids
+    assert stamps.producers == {topic}
+    consumer.acknowledge_cumulative([consumer.receive(WAIT_MS) for _ in ids][-1])
+    assert notes.of("consume") == ids
+    assert notes.of("cumulative") == ids[-1:]
 
 
 # ---- Consumers ------------------------------------------------------------------------------
@@ -375,6 +477,108 @@ async def test_the_asyncio_door_intercepts_what_it_receives(engine: Engine, topi
         assert notes.of("consume") == [*ids, ids[2]]
         assert notes.of("ack") == ids
     assert notes.closed == 1
+
+
+async def test_an_ack_that_is_cancelled_is_not_told_to_be_stored(
+    engine: Engine, topic: str
+) -> None:
+    notes = Notes()
+    async with aio.Client(engine.url) as client:
+        producer = await client.create_producer(topic)
+        consumer = await client.subscribe(
+            topic,
+            "s",
+            initial_position=Earliest,
+            ack_receipt_enabled=True,
+            interceptors=[notes],
+        )
+        id = await producer.send(b"one")
+        acking = asyncio.create_task(consumer.acknowledge(await consumer.receive(WAIT_MS)))
+        await asyncio.sleep(0)  # it was sent, and cannot be answered yet
+        acking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acking
+        assert notes.of("Interrupted") == [id]
+        assert notes.of("ack") == []
+
+
+def retry_or_bury(
+    client: Client, topic: str, interceptors: list[ConsumerInterceptor], receipts: bool
+) -> magnetar.Consumer[Any]:
+    return client.subscribe(
+        topic,
+        "s",
+        ConsumerType.Shared,
+        initial_position=Earliest,
+        retry_enabled=True,
+        ack_receipt_enabled=receipts,
+        negative_ack_redelivery_delay_ms=10,
+        dead_letter_policy=magnetar.ConsumerDeadLetterPolicy(1),
+        interceptors=interceptors,
+    )
+
+
+@pytest.mark.parametrize("receipts", [False, True])
+def test_the_ack_of_a_message_that_is_to_be_received_later_is_told_of(
+    client: Client, topic: str, receipts: bool
+) -> None:
+    notes = Notes()
+    published(client, topic, 1)
+    consumer = retry_or_bury(client, topic, [Fails(), notes], receipts)
+    ids = []
+    # The first time it goes to the retry topic, and then to that of dead letters.
+    for _ in range(2):
+        message = consumer.receive(WAIT_MS)
+        ids.append(message.message_id())
+        consumer.reconsume_later(message, timedelta(0))
+    wait_until(lambda: notes.of("ack") == ids)
+
+
+def test_the_ack_of_a_dead_letter_is_told_of(client: Client, topic: str) -> None:
+    notes = Notes()
+    published(client, topic, 1)
+    consumer = retry_or_bury(client, topic, [notes], False)
+    for _ in range(2):
+        message = consumer.receive(WAIT_MS)
+        consumer.negative_acknowledge(message)
+    wait_until(lambda: notes.of("ack") == [message.message_id()])
+
+
+async def test_the_asyncio_door_tells_of_letters_too(engine: Engine, topic: str) -> None:
+    notes = Notes()
+    async with aio.Client(engine.url) as client:
+        producer = await client.create_producer(topic)
+        consumer = await client.subscribe(
+            topic,
+            "s",
+            ConsumerType.Shared,
+            initial_position=Earliest,
+            retry_enabled=True,
+            ack_receipt_enabled=True,
+            interceptors=[notes],
+        )
+        id = await producer.send(b"one")
+        await consumer.reconsume_later(await consumer.receive(WAIT_MS), timedelta(0))
+        assert notes.of("ack") == [id]
+
+
+def test_messages_and_acks_of_a_transaction_are_seen_as_others(topic: str) -> None:
+    with make_engine(BrokerSettings(transactions=True)) as engine, Client(engine.url) as client:
+        see_a_transaction(client, topic)
+
+
+def see_a_transaction(client: Client, topic: str) -> None:
+    stamps, notes = Stamps(), Notes()
+    published(client, topic, 1)
+    consumer = client.subscribe(topic, "s", initial_position=Earliest, interceptors=[notes])
+    producer = client.create_producer(f"{topic}-out", interceptors=[stamps])
+    message = consumer.receive(WAIT_MS)
+    with client.transaction() as transaction:
+        producer.send_async(b"one", None, transaction=transaction)
+        consumer.acknowledge(message, transaction=transaction)
+    assert notes.of("ack") == [message.message_id()]
+    wait_until(lambda: len(stamps.heard) == 1)
+    assert stamps.heard[0][2] is None
 
 
 # ---- What is refused ------------------------------------------------------------------------

@@ -64,7 +64,7 @@ _THROTTLED: Final = [
     for what in ("Msg", "Bytes")
 ]
 _SUBSCRIPTION: Final[Json] = record(
-    ("activeConsumerName", "keySharedMode", "msgDropCounter"),
+    ("activeConsumerName", "keySharedMode", "msgDropCounter", "msgDropRate"),
     **each(FLAG, "isReplicated", "replicated", "isDurable", "durable", "allowOutOfOrderDelivery"),
     **each(FLAG, "blockedSubscriptionOnUnackedMsgs"),
     **each(WHOLE, "drainingHashesCount", "drainingHashesClearedTotal"),
@@ -82,7 +82,7 @@ _SUBSCRIPTION: Final[Json] = record(
     **each(WHOLE, "delayedMessageIndexSizeInBytes", "damagedEntriesSkipped"),
     **each(WHOLE, *_THROTTLED),
     **each(AMOUNT, "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "messageAckRate"),
-    **each(AMOUNT, "chunkedMessageRate", "msgRateExpired"),
+    **each(AMOUNT, "chunkedMessageRate", "msgRateExpired", "msgDropRate"),
     **each(TEXT, "damagedPosition", "damagedReason", "activeConsumerName"),
     type=one_of(*TYPE_NAMES, "None"),
     keySharedMode=one_of("AUTO_SPLIT", "STICKY"),
@@ -92,7 +92,7 @@ _SUBSCRIPTION: Final[Json] = record(
 )
 _TOPIC: Final[dict[str, Json]] = {
     **each(AMOUNT, "msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut"),
-    **each(AMOUNT, "averageMsgSize"),
+    **each(AMOUNT, "averageMsgSize", "msgDropRate"),
     **each(WHOLE, "bytesInCounter", "msgInCounter", "bytesOutCounter", "msgOutCounter"),
     **each(WHOLE, "storageSize", "backlogSize", "offloadedStorageSize", "waitingPublishers"),
     **each(WHOLE, "nonContiguousDeletedMessagesRanges", "delayedMessageIndexSizeInBytes"),
@@ -117,7 +117,7 @@ _TOPIC: Final[dict[str, Json]] = {
     "topicEpoch": either(WHOLE, NULL),
     "ownerBroker": TEXT,
 }
-_NEED_NOT: Final = ("oldestBacklogMessageSubscriptionName",)
+_NEED_NOT: Final = ("oldestBacklogMessageSubscriptionName", "msgDropRate")
 TOPIC_STATS: Final[Json] = record(_NEED_NOT, **_TOPIC)
 # As they are where all topics are told of.
 COUNTED_STATS: Final[Json] = record(_NEED_NOT, **_TOPIC, producerCount=WHOLE)

@@ -98,6 +98,7 @@ async def topic_figures(topic: Topic, options: StatsOptions, owner: str) -> Figu
     return {
         **NONE_OF,
         **_backlog_of_topic(topic, options),
+        **_drop_figures(topic),
         "msgRateIn": incoming.message_rate,
         "msgThroughputIn": incoming.byte_rate,
         "msgRateOut": total.message_rate,
@@ -171,6 +172,14 @@ def _backlog_of_topic(topic: Topic, options: StatsOptions) -> Figures:
     if options.earliest_time:
         found["earliestMsgPublishTimeInBacklogs"] = published_ms
     return found
+
+
+def _drop_figures(topic: Topic) -> Figures:
+    """Of a topic that stores nothing: how much nobody could take."""
+    if topic.name.persistent:
+        return {}
+    some = [s for s in topic.subscriptions.values() if isinstance(s, NonPersistentSubscription)]
+    return {"msgDropRate": sum([one.dropped.message_rate for one in some])}
 
 
 class SubscriptionTotals:
@@ -301,7 +310,8 @@ def _subscription_figures(subscription: Subscription, options: StatsOptions) -> 
         "consumers": [],
     }
     if isinstance(subscription, NonPersistentSubscription):
-        found["msgDropCounter"] = subscription.dropped
+        found["msgDropCounter"] = subscription.dropped.messages
+        found["msgDropRate"] = subscription.dropped.message_rate
     return found
 
 

@@ -143,8 +143,7 @@ class Admin:
         async for number in at_ease(range(count)):
             partition = name.with_partition(number)
             await prepare(self.broker, partition)
-            if partition.persistent or self.broker.exists(partition):
-                found.append(self.broker.find(partition))
+            found.append(self.broker.find(partition))
         return found
 
     def subscription(self, topic: Topic, name: str) -> Subscription:

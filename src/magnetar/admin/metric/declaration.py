@@ -79,6 +79,7 @@ TOPIC: Final = (
     ("pulsar_storage_backlog_age_seconds", GAUGE, "Age of the oldest unacked entry of all."),
     ("pulsar_msg_backlog", GAUGE, "Unacked entries, of all subscriptions together."),
     ("pulsar_publish_rate_limit_times", GAUGE, "How often a producer waited for a rate."),
+    ("magnetar_subscribe_rate_limit_times", GAUGE, "How often a consumer was refused by a rate."),
     ("pulsar_txn_tb_active_total", GAUGE, "Open transactions with entries in it."),
     ("pulsar_txn_tb_committed_total", COUNTER, "Transactions with entries in it, committed."),
     ("pulsar_txn_tb_aborted_total", COUNTER, "Transactions with entries in it, aborted."),

@@ -243,6 +243,7 @@ async def _put_topic(sheet: Sheet, cluster: str, topic: Topic) -> None:
         max(ages),
         total.unacked_entries,
         topic.rates.publishes_held,
+        topic.rates.subscribes_refused,
         *_horizon_values(topic),
     )
     sheet.rows[TOPIC].append((labels, values))

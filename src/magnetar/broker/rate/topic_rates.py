@@ -45,6 +45,8 @@ class TopicRates:
         self.publishing: PublishGate | None = None
         # How often somebody who published was held up.
         self.publishes_held: int = 0
+        # How often somebody was refused who subscribed too often.
+        self.subscribes_refused: int = 0
         self.follow()
 
     def follow(self) -> None:
@@ -137,6 +139,7 @@ class TopicRates:
             consumer.peer.address, consumer.name, int(consumer.id), self._topic.host.ticks_ms()
         ):
             return
+        self.subscribes_refused += 1
         raise BrokerError(
             ServerError.NotAllowedError,
             f"Subscribe limited by subscribe rate limit per consumer: {consumer.name!r} may "

@@ -14,6 +14,7 @@ from magnetar.broker.promise import Promise, broken, kept
 from magnetar.broker.topic.ack.ack_answer import answer_ack, refuse_ack
 from magnetar.broker.topic.ack.cursor_reset import FindSpanning
 from magnetar.broker.topic.consumer import Consumer
+from magnetar.broker.topic.counters import Traffic
 from magnetar.broker.topic.producer import Producer
 from magnetar.broker.topic.publish.entry_check import not_a_batch
 from magnetar.broker.topic.subscribe_request import SubscribeRequest
@@ -39,7 +40,10 @@ class NonPersistentSubscription(Subscription):
 
     def __init__(self, topic: Topic, name: str) -> None:
         super().__init__(topic, name, Cursor(topic.ledgers, BEGINNING), NO_CURSOR, {})
-        self.dropped: i64 = 0
+        self.dropped: Final = Traffic()
+
+    def rates(self) -> list[Traffic]:
+        return [*super().rates(), self.dropped]
 
     def ack(self, consumer: Consumer, ack: CommandAck) -> None:
         if ack.txnid_least_bits != 0 or ack.txnid_most_bits != 0:
@@ -83,7 +87,7 @@ class NonPersistentSubscription(Subscription):
     def hand_out(self, entry: StoredEntry, facts: EntryFacts, now_ms: int) -> None:
         consumer = None if self.dispatcher is None else self.dispatcher.taker(facts)
         if consumer is None:
-            self.dropped += entry.batch_size
+            self.dropped.add(entry.batch_size, 0)
             return
         consumer.deliver(
             entry, self.topic.partition, remaining=None, redelivery_count=0, now_ms=now_ms

@@ -123,6 +123,10 @@ class Subscription:
         self.gate: DispatchGate | None = None
         self.gate = topic.rates.gate_of(self)
 
+    def rates(self) -> list[Traffic]:
+        """What is reckoned anew after each interval, beside what its consumers have."""
+        return [self.expired]
+
     @property
     def durable(self) -> bool:
         return self.cursor_id != NO_CURSOR

@@ -633,18 +633,18 @@ class ConsumerCore:
         """Messages to publish to the dead letter topic; each ends with one of the next two."""
         return self._outstanding.take_dead()
 
-    def dead_published(self, message: Message) -> None:
-        """It is in the dead letter topic, and therefore acked here."""
-        self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message._delivery.gone:
-            self.stats.messages_dead += 1
-            self._acknowledger.ack(message)
-            self._acks.joined(None)
+    def dead_published(self, message: Message) -> bool:
+        """It is in the dead letter topic, and therefore acked here; returns whether it was."""
+        if not self._outstanding.dead_ended(message) or self._state == CLOSED:
+            return False
+        self.stats.messages_dead += 1
+        self._acknowledger.ack(message)
+        self._acks.joined(None)
+        return True
 
     def dead_failed(self, message: Message) -> None:
         """It could not be published: it is refused again, and tried again when that is due."""
-        self._outstanding.dead_ended(message)
-        if self._state != CLOSED and not message._delivery.gone:
+        if self._outstanding.dead_ended(message) and self._state != CLOSED:
             self._dead_letters.taken(message)
             self._refuse(message)
 

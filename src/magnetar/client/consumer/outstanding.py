@@ -166,6 +166,8 @@ class Outstanding:
         self._dead = []
         return dead
 
-    def dead_ended(self, message: Message) -> None:
-        """Lets go of a message that is in the dead letter topic, or will not get there."""
+    def dead_ended(self, message: Message) -> bool:
+        """Lets go of a message that is in the dead letter topic, or will not get there; returns
+        whether it is still unacked where it came from."""
         self._dead_letters.published(message)
+        return not message._delivery.gone

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Generic, Self, TypeVar, cast
 
 from magnetar.client.consumer.message import Message
@@ -52,6 +53,7 @@ class Consumer(AsyncClosing, Generic[Received]):
         self._interceptors = interceptors = consumer_interceptors_of(consumer)
         if interceptors is not None:
             consumer.on_due = lambda refused, late: interceptors.redelivered(self, refused, late)
+            consumer.on_letter_acknowledged = partial(interceptors.letter_acknowledged, self)
             consumer.on_closed = interceptors.close
 
     async def receive(self, timeout_millis: int | None = None) -> Message[Received]:

@@ -10,6 +10,7 @@ from magnetar.client.door.arguments import SendKeywords, interceptors_of, make_o
 from magnetar.client.door.closing import AsyncClosing
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.errors import Result
+from magnetar.client.intercept.failure import failure_of
 from magnetar.client.intercept.producer_interceptor import MessageToSend
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import BytesSchema, Schema
@@ -106,16 +107,16 @@ class Producer(AsyncClosing, Generic[Sent]):
                 interceptors.acknowledged(self, draft, None, Interrupted("it was cancelled"))
                 return
             error = future.exception()
-            failed = error if isinstance(error, Exception) else None
-            interceptors.acknowledged(
-                self, draft, None if error is not None else future.result(), failed
-            )
+            if error is None:
+                interceptors.acknowledged(self, draft, future.result(), None)
+            else:
+                interceptors.acknowledged(self, draft, None, failure_of(error))
 
         try:
             keywords: Any = draft.keywords()
             yield draft.content, keywords
-        except Exception as error:
-            interceptors.acknowledged(self, draft, None, error)
+        except BaseException as error:
+            interceptors.acknowledged(self, draft, None, failure_of(error))
             raise
         future.add_done_callback(tell)
 

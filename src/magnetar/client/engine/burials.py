@@ -28,6 +28,7 @@ class Burials:
         letters: Letters,
         topic: str,
         rearm: Callable[[], None],
+        buried: Callable[[Message], None],
     ) -> None:
         self._engine = engine
         self._options = options
@@ -35,6 +36,8 @@ class Burials:
         self._letters = letters
         self._topic = topic
         self._rearm = rearm
+        # Told of each that is published, and acked therefore.
+        self._buried = buried
         self._queue: asyncio.Queue[Message] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -71,7 +74,9 @@ class Burials:
                     self._core.dead_failed(message)
             else:
                 with self._engine.lock:
-                    self._core.dead_published(message)
+                    acked = self._core.dead_published(message)
+                if acked:
+                    self._buried(message)
             self._rearm()
 
     async def stop(self) -> None:

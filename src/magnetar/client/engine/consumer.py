@@ -5,16 +5,14 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.client.ack.entry_acks import Done, Waiter
 from magnetar.client.consumer.acknowledger import AckFailure
 from magnetar.client.consumer.batch_receive import BatchReceive
 from magnetar.client.consumer.dead_letter import (
-    RECONSUME_TIMES_MAX,
     dead_letter_topic,
-    reconsume_times,
-    retry_letter_properties,
     retry_letter_topic,
 )
 from magnetar.client.consumer.message import Message
@@ -22,6 +20,7 @@ from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.engine.letters import Letters
 from magnetar.client.engine.partition_consumer import PartitionConsumer
 from magnetar.client.engine.producer import partition_names, share, start_all
+from magnetar.client.engine.retry_letters import RetryLetters
 from magnetar.client.network.lookup import TopicList
 from magnetar.client.network.patterns import matching, namespace_of, whole_pattern
 from magnetar.client.option.options import ConsumerOptions
@@ -62,8 +61,7 @@ class EngineConsumer:
         self.engine: Engine = engine
         self.topics: list[str] = [str(TopicName.parse(topic)) for topic in topics]
         # With retries there is one of each for all topics.
-        self._retry_topic = ""
-        self._dead_topic = ""
+        self._retries: RetryLetters | None = None
         self._pattern = pattern
         self.options = options
         # Whether the time of a message begins when it is taken.
@@ -95,6 +93,8 @@ class EngineConsumer:
         self.call_back: Callable[[Callable[[], object]], None] = _call
         # Called there with what was refused, and what is late, as brokers are asked for it.
         self.on_due: Callable[[set[MessageId], set[MessageId]], object] | None = None
+        # Called there with what was published elsewhere, and what became of its ack.
+        self.on_letter_acknowledged: Callable[[MessageId, Exception | None], object] | None = None
         self.closed: bool = False
 
     def _enable_retries(self) -> None:
@@ -103,9 +103,12 @@ class EngineConsumer:
             raise OperationNotSupported("retry_enabled needs topics by name, not by a pattern")
         first = str(TopicName.parse(self.topics[0]).partitioned)
         subscription, policy = self.options.subscription_name, self.options.dead_letter_policy
-        self._retry_topic = retry_letter_topic(first, subscription, policy)
-        self._dead_topic = dead_letter_topic(first, subscription, policy)
-        self.topics.append(str(TopicName.parse(self._retry_topic)))
+        retry_topic = retry_letter_topic(first, subscription, policy)
+        dead_topic = dead_letter_topic(first, subscription, policy)
+        self._retries = RetryLetters(
+            self.engine, self._letters, self.options, retry_topic, dead_topic
+        )
+        self.topics.append(str(TopicName.parse(retry_topic)))
 
     async def start(self) -> None:
         """Raises what a broker refuses with."""
@@ -170,9 +173,11 @@ class EngineConsumer:
             queue_size = share(queue_size, total, partitions)
         # A topic of a pattern that is deleted does not come back because we look for it.
         may_create = self._pattern is None
-        dead_topic = self._dead_topic or dead_letter_topic(
-            topic, options.subscription_name, options.dead_letter_policy
-        )
+        if self._retries is not None:
+            dead_topic = self._retries.dead_topic
+        else:
+            policy = options.dead_letter_policy
+            dead_topic = dead_letter_topic(topic, options.subscription_name, policy)
         part = PartitionConsumer(
             self.engine,
             topic,
@@ -188,6 +193,7 @@ class EngineConsumer:
             self._withdraw,
         )
         part.on_due = self._fell_due
+        part.on_buried = lambda message: self._letter_acknowledged(message, None)
         observer = self.observer
         if observer is not None:
             key = part_key(part)
@@ -497,33 +503,38 @@ class EngineConsumer:
     ) -> None:
         """Publishes a message to be received again later, or as a dead letter; then acks it."""
         self.check_open()
-        if not self._retry_topic:
+        if self._retries is None:
             raise InvalidConfiguration(
                 "this consumer receives no retry letters: subscribe with retry_enabled=True"
             )
-        options = self.options
-        policy = options.dead_letter_policy
-        times_max = RECONSUME_TIMES_MAX if policy is None else policy.max_redeliver_count
-        merged = retry_letter_properties(message, options.subscription_name, delay_ms, properties)
-        if reconsume_times(message) < times_max:
-            at_ms = self.engine.day_ms() + delay_ms
-            await self._letters.publish(
-                self._retry_topic, message, merged, deliver_at=at_ms, transaction=transaction
-            )
-        else:
-            initial = None if policy is None else policy.initial_subscription_name
-            await self._letters.publish(
-                self._dead_topic,
-                message,
-                merged,
-                initial_subscription=initial,
-                transaction=transaction,
-            )
+        await self._retries.publish(message, delay_ms, properties, transaction)
         with self.engine.lock:
+            self._acknowledge_letter(message, done, transaction)
+
+    def _acknowledge_letter(
+        self, message: Message, done: Done | None, transaction: TransactionCore | None
+    ) -> None:
+        told = None if done is None else partial(self._have_answer, message, done)
+        try:
             if transaction is None:
-                self.acknowledge([message], done)
+                self.acknowledge([message], told)
             else:
-                self.acknowledge_in(transaction, [message], done)
+                self.acknowledge_in(transaction, [message], told)
+        except MagnetarError as error:
+            self._letter_acknowledged(message, error)
+            raise
+        if told is None:
+            self._letter_acknowledged(message, None)
+
+    def _have_answer(self, message: Message, done: Done, error: Exception | None) -> None:
+        self._letter_acknowledged(message, error)
+        done(error)
+
+    def _letter_acknowledged(self, message: Message, error: Exception | None) -> None:
+        tell = self.on_letter_acknowledged
+        if tell is not None:
+            id = message.message_id()
+            self.call_back(lambda: tell(id, error))
 
     def redeliver(self) -> None:
         self._returned.clear()

@@ -9,6 +9,7 @@ from google.protobuf.message import Message as Pb
 
 from magnetar.client.consumer.acknowledger import AckFailure
 from magnetar.client.consumer.core import ConsumerCore
+from magnetar.client.consumer.message import Message
 from magnetar.client.consumer.origin import Origin
 from magnetar.client.consumer.outstanding import Due
 from magnetar.client.consumer.start.seek_target import seek_target
@@ -96,7 +97,11 @@ class PartitionConsumer(Reconnecting):
         self.core.when_again(self._asked_again, self._fell_due)
         # Told of what was refused, and what is late, as the broker is asked for it.
         self.on_due: Callable[[set[MessageId], set[MessageId]], None] | None = None
-        self._burials = Burials(engine, options, self.core, letters, dead_topic, self.rearm)
+        # Told of each dead letter that is where it belongs, and acked here.
+        self.on_buried: Callable[[Message], None] | None = None
+        self._burials = Burials(
+            engine, options, self.core, letters, dead_topic, self.rearm, self._buried
+        )
         self._wake = wake
         self._ack_failed = ack_failed
         # Told what the broker takes back or is to bring again, or None: everything.
@@ -279,6 +284,10 @@ class PartitionConsumer(Reconnecting):
             )
             for key in keys
         }
+
+    def _buried(self, message: Message) -> None:
+        if self.on_buried is not None:
+            self.on_buried(message)
 
     def enlist(self, transaction: TransactionCore) -> Enlistment:
         """The place of this subscription in a transaction. With the lock."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from magnetar.client.consumer.message import Message
 from magnetar.client.intercept.consumer_interceptor import ConsumerInterceptor
+from magnetar.client.intercept.failure import failure_of
 from magnetar.model.message_id import MessageId
 
 __all__ = ["ConsumerInterceptors"]
@@ -41,26 +42,21 @@ class ConsumerInterceptors:
         self, consumer: Any, messages: Sequence[Message[Any] | MessageId], *, cumulative: bool
     ) -> Iterator[None]:
         """Tells what becomes of the acknowledgement that is done in the block."""
+        what = "on_acknowledge_cumulative" if cumulative else "on_acknowledge"
+        ids = [one.message_id() if isinstance(one, Message) else one for one in messages]
         error: Exception | None = None
         try:
             yield
-        except Exception as failed:
-            error = failed
+        except BaseException as failed:
+            error = failure_of(failed)
             raise
         finally:
-            self._acknowledged(consumer, messages, error, cumulative)
+            for id in ids:
+                self._each(what, consumer, id, error)
 
-    def _acknowledged(
-        self,
-        consumer: Any,
-        messages: Sequence[Message[Any] | MessageId],
-        error: Exception | None,
-        cumulative: bool,
-    ) -> None:
-        what = "on_acknowledge_cumulative" if cumulative else "on_acknowledge"
-        for message in messages:
-            id = message.message_id() if isinstance(message, Message) else message
-            self._each(what, consumer, id, error)
+    def letter_acknowledged(self, consumer: Any, id: MessageId, error: Exception | None) -> None:
+        """The consumer has acknowledged by itself what it has published elsewhere."""
+        self._each("on_acknowledge", consumer, id, error)
 
     def redelivered(self, consumer: Any, refused: set[MessageId], late: set[MessageId]) -> None:
         """The broker is asked for these again: after negative acks, and for want of any."""

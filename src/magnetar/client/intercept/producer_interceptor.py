@@ -91,10 +91,8 @@ class ProducerInterceptors:
 
     def before_send(self, producer: Any, message: MessageToSend) -> MessageToSend:
         for interceptor in self._interceptors:
-            # A copy, so that one that fails half way has changed nothing.
-            copy = replace(message, properties=dict(message.properties))
             try:
-                found: object = interceptor.before_send(producer, copy)
+                found: object = interceptor.before_send(producer, _copy_of(message))
             except Exception:
                 self._tell(interceptor, "before_send")
                 continue
@@ -130,3 +128,12 @@ class ProducerInterceptors:
 
     def _tell(self, interceptor: ProducerInterceptor, what: str) -> None:
         self._log.exception("%s.%s failed", type(interceptor).__name__, what)
+
+
+def _copy_of(message: MessageToSend) -> MessageToSend:
+    """One for an interceptor, which may fail half way: then it has changed nothing."""
+    properties: object = message.properties
+    if isinstance(properties, dict):
+        return replace(message, properties=dict(properties))
+    # None is none, as for `send`, which refuses whatever else there may be.
+    return message if properties else replace(message, properties={})

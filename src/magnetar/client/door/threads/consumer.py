@@ -63,6 +63,7 @@ class Consumer(Closing, Generic[Received]):
         self._plain_acks = not self._receipts and interceptors is None
         if interceptors is not None:
             consumer.on_due = lambda refused, late: interceptors.redelivered(self, refused, late)
+            consumer.on_letter_acknowledged = partial(interceptors.letter_acknowledged, self)
             consumer.on_closed = interceptors.close
 
     def receive(self, timeout_millis: int | None = None) -> Message[Received]:

@@ -11,6 +11,7 @@ from magnetar.client.door.threads.teller import Sending, Teller
 from magnetar.client.door.threads.transaction import Transaction
 from magnetar.client.engine.producer import EngineProducer
 from magnetar.client.errors import Result, exception_of, result_of
+from magnetar.client.intercept.failure import failure_of
 from magnetar.client.intercept.producer_interceptor import MessageToSend, ProducerInterceptors
 from magnetar.client.producer.outgoing import Outgoing
 from magnetar.client.schema.schema import BytesSchema, Schema
@@ -148,8 +149,8 @@ class Producer(Closing, Generic[Sent]):
                 self._schema, draft.content, sending, self._producer, **draft.keywords()
             )
             id = self._send_whole(message, sending)
-        except Exception as error:
-            interceptors.acknowledged(self, draft, None, error)
+        except BaseException as error:
+            interceptors.acknowledged(self, draft, None, failure_of(error))
             raise
         interceptors.acknowledged(self, draft, id, None)
         return id
@@ -289,9 +290,9 @@ class Producer(Closing, Generic[Sent]):
                 self._send_traced(self._tracing, message, have_answer, raises=callback is None)
             else:
                 self._send_later(message, None if callback is None else have_answer)
-        except Exception as error:
+        except BaseException as error:
             # Nobody else hears of it.
-            interceptors.acknowledged(self, draft, None, error)
+            interceptors.acknowledged(self, draft, None, failure_of(error))
             raise
 
     def _send_later(
