@@ -77,6 +77,12 @@ class _Protocol(TimedProtocol):
         else:
             self.spare.hear(self.transport, data)
 
+    def send_400_response(self, msg: str) -> None:
+        self.doors.broker.strangers.warn(
+            f"closing the connection of {self._address} for HTTP: {msg}"
+        )
+        super().send_400_response(msg)
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Leaves the connection to another protocol, and counts it until that has lost it."""
         super().handle_websocket_upgrade(event)
@@ -149,7 +155,8 @@ class HttpServer:
         config = uvicorn.Config(
             app,
             log_config=None,
-            log_level="warning",
+            # What it warns of is what strangers say: `_Protocol` tells of it once in a while.
+            log_level="error",
             access_log=False,
             lifespan="off",
             ws="none" if self._websockets is None else self._websockets.connections,

@@ -16,7 +16,11 @@ in memory.
 
 What comes is parsed in Python, line by line: a header or the size of a chunk takes 40 us, and one
 read may bring tens of thousands of them, from a stranger. So a head has `HEAD_LINES_MAX` lines at
-most, and `LINES_AT_ONCE` are parsed in one event (I10); meanwhile nothing more is read.
+most, and so has the trailer of a body in chunks; `LINES_AT_ONCE` are parsed in one event (I10), and
+meanwhile nothing more is read.
+
+What is no HTTP is refused, and the connection ends. Where an answer has begun already there is
+nothing left to say, and it ends without a word.
 """
 
 import asyncio
@@ -29,9 +33,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["HEAD_LINES_MAX", "TimedProtocol"]
 
-# As many as Apache's server takes; browsers and proxies send some twenty.
+# As many as Apache's server takes; browsers and proxies send some twenty. Of a trailer, which comes
+# in several reads, so many may be left over from the one before.
 HEAD_LINES_MAX: Final = 100
 LINES_AT_ONCE: Final = 200
+SPEECHLESS: Final = (h11.SEND_BODY, h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 # Where a head ends, for those too who leave a carriage return out.
 END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
 
@@ -174,6 +180,21 @@ class TimedProtocol(H11Protocol):
             self.send_400_response(f"A head of more than {HEAD_LINES_MAX} lines is refused.")
             return
         super().handle_events()
+        # All of a body that came was taken, so what is left is one line, or lines of a trailer.
+        if self.conn.their_state is h11.SEND_BODY and has_long_head(self.conn.trailing_data[0]):
+            self.send_400_response(f"A trailer of more than {HEAD_LINES_MAX} lines is refused.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Ends the connection, after an answer if none has begun."""
+        self._rest = b""
+        if self.cycle is not None:
+            # As when the connection is lost, which its handler would hear of only later.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in SPEECHLESS:
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
 
     def _watch(self) -> None:
         head = self.conn.their_state is h11.IDLE
