@@ -10,7 +10,7 @@ import uvicorn
 
 from magnetar.admin.http.request import Receive, Scope, Send
 from magnetar.admin.http.spare import SpareConnections
-from magnetar.admin.http.timed_protocol import TimedProtocol
+from magnetar.admin.http.timed_protocol import ParseLine, TimedProtocol
 from magnetar.broker.shell.counted_tls import CountedTls
 from magnetar.broker.shell.tls import certificate_role
 
@@ -184,6 +184,7 @@ class HttpServer:
         facts = {
             "doors": doors,
             "spare": SpareConnections(self._unready),
+            "line": ParseLine(asyncio.get_running_loop().call_soon),
             "counted": self._tls,
         }
         plain = type("_Protocol", (_Protocol,), facts)
