@@ -30,11 +30,19 @@ CPU time, and all events together.
     end         a transaction ends with as many acks and topics as it may have
     compact     a topic of as many keys is compacted
     policies    a policy of a namespace changes, and so it does for thousands of topics
+    throttled   a crowd of producers of one topic is held up by its rate, and then it is lifted
+    metered     the same of consumers, each of a subscription of its own
+    grouped     the same of producers, each of a topic of its own, and the rate of a resource group
+    ticks       rates of thousands of topics are reckoned, and dispatch rates that follow them
+    tick        the same of a topic with thousands of subscriptions
+    log-ins     a crowd waits for the keys of one issuer, which do not come, or for one password
     longest     commands as long as a frame can be: ids, ranges, texts, properties, tiny messages
 """
 
 import argparse
+import base64
 import gc
+import json
 import random
 import sys
 import time
@@ -55,11 +63,20 @@ from support.wire_client import (  # noqa: E402
     Shared,
     WireClient,
     WireConsumer,
+    WireProducer,
 )
 from support.wire_transaction import ABORT, COMMIT, WireTransaction  # noqa: E402
 from support.world import World  # noqa: E402
 
+from magnetar.broker.auth.issuer_keys import KeyTimes  # noqa: E402
+from magnetar.broker.auth.issuers import Issuers  # noqa: E402
+from magnetar.broker.auth.jwks import issuer_error  # noqa: E402
+from magnetar.broker.auth.log_ins import LogIns  # noqa: E402
+from magnetar.broker.auth.password import read_passwords  # noqa: E402
+from magnetar.broker.auth.roles import Authentication  # noqa: E402
+from magnetar.broker.auth.token import TokenKey, TokenRules, load_library  # noqa: E402
 from magnetar.broker.peer import unsigned  # noqa: E402
+from magnetar.broker.rate.resource_group import ResourceGroup  # noqa: E402
 from magnetar.broker.shell.garbage import THRESHOLDS  # noqa: E402
 from magnetar.broker.topic.persistent_topic import PersistentTopic  # noqa: E402
 from magnetar.broker.topic.skip.skip import PIECE_IDS, Skip  # noqa: E402
@@ -90,6 +107,11 @@ ACKS_AT_ONCE: Final = 100
 ENORMOUS: Final = 440
 # The fields of an id, or of a pair, and itself: so many make the longest command (FIELDS_MAX).
 LONGEST: Final = 80_000
+# What each of a crowd publishes or gets, at a rate for all of them, and for how long.
+BEYOND: Final = 3
+RATE: Final = 1000
+THROTTLED_MS: Final = 3000
+ISSUER: Final = "https://issuer"
 LEDGER: Final = 392_940_748_801_933
 TYPES: Final[dict[str, int]] = {"Shared": Shared, "Key_Shared": KeyShared, "Failover": Failover}
 
@@ -97,11 +119,12 @@ TYPES: Final[dict[str, int]] = {"Shared": Shared, "Key_Shared": KeyShared, "Fail
 class TimedWorld(World):
     """A world that measures its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.longest = 0.0
         self.total = 0.0
         self.events = 0
         super().__init__(
+            **options,
             max_unacked_per_consumer=0,
             max_unacked_per_subscription=0,
             max_topics_per_namespace=0,
@@ -131,6 +154,14 @@ class TimedWorld(World):
         gc.set_threshold(*THRESHOLDS)
         self.longest, self.total, self.events = 0.0, 0.0, 0
 
+    def let_pass(self, ms: int) -> None:
+        """Time passes, and what falls due is done."""
+        end_ms = self.host.now + ms
+        while self.host.timers and self.host.timers[0][0] <= end_ms:
+            self.host.now = max(self.host.now, self.host.timers[0][0])
+            self.settle()
+        self.host.now = end_ms
+
     def settle(self) -> None:
         """Clients do not read meanwhile: that is not the broker's work."""
         while True:
@@ -156,9 +187,13 @@ class Case:
     """A topic with messages, and consumers of its one subscription."""
 
     def __init__(self, type: int) -> None:
-        self.world = TimedWorld()
+        self.use(TimedWorld())
         self.type = type
         self.ids: list[Any] = []
+
+    def use(self, world: TimedWorld) -> None:
+        """Another world, for a case that wants other settings."""
+        self.world = world
 
     def subscribe(self, client: WireClient | None = None) -> WireConsumer:
         client = client or self.world.connect()
@@ -508,6 +543,140 @@ def last_id(case: Case, chunks: int) -> None:
     assert consumer.client.take(pb.CommandGetLastMessageIdResponse)
 
 
+def throttled(case: Case, crowd: int) -> None:
+    world = case.world
+    producers = [world.connect().producer("t") for _ in range(crowd)]
+    change_policy(world, "publishRate", {"publishThrottlingRateInMsg": RATE})
+    publish_all(world, producers)
+    world.let_pass(THROTTLED_MS)
+    assert world.topic("t").rates.publishes_held > 0
+    change_policy(world, "publishRate", {"publishThrottlingRateInMsg": -1})
+    assert_answered(world, producers)
+
+
+def grouped(case: Case, crowd: int) -> None:
+    world = case.world
+    producers = [world.connect().producer(f"t{number}") for number in range(crowd)]
+    change_group(world, {"publishRateInMsgs": RATE})
+    world.broker.directory.namespaces["public/default"].resource_group = "g"
+    world.broker.policies_changed("public/default")
+    world.settle()
+    publish_all(world, producers)
+    world.let_pass(THROTTLED_MS)
+    change_group(world, {})
+    assert_answered(world, producers)
+
+
+def change_policy(world: TimedWorld, name: str, value: object) -> None:
+    directory = world.broker.directory
+    policies = directory.namespaces["public/default"]
+    policies.set_json(name, value)
+    directory.put_namespace("public/default", policies)
+    world.event(lambda: world.broker.policies_changed("public/default"))
+    world.settle()
+
+
+def change_group(world: TimedWorld, numbers: dict[str, int]) -> None:
+    world.broker.directory.put_group("g", ResourceGroup(numbers))
+    world.event(lambda: world.broker.group_changed("g"))
+    world.settle()
+
+
+def publish_all(world: TimedWorld, producers: list[WireProducer]) -> None:
+    """At once, and more than may go through for a while."""
+    said = [(one.client.session, sends(one.id, BEYOND)) for one in producers]
+    world.begin()
+    for session, data in said:
+        world.event(partial(session.receive, data))
+    world.settle()
+
+
+def assert_answered(world: TimedWorld, producers: list[WireProducer]) -> None:
+    for producer in producers:
+        assert len(producer.client.take(CommandSendReceipt)) == BEYOND
+
+
+def metered(case: Case, crowd: int) -> None:
+    case.use(TimedWorld(dispatch_rate_without_backlog=True))
+    world = case.world
+    clients = [world.connect() for _ in range(PEERS)]
+    consumers = [clients[n % PEERS].subscribe("t", f"s{n}", case.type) for n in range(crowd)]
+    for consumer in consumers:
+        hold(consumer, BEYOND)
+    change_policy(world, "dispatchRate", {"dispatchThrottlingRateInMsg": RATE})
+    producer = world.connect().producer("t")
+    data = sends(producer.id, BEYOND)
+    world.begin()
+    world.event(lambda: producer.client.session.receive(data))
+    world.settle()
+    world.let_pass(THROTTLED_MS)
+    assert any(one.held.messages["topic"] for one in world.topic("t").subscriptions.values())
+    change_policy(world, "dispatchRate", {"dispatchThrottlingRateInMsg": -1})
+    for consumer in consumers:
+        assert len(consumer.payloads()) == BEYOND
+
+
+def ticks(case: Case, topics: int, subscriptions: int) -> None:
+    world = case.world
+    clients = [world.connect() for _ in range(PEERS)]
+    for number in range(topics * subscriptions):
+        client = clients[number % PEERS]
+        client.subscribe(f"t{number % topics}", f"s{number}", case.type)
+        if number < topics:
+            client.producer(f"t{number}").publish("x")
+    rate = {"dispatchThrottlingRateInMsg": 10, "relativeToPublishRate": True}
+    for name in ("dispatchRate", "subscriptionDispatchRate"):
+        change_policy(world, name, rate)
+    world.begin()
+    world.event(world.broker.upkeep.tick_rates)
+    world.settle()
+    for name in ("dispatchRate", "subscriptionDispatchRate"):
+        change_policy(world, name, rate | {"dispatchThrottlingRateInMsg": 20})
+
+
+def log_ins(case: Case, crowd: int, proof: dict[str, Any]) -> None:
+    case.use(TimedWorld(authentication=door()))
+    world = case.world
+    world.hold_reads()
+    clients = [world.connect(greet=False) for _ in range(crowd)]
+    hello = encode(pb.CommandConnect(client_version="c", protocol_version=21, **proof))
+    world.begin()
+    for client in clients:
+        world.event(partial(client.session.receive, hello))
+    world.settle()
+    world.release_reads()
+    for client in clients:
+        assert client.take(pb.CommandError)
+
+
+def door() -> Authentication:
+    """Of an issuer that does not answer, and a user whose password nobody guesses."""
+
+    def no_keys(issuer: str) -> dict[str, TokenKey]:
+        raise issuer_error("it does not answer")
+
+    load_library()
+    times = KeyTimes(refresh_ms=60_000, expire_ms=60_000, unknown_key_ms=60_000)
+    rules = TokenRules(audiences=("a",), of_issuer=True)
+    users = read_passwords("f", "me:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=")
+    return Authentication(
+        None,
+        TokenRules(),
+        issuers=Issuers((ISSUER,), rules, no_keys, times),
+        log_ins=LogIns(users, bytes(32)),
+    )
+
+
+def proofs() -> dict[str, dict[str, Any]]:
+    head, claims = ({"alg": "RS256", "kid": "k"}, {"iss": ISSUER, "sub": "me", "exp": 2**40})
+    parts = [json.dumps(head).encode(), json.dumps(claims).encode(), bytes(256)]
+    token = b".".join([base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts])
+    return {
+        "token": {"auth_method_name": "token", "auth_data": token},
+        "password": {"auth_method_name": "basic", "auth_data": b"me:wrong"},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=50_000)
@@ -550,6 +719,15 @@ def main() -> None:
         ("group", Shared, lambda c: group(c, crowd // 5)),
         ("last id", Shared, lambda c: last_id(c, crowd)),
     ]
+    cases += [
+        ("throttled", Shared, lambda c: throttled(c, crowd)),
+        ("metered", Shared, lambda c: metered(c, crowd)),
+        ("grouped", Shared, lambda c: grouped(c, crowd)),
+        ("ticks", Shared, lambda c: ticks(c, crowd, 1)),
+        ("tick of one", Shared, lambda c: ticks(c, 1, crowd)),
+    ]
+    for name, proof in proofs().items():
+        cases.append((f"log-ins {name}", Shared, partial(log_ins, crowd=crowd, proof=proof)))
     for name, data in longest_commands().items():
         cases.append((f"longest {name}", Shared, partial(longest, name=name, data=data)))
     print_build()

@@ -1,6 +1,8 @@
 """An OpenID Connect issuer on loopback: discovery, keys, and tokens for client credentials."""
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
 import time
@@ -14,7 +16,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-__all__ = ["OpenidIssuer", "issuing"]
+__all__ = ["OpenidIssuer", "dripping", "issuing"]
 
 
 class OpenidIssuer:
@@ -121,3 +123,41 @@ def issuing(certificate: tuple[str, str] | None = None) -> Iterator[OpenidIssuer
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+DRIPS = {
+    "nothing": b"",
+    # The beginning of a record of 16 KiB.
+    "a handshake": b"\x16\x03\x03\x40\x00",
+    "a head": b"HTTP/1.1 200 OK\r\nX: ",
+    "a body": b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+}
+DRIP_S = 0.05
+
+
+@contextmanager
+def dripping(part: str) -> Iterator[str]:
+    """The address of an issuer that answers a byte in a while, and never all; or not at all."""
+    done = threading.Event()
+
+    def answer(peer: socket.socket) -> None:
+        with contextlib.suppress(OSError), peer:
+            peer.sendall(DRIPS[part])
+            while not done.wait(DRIP_S):
+                if part != "nothing":
+                    peer.sendall(b" ")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = server.accept()
+                threading.Thread(target=answer, args=(peer,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        scheme = "https" if part == "a handshake" else "http"
+        try:
+            yield f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            done.set()
+            server.shutdown(socket.SHUT_RDWR)  # `accept` returns

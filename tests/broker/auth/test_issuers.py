@@ -7,7 +7,7 @@ from typing import Any
 
 import jwt
 import pytest
-from support.openid import OpenidIssuer, issuing
+from support.openid import OpenidIssuer, dripping, issuing
 from support.promised import promised
 from support.tokens import SECRET, ec_key, public_bytes, token
 from support.world import START_MS, ManualHost, World
@@ -58,8 +58,8 @@ class Desk:
         return told
 
     def settle(self) -> None:
-        while self.host.reads:
-            self.host.reads.popleft()()
+        while self.host.reads or self.host.soon:
+            (self.host.reads or self.host.soon).popleft()()
 
     def role(self, text: str) -> str:
         """The role that somebody has by a token. Raises BrokerError."""
@@ -340,6 +340,21 @@ def test_an_issuer_that_is_down_is_an_error_that_says_so(issuer: OpenidIssuer) -
     issuer.down = True
     with pytest.raises(BrokerError, match=r"openid-configuration: .*503"):
         http(issuer)()
+
+
+@pytest.mark.parametrize("part", ["a handshake", "a head", "a body"])
+def test_an_issuer_that_answers_a_byte_in_a_while_is_given_up(part: str) -> None:
+    with dripping(part) as url:
+        made = IssuerHttp(
+            BrokerSettings(
+                openid_issuers=(url,),
+                openid_audiences=("magnetar",),
+                openid_require_https=False,
+                openid_timeout_ms=500,
+            )
+        )
+        with pytest.raises(BrokerError, match="did not answer in time"):
+            made.keys(url)
 
 
 def test_a_port_where_nobody_listens_is_an_error(issuer: OpenidIssuer) -> None:

@@ -14,6 +14,7 @@ from magnetar.broker.auth.roles import Authentication
 from magnetar.broker.auth.token import TokenRules
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.proof_files import ProofFiles
+from magnetar.broker.turn.slices import TOLD_AT_ONCE
 from magnetar.errors import BrokerError, SettingsError
 from magnetar.model import ServerError
 from magnetar.protocol import encode
@@ -48,7 +49,13 @@ class Door:
         return told
 
     def run(self) -> None:
-        """The check that is on its way ends."""
+        """The check that is on its way ends, and all hear of it."""
+        self.end_check()
+        while self.host.soon:
+            self.host.soon.popleft()()
+
+    def end_check(self) -> None:
+        """What the end of the check does in one event."""
         self.host.reads.popleft()()
 
     @property
@@ -85,6 +92,25 @@ def test_one_check_is_for_all_who_wait_for_it() -> None:
     door.run()
     assert told == [["me"]] * (CHECKS_MAX * 2)
     assert door.running == 0
+
+
+def test_a_crowd_that_waits_for_one_check_hears_of_it_a_few_at_a_time() -> None:
+    door = Door(users(me="secret"))
+    told = [door.prove("me:guess", f"address {i}") for i in range(CHECKS_MAX * 2)]
+    door.end_check()
+    assert sum(map(len, told)) == TOLD_AT_ONCE
+    door.host.soon.popleft()()
+    assert sum(map(len, told)) == 2 * TOLD_AT_ONCE
+
+
+def test_a_password_that_changes_while_a_crowd_hears_of_it_lets_no_more_of_them_in() -> None:
+    door = Door(users(me="secret"))
+    told = [door.prove("me:secret", f"address {i}") for i in range(TOLD_AT_ONCE + 1)]
+    door.end_check()
+    door.log_ins.passwords = users(me="other")
+    door.host.soon.popleft()()
+    assert told[:-1] == [["me"]] * TOLD_AT_ONCE
+    assert "unknown user" in told[-1][0]
 
 
 def test_addresses_have_their_turn_one_after_the_other() -> None:

@@ -4,6 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from support.tokens import (
     OTHER_SECRET,
     SECRET,
+    SECRET_SETTING,
     ec_key,
     private_pem,
     public_bytes,
@@ -306,3 +309,24 @@ def test_the_parts_of_any_token_can_be_shown() -> None:
     assert (header["alg"], claims) == ("HS256", {"sub": "me", "exp": 1})
     with pytest.raises(BrokerError, match="no JSON Web Token"):
         unverified_parts(b"nothing")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"token_secret_key": SECRET_SETTING},
+        {"openid_issuers": ("https://issuer",), "openid_audiences": ("a",)},
+    ],
+    ids=["a key", "an issuer"],
+)
+def test_the_first_token_finds_the_library_loaded(settings: dict[str, object]) -> None:
+    """Or it would hold everybody up meanwhile, whoever it is from (I10)."""
+    code = (
+        "import sys\n"
+        "from magnetar.broker.setting.settings import BrokerSettings\n"
+        "from magnetar.broker.shell.proof_files import ProofFiles\n"
+        f"ProofFiles(BrokerSettings(**{settings!r})).authentication()\n"
+        "print('jwt.api_jws' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert found.stdout == b"True\n"

@@ -10,7 +10,7 @@ import uvicorn
 
 from magnetar.admin.http.request import Receive, Scope, Send
 from magnetar.admin.http.spare import SpareConnections
-from magnetar.admin.http.timed_protocol import TimedProtocol
+from magnetar.admin.http.timed_protocol import ParseLine, TimedProtocol
 from magnetar.broker.shell.counted_tls import CountedTls
 from magnetar.broker.shell.tls import certificate_role
 
@@ -76,6 +76,12 @@ class _Protocol(TimedProtocol):
             super().data_received(data)
         else:
             self.spare.hear(self.transport, data)
+
+    def send_400_response(self, msg: str) -> None:
+        self.doors.broker.strangers.warn(
+            f"closing the connection of {self._address} for HTTP: {msg}"
+        )
+        super().send_400_response(msg)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Leaves the connection to another protocol, and counts it until that has lost it."""
@@ -149,7 +155,8 @@ class HttpServer:
         config = uvicorn.Config(
             app,
             log_config=None,
-            log_level="warning",
+            # What it warns of is what strangers say: `_Protocol` tells of it once in a while.
+            log_level="error",
             access_log=False,
             lifespan="off",
             ws="none" if self._websockets is None else self._websockets.connections,
@@ -177,6 +184,7 @@ class HttpServer:
         facts = {
             "doors": doors,
             "spare": SpareConnections(self._unready),
+            "line": ParseLine(asyncio.get_running_loop().call_soon),
             "counted": self._tls,
         }
         plain = type("_Protocol", (_Protocol,), facts)

@@ -16,22 +16,33 @@ in memory.
 
 What comes is parsed in Python, line by line: a header or the size of a chunk takes 40 us, and one
 read may bring tens of thousands of them, from a stranger. So a head has `HEAD_LINES_MAX` lines at
-most, and `LINES_AT_ONCE` are parsed in one event (I10); meanwhile nothing more is read.
+most, and so has the trailer of a body in chunks; `LINES_AT_ONCE` are parsed in one event (I10), and
+meanwhile nothing more is read. Of many connections a few are parsed in each round of the loop
+(`ParseLine`).
+
+What is no HTTP is refused, and the connection ends. Where an answer has begun already there is
+nothing left to say, and it ends without a word.
 """
 
 import asyncio
 import re
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 import h11
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["HEAD_LINES_MAX", "TimedProtocol"]
+__all__ = ["HEAD_LINES_MAX", "ParseLine", "TimedProtocol"]
 
-# As many as Apache's server takes; browsers and proxies send some twenty.
+# As many as Apache's server takes; browsers and proxies send some twenty. Of a trailer, which comes
+# in several reads, so many may be left over from the one before.
 HEAD_LINES_MAX: Final = 100
 LINES_AT_ONCE: Final = 200
+ROUND_SECONDS: Final = 0.004
+SPEECHLESS: Final = (h11.SEND_BODY, h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 # Where a head ends, for those too who leave a carriage return out.
 END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
 
@@ -70,12 +81,58 @@ class HeldFlow(FlowControl):
             self._transport.resume_reading()
 
 
+class ParseLine:
+    """What all connections together have parsed in one round of the loop, and who stands in line.
+
+    A request takes half a millisecond to parse, and begins a handler. Thousands of connections may
+    have said something in one round, and sockets are read between rounds only. So they share
+    ROUND_SECONDS of each (I10); those that come then are first in the next one.
+    """
+
+    # `call_soon` is the loop's.
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._line: deque[Callable[[], None]] = deque()
+        # When this round has had enough; 0 if nothing was parsed in it.
+        self._end = 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether who has something to parse must wait."""
+        if self._line:
+            return True
+        if self._end == 0.0:
+            self._begin()
+        return time.monotonic() >= self._end
+
+    def wait(self, parse: Callable[[], None]) -> None:
+        """It is called in its turn."""
+        if self._end == 0.0:
+            self._begin()
+        self._line.append(parse)
+
+    def _begin(self) -> None:
+        self._end = time.monotonic() + ROUND_SECONDS
+        self._call_soon(self._next_round)
+
+    def _next_round(self) -> None:
+        self._end = 0.0
+        left = len(self._line)
+        if left:
+            self._begin()  # first, or a parse that fails would be the last of all
+        while left > 0 and time.monotonic() < self._end:
+            left -= 1
+            self._line.popleft()()
+
+
 class TimedProtocol(H11Protocol):
     """See the module."""
 
     head_seconds: ClassVar[float] = 10.0
     unread_seconds: ClassVar[float] = 10.0
     answer_seconds: ClassVar[float] = 60.0
+    # All connections of a server have the same.
+    line: ParseLine
 
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -95,7 +152,14 @@ class TimedProtocol(H11Protocol):
             self.flow.hold()
             return
         self._rest = data
-        self._parse()
+        if self.line.full:
+            self._parse_later()
+        else:
+            self._parse()
+
+    def _parse_later(self) -> None:
+        self.flow.hold()
+        self.line.wait(self._parse)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest = b""
@@ -162,8 +226,7 @@ class TimedProtocol(H11Protocol):
         end = lines_end(self._rest, LINES_AT_ONCE)
         some, self._rest = self._rest[:end], self._rest[end:]
         if self._rest:
-            self.flow.hold()
-            self.loop.call_soon(self._parse)
+            self._parse_later()
         super().data_received(some)
         self._watch()
         if not self._rest:
@@ -174,6 +237,21 @@ class TimedProtocol(H11Protocol):
             self.send_400_response(f"A head of more than {HEAD_LINES_MAX} lines is refused.")
             return
         super().handle_events()
+        # All of a body that came was taken, so what is left is one line, or lines of a trailer.
+        if self.conn.their_state is h11.SEND_BODY and has_long_head(self.conn.trailing_data[0]):
+            self.send_400_response(f"A trailer of more than {HEAD_LINES_MAX} lines is refused.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Ends the connection, after an answer if none has begun."""
+        self._rest = b""
+        if self.cycle is not None:
+            # As when the connection is lost, which its handler would hear of only later.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in SPEECHLESS:
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
 
     def _watch(self) -> None:
         head = self.conn.their_state is h11.IDLE

@@ -13,15 +13,18 @@
 Keys are old after `refresh_ms` and expired after `expire_ms`. A fetch that fails changes nothing:
 keys that have not expired go on counting, and there is no other for RETRY_MS. There is one fetch
 at a time, whoever asks; so an issuer that cannot be reached costs one thread, and log-ins that
-need it are refused, not held.
+need it are refused, not held. Thousands may wait for one fetch: they hear of it a few at a time
+(I10).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 from magnetar.broker.auth.token import TokenKey, refusal
 from magnetar.broker.host import Host
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.turn.slices import TOLD_AT_ONCE, Step, in_slices
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
 
@@ -51,7 +54,8 @@ class _Fetch:
         self._issuer: Final = issuer
         self._fetch: Final = fetch
         self.keys: dict[str, TokenKey] = {}
-        self.done: Final[Promise[None]] = Promise()
+        # By the id of the key that each of them wants.
+        self.waiting: Final[list[tuple[str, Promise[TokenKey]]]] = []
 
     def run(self) -> None:
         self.keys = self._fetch(self._issuer)
@@ -85,18 +89,7 @@ class IssuerKeys:
         if fetch is None:
             return broken(self._refusal(now_ms))
         found: Promise[TokenKey] = Promise()
-
-        def look_again(error: Exception | None) -> None:
-            if error is not None:
-                found.fail(error)
-                return
-            key = self._known(id, host.ticks_ms())
-            if key is not None:
-                found.keep(key)
-            else:
-                found.fail(self._refusal(host.ticks_ms()))
-
-        fetch.done.when_done(look_again)
+        fetch.waiting.append((id, found))
         return found
 
     def _known(self, id: str, now_ms: int) -> TokenKey | None:
@@ -131,7 +124,21 @@ class IssuerKeys:
             self._trouble = error.reason
             host.warn(f"the keys of the issuer {self.issuer} were not fetched: {error.reason}")
             error = None
-        fetch.done.end(error)
+        steps: list[Step] = [partial(self._tell, *one, error, host) for one in fetch.waiting]
+        in_slices(host, steps, TOLD_AT_ONCE)
+
+    def _tell(
+        self, id: str, found: Promise[TokenKey], error: Exception | None, host: Host
+    ) -> Promise[None]:
+        now_ms = host.ticks_ms()
+        key = self._known(id, now_ms)
+        if error is not None:
+            found.fail(error)
+        elif key is not None:
+            found.keep(key)
+        else:
+            found.fail(self._refusal(now_ms))
+        return kept(None)
 
     def _refusal(self, now_ms: int) -> BrokerError:
         if self._have_keys(now_ms):

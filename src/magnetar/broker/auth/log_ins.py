@@ -11,7 +11,8 @@ A check takes up to a second by design, and strangers may ask for as many as the
 
 Addresses have their turn one after the other, so one that guesses passwords makes others wait
 for one check and no more. Beyond CHECKS_MAX, or CHECKS_OF_ONE_MAX from one address, a log-in is
-refused at once, and may be tried again.
+refused at once, and may be tried again. Thousands may wait for one check, if they say the same:
+they hear of it a few at a time (I10).
 
 What is remembered is a digest of the pair under a key that was drawn at the start, and whom the
 file said it was then: a user whose password changed, or who is gone, is not remembered.
@@ -19,11 +20,13 @@ file said it was then: a user whose password changed, or who is gone, is not rem
 
 import hashlib
 from collections import OrderedDict, deque
+from functools import partial
 from typing import Final, final
 
 from magnetar.broker.auth.password import Passwords
 from magnetar.broker.host import Host
 from magnetar.broker.promise import Promise, broken, kept
+from magnetar.broker.turn.slices import TOLD_AT_ONCE, Step, in_slices
 from magnetar.errors import BrokerError
 from magnetar.model import ServerError
 
@@ -59,7 +62,7 @@ class _Check:
         self.digest: Final = digest
         self.address: Final = address
         self.right: bool = False
-        self.answer: Final[Promise[ProvedUser]] = Promise()
+        self.waiting: Final[list[Promise[ProvedUser]]] = []
 
     def run(self) -> None:
         self.right = self._passwords.check(self.user, self._password)
@@ -103,7 +106,9 @@ class LogIns:
                     )
                 )
             self._run_next(host)
-        return check.answer
+        answer: Promise[ProvedUser] = Promise()
+        check.waiting.append(answer)
+        return answer
 
     def counts(self, user: ProvedUser) -> bool:
         """Returns whether the file still has that password for the user."""
@@ -130,25 +135,37 @@ class LogIns:
 
         def done(error: Exception | None) -> None:
             self._running = False
-            self._finish(check, error)
+            self._finish(check, error, host)
             self._run_next(host)
 
         host.run_aside(check.run).when_done(done)
 
-    def _finish(self, check: _Check, error: Exception | None) -> None:
+    def _finish(self, check: _Check, error: Exception | None, host: Host) -> None:
         del self._under_way[check.digest]
-        if error is not None:
-            check.answer.fail(error)
-            return
         user = ProvedUser(check.user, check.known)
-        if not check.right or not self.counts(user):
+        if error is None and check.right and self.counts(user):
+            self._remembered[check.digest] = user
+            if len(self._remembered) > REMEMBERED_MAX:
+                self._remembered.popitem(last=False)
+        steps: list[Step] = [partial(self._tell, one, check, user, error) for one in check.waiting]
+        in_slices(host, steps, TOLD_AT_ONCE)
+
+    def _tell(
+        self,
+        answer: Promise[ProvedUser],
+        check: _Check,
+        user: ProvedUser,
+        error: Exception | None,
+    ) -> Promise[None]:
+        if error is not None:
+            answer.fail(error)
+        # The file may have changed since the first of them heard of it.
+        elif check.right and self.counts(user):
+            answer.keep(user)
+        else:
             # Not which of the two, as Apache Pulsar.
-            check.answer.fail(refusal("unknown user or invalid password"))
-            return
-        self._remembered[check.digest] = user
-        if len(self._remembered) > REMEMBERED_MAX:
-            self._remembered.popitem(last=False)
-        check.answer.keep(user)
+            answer.fail(refusal("unknown user or invalid password"))
+        return kept(None)
 
 
 def refusal(reason: str) -> BrokerError:

@@ -14,7 +14,9 @@ token says of itself:
 So `none` is never taken, and a public key is never taken for a secret. Reasons say what is
 wrong with a token and never quote it: they go to logs and to peers.
 
-The libraries are imported where they are used: a broker without tokens starts without them.
+The libraries are imported where they are used: a broker without tokens starts without them. One
+that has tokens calls `load_library` at its start, for that takes 50 ms, and the first token may be
+a stranger's (I10).
 """
 
 import json
@@ -32,6 +34,7 @@ __all__ = [
     "TokenKey",
     "TokenRules",
     "key_of",
+    "load_library",
     "make_token",
     "public_key",
     "refusal",
@@ -110,6 +113,12 @@ class Token:
         self.role: Final = role
         self.expires_ms: Final = expires_ms
         self.id: Final = id
+
+
+def load_library() -> None:
+    """Imports what checks tokens, so that the first of them need not wait for that."""
+    import jwt.api_jwk
+    import jwt.api_jws  # noqa: F401
 
 
 # ---- Keys ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What OpenID Connect issuers publish, by HTTP: a shell. It waits, so it runs beside the loop.
 
 Two requests: the discovery document, which says where the keys are, and the keys. Answers are
-small, or refused; redirects are not followed, for the settings say whom to trust.
+small and whole in time, or refused; redirects are not followed, for the settings say whom to trust.
 """
 
 import http.client
@@ -14,6 +14,7 @@ from typing import IO
 from magnetar.broker.auth.jwks import discovery_url, issuer_error, read_discovery, read_keys
 from magnetar.broker.auth.token import TokenKey
 from magnetar.broker.setting.settings import BrokerSettings
+from magnetar.broker.shell.http_deadline import HttpDeadline
 from magnetar.errors import SettingsError
 
 __all__ = ["IssuerHttp"]
@@ -29,12 +30,9 @@ class IssuerHttp:
         self._timeout_s = settings.openid_timeout_ms / 1000
         trust = settings.openid_trust_certs_file or None
         try:
-            context = ssl.create_default_context(cafile=trust)
+            self._context = ssl.create_default_context(cafile=trust)
         except (OSError, ValueError) as error:
             raise SettingsError("openid_trust_certs_file", f"cannot use {trust}: {error}") from None
-        self._opener = urllib.request.build_opener(
-            _NoRedirects(), urllib.request.HTTPSHandler(context=context)
-        )
 
     def keys(self, issuer: str) -> dict[str, TokenKey]:
         """Returns the keys of an issuer, by id. Raises BrokerError."""
@@ -44,14 +42,20 @@ class IssuerHttp:
 
     def _get(self, url: str) -> bytes:
         request = urllib.request.Request(url, headers={"Accept": "application/json"})
+        deadline = HttpDeadline(self._timeout_s, self._context)
+        opener = urllib.request.build_opener(_NoRedirects(), *deadline.handlers)
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as answer:
+            with deadline, opener.open(request, timeout=self._timeout_s) as answer:
                 body: bytes = answer.read(ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             error.close()
             raise issuer_error(f"{url}: it answered {error.code}") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise issuer_error(f"{url}: {_reason(error)}") from error
+        except (OSError, http.client.HTTPException, ValueError, RuntimeError) as error:
+            # The last is of the deadline: there is no memory for its thread.
+            reason = "it did not answer in time" if deadline.over else _reason(error)
+            raise issuer_error(f"{url}: {reason}") from error
+        if deadline.over:
+            raise issuer_error(f"{url}: it did not answer in time")
         if len(body) > ANSWER_BYTES_MAX:
             raise issuer_error(f"{url}: the answer has more than {ANSWER_BYTES_MAX} bytes")
         return body

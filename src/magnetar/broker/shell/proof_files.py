@@ -14,7 +14,13 @@ from magnetar.broker.auth.log_ins import LogIns
 from magnetar.broker.auth.password import Passwords, read_passwords
 from magnetar.broker.auth.proxied import Proxies
 from magnetar.broker.auth.roles import Authentication
-from magnetar.broker.auth.token import TokenKey, TokenRules, public_key, secret_key
+from magnetar.broker.auth.token import (
+    TokenKey,
+    TokenRules,
+    load_library,
+    public_key,
+    secret_key,
+)
 from magnetar.broker.setting.settings import BrokerSettings
 from magnetar.broker.shell.issuer_http import IssuerHttp
 from magnetar.broker.shell.key_source import RevokedFile, key_path, read_key
@@ -94,8 +100,11 @@ class ProofFiles:
         log_ins = None
         if self._users is not None:
             log_ins = LogIns(self._users.read(), os.urandom(LOG_IN_KEY_BYTES))
+        key = self._token_key()
+        if key is not None or settings.openid_issuers:
+            load_library()
         made = Authentication(
-            self._token_key(),
+            key,
             rules,
             certificates=bool(settings.tls_trust_certs_file),
             anonymous_role=settings.anonymous_role,

@@ -16,11 +16,13 @@ from typing import Final, TypeAlias, final
 from magnetar.broker.host import Host
 from magnetar.broker.promise import Promise
 
-__all__ = ["SLICE", "Step", "in_slices"]
+__all__ = ["SLICE", "TOLD_AT_ONCE", "Step", "in_slices"]
 
 # So many are done at once. The dearest is a consumer of Key_Shared: up to 2 ms, if there are
 # thousands of them.
 SLICE: Final = 5
+# So many of those who wait for one answer hear of it at once: each may be a log-in that is refused.
+TOLD_AT_ONCE: Final = 20
 
 # Something to do, and when it is done.
 Step: TypeAlias = Callable[[], Promise[None]]
