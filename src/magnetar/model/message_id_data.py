@@ -97,9 +97,37 @@ class MessageIdData:
         return (MessageIdData, self._key())
 
 
+@final
+class _LedgerField:
+    """The field of a ledger's id, as it is written."""
+
+    def __init__(self, ledger_id: i64) -> None:
+        out = BytesWriter()
+        put_int_field(out, 0x08, ledger_id)
+        self.ledger_id: Final[i64] = ledger_id
+        self.data: Final = out.getvalue()
+
+
+@final
+class _LastLedger:
+    """The ledger of which an id was written last: most that follow are of the same, and its id
+    is the longest of the fields."""
+
+    def __init__(self) -> None:
+        # One object, so that threads never see half of a change.
+        self.field: _LedgerField = _LedgerField(0)
+
+
+_LAST: Final = _LastLedger()
+
+
 def encode_message_id_data(out: BytesWriter, value: MessageIdData) -> None:
     """Appends the fields that differ from their defaults."""
-    put_int_field(out, 0x08, value.ledger_id)
+    field = _LAST.field
+    if field.ledger_id != value.ledger_id:
+        field = _LedgerField(value.ledger_id)
+        _LAST.field = field
+    out.write(field.data)
     put_int_field(out, 0x10, value.entry_id)
     if value.partition != -1:
         put_int_field(out, 0x18, value.partition)

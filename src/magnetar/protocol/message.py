@@ -93,7 +93,8 @@ def decode_message(reader: Reader, entry: bytes) -> CommandMessage:
             consumer_epoch = reader.varint()
         else:
             reader.skip()
-    reader.require(present, (1, 2))
+    if present != 6:
+        reader.require(present, (1, 2))
     assert message_id is not None
     bits = None if ack_set is None else ack_set.bits()
     return CommandMessage(consumer_id, message_id, entry, redelivery_count, bits, consumer_epoch)

@@ -26,6 +26,8 @@ def crc32c_part(data: bytes, first: i64, end: i64, start: i64 = 0) -> i64:
     >>> hex(crc32c_part(b"..123456789", 2, 11))
     '0xe3069283'
     """
+    if end - first <= _PIECE:
+        return crc32c(data[first:end], start)
     value = start
     while first < end:
         piece_end: i64 = min(first + _PIECE, end)

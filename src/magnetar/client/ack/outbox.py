@@ -269,7 +269,7 @@ class AckOutbox:
             acks.move(WRITTEN)
             if acks.left > 0:
                 acks.known = acks.unacked()
-            elif acks.live:
+            elif acks.owner is not None:
                 self._records.drop(acks)
             return size
         acks.move(SENT)

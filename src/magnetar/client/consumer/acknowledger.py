@@ -98,7 +98,8 @@ class Acknowledger:
             # It came to another consumer, or from what is gone.
             self.acknowledge([message], done)
             return True
-        self._acks.check_room(1)
+        if self._acks.retries is not None:
+            self._acks.check_room(1)
         self.ack(message)
         return self._acks.joined(done)
 
