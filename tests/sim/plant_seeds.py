@@ -1,4 +1,4 @@
-"""Finds seeds for planted bugs whose own seed no longer finds them, for it is slow to search each time.
+"""Finds seeds for planted bugs that their own seed no longer finds: to search each time is slow.
 
 PYTHONPATH=src:tests python tests/sim/plant_seeds.py             those of all plants
 PYTHONPATH=src:tests python tests/sim/plant_seeds.py 'two tran'  of those whose names begin so

@@ -143,7 +143,7 @@ def test_what_a_commit_of_unknown_outcome_had_acked_comes_if_it_was_aborted(
     rig.broker.replay.update([0, 1])
     rig.connect()
     assert rig.places() == [(0, -1), (1, 0), (1, 1), (1, 2)]
-    assert not rig.core.acks.transactions.busy
+    assert not rig.core.acks.transactions.parts
     rig.check_permits()
 
 
@@ -198,4 +198,4 @@ def test_a_copy_that_comes_before_the_broker_has_recorded_the_ack_aborts_nothing
     assert rig.broker_delivers()
     assert rig.places() == []
     assert bench.core.failure is None
-    assert rig.core.acks.transactions.busy
+    assert rig.core.acks.transactions.parts

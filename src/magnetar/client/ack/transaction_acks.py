@@ -458,7 +458,7 @@ class TransactionAcks:
         """The transactions that the broker has aborted, as it shows by what it delivers."""
         found: list[TransactionCore] = []
         if key in self._acked or self._cumulatives:
-            for part in self._parts.values():
+            for part in self.parts.values():
                 for piece in part.pieces:
                     if piece.state == RECORDED and piece.left_of(key, unacked) != unacked:
                         found.append(part.transaction)

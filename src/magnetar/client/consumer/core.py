@@ -45,17 +45,17 @@ from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.consumer.redelivery import Redelivery
 from magnetar.client.consumer.start.start_position import StartPosition
+from magnetar.client.consumer.unread import Unread
 from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.option.encryption import Opener
 from magnetar.client.option.options import ConsumerOptions
 from magnetar.client.transaction.consumer import ConsumerTransactions
 from magnetar.errors import AlreadyClosed, Interrupted
-from magnetar.model.enums import AckType
 from magnetar.model.message_id import ChunkMessageId, MessageId
 from magnetar.model.message_id_data import MessageIdData
 from magnetar.model.position_key import wide_key
 from magnetar.model.subscription_type import type_of
-from magnetar.protocol.ack import CommandAck, CommandAckResponse
+from magnetar.protocol.ack import CommandAckResponse
 from magnetar.protocol.command import Command
 from magnetar.protocol.message import CommandMessage
 
@@ -94,9 +94,6 @@ class ConsumerCore:
         self._now_ms: Final = now_ms
         self._write: Final = write
         self._wake: Final = wake
-        # Told of what was refused, and why; of one thing many times over, once.
-        self.warn: Callable[[str], None] | None = None
-        self._last_problem: str = ""
         self._state: i64 = CONNECTING
         # Which life of the subscription was joined last, if the broker tells.
         self._life: str = ""
@@ -133,6 +130,15 @@ class ConsumerCore:
             options.receiver_queue_size if receiver_queue_size is None else receiver_queue_size
         )
         self._permits: Final = Permits(consumer_id, queue_size, self._queue, self._acks, write)
+        self.unread: Final = Unread(
+            topic,
+            consumer_id,
+            acks=self._acks,
+            outstanding=self._outstanding,
+            permits=self._permits,
+            counts=self.stats,
+            write=write,
+        )
         self._start: Final = StartPosition(
             options, partition, self._incoming, self._spans, self._queue
         )
@@ -308,7 +314,7 @@ class ConsumerCore:
         """
         if self._state != READY:
             return False
-        sooner = self._acks.transactions.busy
+        sooner = len(self._acks.transactions.parts) > 0
         if sooner and not self._incoming.is_outdated(command):
             key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
             self.transactions.came(key, -1 if command.ack_set is None else command.ack_set)
@@ -323,8 +329,8 @@ class ConsumerCore:
         if arrival.chunk or self._spans.active:
             self._follow_chunks(arrival)
             sooner = True
-        if arrival.problem and arrival.problem != self._last_problem:
-            self._tell(arrival)
+        if arrival.problem:
+            self.unread.tell(arrival)
         if self._single:
             if self._incoming.went_back:
                 # On Failover it is active once more, and gets again what it has.
@@ -332,8 +338,7 @@ class ConsumerCore:
             if self._spans.awaits and self._incoming.in_turn(command):
                 self._spans.passed(self._incoming.last_key())
         elif command.redelivery_count > 0:
-            # It may be here: of a batch that a consumer has, the broker brings all once more if a
-            # transaction is aborted that had acked a part, be it another consumer's.
+            # It may be here: an abort of a part, another consumer's too, brings all of a batch.
             self._queue.expect_copies()
         if count > 0:
             if self._dead_letters.died(messages[0]._delivery.redelivery_count):
@@ -341,8 +346,7 @@ class ConsumerCore:
                 self._permits.give_back(count)
                 sooner = True
             elif self._queue.copies and self._queue.has_copy(messages[0]._delivery.key):
-                # It was on its way here when it was asked for again, or the broker has more of it
-                # to give since a transaction was aborted.
+                # It was asked for again, or an abort gave more of it back.
                 older = self._queue.replace(messages)
                 self.stats.messages_dropped += older
                 self._permits.give_back(older)
@@ -352,7 +356,7 @@ class ConsumerCore:
                 self._queue.add(messages)
                 self._wake()
         if arrival.charged != count:
-            self._answer_unread(command, arrival)
+            self.unread.answer(command, arrival)
             sooner = True
         return sooner
 
@@ -364,14 +368,6 @@ class ConsumerCore:
         self.stats.messages_dropped += count
         if count > 0:
             self._permits.give_back(count)
-
-    def _tell(self, arrival: Arrival) -> None:
-        self._last_problem = arrival.problem
-        becomes = "is refused" if arrival.refusal >= 0 else "is handed on as it is"
-        if arrival.kept_back:
-            becomes = "stays where it is"
-        if self.warn is not None:
-            self.warn(f"a message of {self.topic} {becomes}: {arrival.problem}")
 
     def _follow_chunks(self, arrival: Arrival) -> None:
         """Something came that is a chunk, or stands behind one of a message that is not acked."""
@@ -403,27 +399,6 @@ class ConsumerCore:
         for key in keys:
             self._acks.acknowledge(self._acks.records.find_id(key, -1, 0), -1)
         self._acks.joined(None)
-
-    def _answer_unread(self, command: CommandMessage, arrival: Arrival) -> None:
-        """Sees to what the application does not get."""
-        if arrival.refusal >= 0:
-            self.stats.entries_refused += 1
-            id = MessageIdData(command.message_id.ledger_id, command.message_id.entry_id)
-            refusal = int(arrival.refusal)
-            self._write(
-                [CommandAck(self._consumer_id, AckType.Individual.value, [id], None, refusal)]
-            )
-        elif arrival.empty is not None:
-            empty = arrival.empty
-            acks = self._acks.records.find(
-                empty.ledger_id, empty.entry_id, empty.batch_size, 0, empty.hidden_now()
-            )
-            self._acks.acknowledge(acks, -1)
-            self._acks.joined(None)
-        elif arrival.kept_back:
-            key = wide_key(command.message_id.ledger_id, command.message_id.entry_id)
-            self._outstanding.kept_back(key, command.redelivery_count)
-        self._permits.give_back(arrival.dropped)
 
     # ---- Messages out --------------------------------------------------------
 

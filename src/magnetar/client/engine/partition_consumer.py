@@ -93,7 +93,7 @@ class PartitionConsumer(Reconnecting):
             receiver_queue_size=queue_size,
             receipt_timeout_ms=int(engine.timeout_s * 1000),
         )
-        self.core.warn = engine.warn
+        self.core.unread.warn = engine.warn
         self.core.when_again(self._asked_again, self._fell_due)
         # Told of what was refused, and what is late, as the broker is asked for it.
         self.on_due: Callable[[set[MessageId], set[MessageId]], None] | None = None

@@ -442,7 +442,7 @@ def test_bad_chunks_are_refused_and_others_are_not_harmed(
 ) -> None:
     rig = rig_of(SHARED, max_message_size_total=1000, receiver_queue_size=2)
     warnings: list[str] = []
-    rig.core.warn = warnings.append
+    rig.core.unread.warn = warnings.append
     entries = chunk_entries(b"aabbcc", 2)
     publish(rig, entries[0], damaged(**fields), entries[1], entries[2])
     messages = rig.take_all()
@@ -459,7 +459,7 @@ def test_bad_chunks_are_refused_and_others_are_not_harmed(
 def test_a_message_that_cannot_be_decompressed_is_refused_whole() -> None:
     rig = rig_of(SINGLE)
     warnings: list[str] = []
-    rig.core.warn = warnings.append
+    rig.core.unread.warn = warnings.append
     metadata = MessageMetadata("maker", 0, 1_000)
     metadata.uuid, metadata.num_chunks_from_msg = "maker-0", 2
     metadata.total_chunk_msg_size, metadata.uncompressed_size = 4, 100
