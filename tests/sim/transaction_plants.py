@@ -207,7 +207,7 @@ TRANSACTION_PLANTS = [
     ),
     _plant(
         "who was replaced acks what the next is at work on",
-        f"{BROKER}.topic.dispatch.single:SingleDispatcher.was_replaced",
+        f"{BROKER}.topic.dispatch.single:SingleDispatcher.may_not_transact",
         returns(False),
         98100234,
     ),

@@ -186,3 +186,69 @@ def test_who_was_replaced_may_say_again_what_it_acked_before(world: World) -> No
     txn.commit()
     taker.acked(first)
     check_backlog(world, 0)
+
+
+def test_who_comes_back_does_not_do_what_the_other_is_at_work_on(world: World) -> None:
+    """Seed 11324399: it was to be active, had been handed nothing since, and acked all the same."""
+    lost, client = world.connect(), world.connect()
+    producer = client.producer("t")
+    first_turn = lost.subscribe("t", "s", Failover, consumer_name="a")
+    taker = client.subscribe("t", "s", Failover, consumer_name="b", priority_level=1)
+    for text in "ab":
+        producer.send(text)
+    first_turn.flow(100)
+    taker.flow(100)
+    first, _ = first_turn.deliveries()
+    lost.drop()
+    world.settle()
+    _, second = taker.deliveries()
+    back = world.connect().subscribe("t", "s", Failover, consumer_name="a")
+    late, txn = WireTransaction(client), WireTransaction(client)
+    with refused(ServerError.TransactionConflict, "was handed what this one has"):
+        late.acked(back, first, cumulative=True)
+    txn.acked(taker, second, cumulative=True)
+    txn.commit()
+    check_backlog(world, 0)
+
+
+@pytest.mark.parametrize("type", SINGLE)
+def test_who_comes_back_alone_acks_in_its_transaction_what_it_has(world: World, type: int) -> None:
+    lost, client = world.connect(), world.connect()
+    producer = client.producer("t")
+    consumer = lost.subscribe("t", "s", type, consumer_name="a")
+    for text in "ab":
+        producer.send(text)
+    consumer.flow(100)
+    first, second = consumer.deliveries()
+    lost.drop()
+    world.settle()
+    back = client.subscribe("t", "s", type, consumer_name="a")
+    txn = WireTransaction(client)
+    txn.acked(back, first)
+    txn.acked(back, second)
+    txn.commit()
+    check_backlog(world, 0)
+
+
+def test_after_an_unload_one_of_two_acks_in_transactions_what_both_had(world: World) -> None:
+    client = world.connect()
+    producer = client.producer("t")
+    first_turn = client.subscribe("t", "s", Failover, consumer_name="a")
+    for text in "ab":
+        producer.send(text)
+    first_turn.flow(100)
+    first, second = first_turn.deliveries()
+    world.unload("t")
+    active = client.subscribe("t", "s", Failover, consumer_name="a", consumer_id=11)
+    other = client.subscribe(
+        "t", "s", Failover, consumer_name="b", consumer_id=12, priority_level=1
+    )
+    late, txn = WireTransaction(client), WireTransaction(client)
+    with refused(ServerError.TransactionConflict, "another consumer is active"):
+        late.acked(other, second, cumulative=True)
+    txn.acked(active, first, cumulative=True)
+    active.close()
+    with refused(ServerError.TransactionConflict, "acknowledged"):
+        late.acked(other, second, cumulative=True)
+    txn.commit()
+    check_backlog(world, 1)

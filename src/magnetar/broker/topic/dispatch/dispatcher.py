@@ -154,9 +154,12 @@ class Dispatcher:
     def released(self, keys: list[int]) -> None:
         """A transaction aborted that had acked these entries: they are free again."""
 
-    def was_replaced(self, consumer: Consumer) -> bool:
-        """Whether what a consumer has was handed to another one in its place."""
+    def may_not_transact(self, consumer: Consumer) -> bool:
+        """Whether another one is at work on what a consumer would ack in a transaction."""
         return False
+
+    def transacts(self, consumer: Consumer) -> None:
+        """A consumer acks in a transaction."""
 
     def refused(self, keys: list[int]) -> None:
         """Acks of these entries in transactions came and could not be written."""

@@ -10,9 +10,16 @@ the active one will have to do it. Were it handed what stands behind, an abort w
 out of order, and a cumulative ack would take along what its consumer was never handed. A consumer
 that lost its connection is another one when it comes back, for its client may be another one too.
 
-The one before may finish as long as the active one was handed nothing. After that a transaction of
-its own would be about messages that the other is at work on, whose cumulative ack takes them along
-whatever became of them: both would have done them.
+In transactions one consumer at a time may ack, the one that is *at work*, or else two could do the
+same: a cumulative ack takes along what another one has done, whatever became of it.
+
+| at work is            | until                                                                   |
+|-----------------------|-------------------------------------------------------------------------|
+| who was handed        | another one is handed something, which is after the failover delay, or  |
+| something last        | it is gone: so one that is replaced may finish, and one that becomes    |
+|                       | active must not do what it had been handed before                       |
+| nobody, at first and  | the active one acks in a transaction, for it may have been handed that  |
+| when that one is gone | on a connection before, or is handed something                          |
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -64,8 +71,8 @@ class SingleDispatcher(Dispatcher):
         self._delivered_to: Position = Position(0, 0)
         # The entry that it stopped at, since another consumer's transaction has acked it.
         self._wall: Position | None = None
-        # Whether the active one was handed anything.
-        self._has_handed: bool = False
+        # Who was handed something last.
+        self._at_work: Consumer | None = None
         self.rewind()
 
     def add(self, consumer: Consumer) -> None:
@@ -91,6 +98,8 @@ class SingleDispatcher(Dispatcher):
             self.subscription.have_lost(Absent(consumer, self.host.now_ms()))
         if self.failover:
             self._candidates.remove(consumer.key)
+        if consumer is self._at_work:
+            self._at_work = None
         if consumer is self.active:
             self.active = None
             self.rewind()
@@ -104,7 +113,6 @@ class SingleDispatcher(Dispatcher):
         waits = self.active is not None and self.subscription.failover_delay_ms > 0
         before = self.active
         self.active = chosen
-        self._has_handed = False
         self.generation += 1
         if self._switch is not None:
             self._switch.cancel()
@@ -192,10 +200,14 @@ class SingleDispatcher(Dispatcher):
         self._again.clear()
         self._delivered_from = None
         self._wall = None
-        self._has_handed = False
 
-    def was_replaced(self, consumer: Consumer) -> bool:
-        return self._has_handed and consumer is not self.active
+    def may_not_transact(self, consumer: Consumer) -> bool:
+        if self._at_work is None:
+            return consumer is not self.active
+        return consumer is not self._at_work
+
+    def transacts(self, consumer: Consumer) -> None:
+        self._at_work = consumer
 
     def taker(self, facts: EntryFacts) -> Consumer | None:
         active = self.active
@@ -351,7 +363,7 @@ class SingleDispatcher(Dispatcher):
                 )
                 if gate is not None:
                     gate.take(messages, entry.length)
-                self._has_handed = True
+                self._at_work = consumer
                 if self.subscription.topic.chunks > 0:
                     self._count_chunk(consumer, entry)
             if not self._plans_again:

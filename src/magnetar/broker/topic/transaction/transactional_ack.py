@@ -98,12 +98,11 @@ class TransactionalAck:
             self._tell_of_change()
             topic.wait_for(transaction.ticket).when_done(self._answer_written)
             return
-        if subscription.dispatcher is not None and subscription.dispatcher.was_replaced(
-            self._consumer
-        ):
+        dispatcher = subscription.dispatcher
+        if dispatcher is not None and dispatcher.may_not_transact(self._consumer):
             raise BrokerError(
                 ServerError.TransactionConflict,
-                "another consumer is active by now, and was handed what this one has",
+                "another consumer is active, or was handed what this one has",
             )
         self._require_unacked(delta)
         other = pending.holder(number, delta)
@@ -123,6 +122,8 @@ class TransactionalAck:
             acks = TransactionAcks(number, int(delta.epoch))
             transaction.acks[subscription.cursor_id] = acks
         acks.consumer_key = self._consumer.key
+        if dispatcher is not None:
+            dispatcher.transacts(self._consumer)
         pending.add(acks, delta, ticket)
         # Redeliveries wait for it, too.
         subscription.unsettled_acks.have_queued_in_transaction(ticket)
