@@ -137,7 +137,7 @@ ACK_PLANTS = [
         "an ack that failed goes with the next of its batch",
         f"{CLIENT}.ack.answers:AckAnswers._refused",
         _keeps_bits,
-        79,
+        18,
     ),
     Plant(
         "what was acked while an ack was under way is not sent",
@@ -162,13 +162,13 @@ ACK_PLANTS = [
         "acks that are given up are not reported",
         f"{CLIENT}.ack.answers:AckAnswers.take_given_up",
         returns([]),
-        93,
+        124,
     ),
     Plant(
         "acks are sent into another life of the subscription",
         f"{CLIENT}.consumer.core:ConsumerCore._join",
         nothing,
-        25,
+        52,
     ),
     Plant(
         "acks that a reset makes pointless are dropped in silence",

@@ -362,7 +362,7 @@ PLANTS = [
         "an ack is answered before it is durable",
         f"{BROKER}.topic.subscription:Subscription.ack",
         _answers_first,
-        0,
+        13,
     ),
     Plant(
         "acks of one batch replace each other: no AND",
@@ -411,12 +411,12 @@ PLANTS = [
         returns(False),
         18,
     ),
-    Plant("a refused ack gets no answer", f"{BROKER}.topic.subscription:refuse_ack", nothing, 4),
+    Plant("a refused ack gets no answer", f"{BROKER}.topic.subscription:refuse_ack", nothing, 37),
     Plant(
         "what is sent again is stored again, in spite of deduplication",
         f"{BROKER}.topic.publish.deduplication:Deduplication.judge",
         returns(0),
-        19,
+        64,
         (f"{BROKER}.topic.publish.deduplication:Deduplication.highest", returns(-1)),
         rare=True,
     ),
@@ -494,7 +494,7 @@ PLANTS = [
         "a new message overtakes one of its key that waits",
         f"{BROKER}.topic.dispatch.key_shared:KeySharedDispatcher._taker",
         _overtakes,
-        86,
+        26,
     ),
     Plant(
         "what is skipped stays with who has it",

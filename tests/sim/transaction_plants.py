@@ -190,7 +190,7 @@ TRANSACTION_PLANTS = [
         "two transactions may ack one message",
         f"{BROKER}.topic.transaction.pending_acks:PendingAcks.holder",
         returns(0),
-        10,
+        42,
     ),
     _plant(
         "nobody brings back what an aborted transaction had acked",
