@@ -217,8 +217,10 @@ class Transformer:
             places = tuple(place_of(message.message_id()) for message in several)
             name, subscription = consumer.name, consumer.subscription_name()
             self._history.add(TxnAckAsked(txn.id, name, subscription, places, True))
+            # After a broken connection the last that came may be a copy of an earlier one.
+            furthest = max(several, key=lambda message: place_of(message.message_id()))
             try:
-                await Consumer.acknowledge_cumulative(consumer, several[-1], transaction=txn)
+                await Consumer.acknowledge_cumulative(consumer, furthest, transaction=txn)
             except NotAllowedError:  # a message in chunks reaches over the last of them
                 await consumer.acknowledge(several, transaction=txn)
 
