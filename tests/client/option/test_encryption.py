@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tokens import ec_key, private_pem, public_bytes, rsa_key
 
+from magnetar.client.consumer.arrival.incoming import KEPT_BACK_MAX, Incoming, Start
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.dead_letter import DeadLetters
-from magnetar.client.consumer.incoming import KEPT_BACK_MAX, Incoming, Start
 from magnetar.client.option.crypto_key_reader import CryptoKeyReader
 from magnetar.client.option.encryption import (
     KNOWN_MAX,

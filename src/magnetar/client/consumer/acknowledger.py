@@ -16,10 +16,10 @@ from mypy_extensions import i64
 from magnetar.client.ack.answers import GivenUp
 from magnetar.client.ack.entry_acks import Cumulative, Done, Waiter
 from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.arrival.incoming import Incoming
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.chunk.spans import ChunkSpans, Split
 from magnetar.client.consumer.counts import ConsumerCounts
-from magnetar.client.consumer.incoming import Incoming
 from magnetar.client.consumer.message import Message
 from magnetar.client.consumer.outstanding import Outstanding
 from magnetar.client.consumer.permits import Permits

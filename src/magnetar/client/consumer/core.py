@@ -33,11 +33,12 @@ from magnetar.client.ack.retry import ack_retries
 from magnetar.client.ack.settings import RECEIPT_TIMEOUT_MS, ack_settings
 from magnetar.client.ack.tracker import AckTracker
 from magnetar.client.consumer.acknowledger import AckFailure, Acknowledger, check_names_message
+from magnetar.client.consumer.arrival.incoming import Arrival, Incoming
+from magnetar.client.consumer.arrival.unread import Unread
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.chunk.spans import ChunkSpans
 from magnetar.client.consumer.counts import ConsumerCounts
 from magnetar.client.consumer.dead_letter import DeadLetters
-from magnetar.client.consumer.incoming import Arrival, Incoming
 from magnetar.client.consumer.message import Decode, Message
 from magnetar.client.consumer.origin import ANEW, MOVED, RESET, Origin, same_cursor
 from magnetar.client.consumer.outstanding import Due, Outstanding
@@ -45,7 +46,6 @@ from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.consumer.redelivery import Redelivery
 from magnetar.client.consumer.start.start_position import StartPosition
-from magnetar.client.consumer.unread import Unread
 from magnetar.client.consumer.withdrawal import Withdrawal
 from magnetar.client.option.encryption import Opener
 from magnetar.client.option.options import ConsumerOptions

@@ -12,9 +12,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.arrival.incoming import Incoming
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.counts import ConsumerCounts
-from magnetar.client.consumer.incoming import Incoming
 from magnetar.client.consumer.outstanding import Due, Outstanding
 from magnetar.client.consumer.permits import Permits
 from magnetar.client.consumer.receive_queue import ReceiveQueue

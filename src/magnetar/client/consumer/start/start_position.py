@@ -14,8 +14,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from magnetar.client.consumer.arrival.incoming import Incoming, Start
 from magnetar.client.consumer.chunk.spans import ChunkSpans
-from magnetar.client.consumer.incoming import Incoming, Start
 from magnetar.client.consumer.message import Message
 from magnetar.client.consumer.receive_queue import ReceiveQueue
 from magnetar.client.option.options import ConsumerOptions

@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 from magnetar.client.ack.entry_acks import Cumulative
 from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.arrival.incoming import (
+    UNCOMPRESSED_SIZE_MAX,
+    Arrival,
+    Incoming,
+    Start,
+)
 from magnetar.client.consumer.chunk.assembler import ChunkAssembler
 from magnetar.client.consumer.dead_letter import DeadLetters
-from magnetar.client.consumer.incoming import UNCOMPRESSED_SIZE_MAX, Arrival, Incoming, Start
 from magnetar.client.consumer.message import Message
 from magnetar.client.option.options import ConsumerCryptoFailureAction, ConsumerDeadLetterPolicy
 from magnetar.model import ChunkMessageId, MessageId

@@ -15,8 +15,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from magnetar.client.ack.tracker import AckTracker
+from magnetar.client.consumer.arrival.incoming import Arrival
 from magnetar.client.consumer.counts import ConsumerCounts
-from magnetar.client.consumer.incoming import Arrival
 from magnetar.client.consumer.outstanding import Outstanding
 from magnetar.client.consumer.permits import Permits
 from magnetar.model.enums import AckType
