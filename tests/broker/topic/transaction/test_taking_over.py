@@ -252,3 +252,27 @@ def test_after_an_unload_one_of_two_acks_in_transactions_what_both_had(world: Wo
         late.acked(other, second, cumulative=True)
     txn.commit()
     check_backlog(world, 1)
+
+
+@pytest.mark.parametrize("type", SINGLE)
+def test_what_an_abort_gives_back_while_a_later_one_is_read_comes_before_it(type: int) -> None:
+    """Seed 11325636: the last chunk of a message came before the others."""
+    world = World(transactions=True, cache_bytes=0)
+    client = world.connect()
+    producer = client.producer("t")
+    consumer = client.subscribe("t", "s", type)
+    for text in "abc":
+        producer.send(text)
+    consumer.flow(3)
+    txn = WireTransaction(client)
+    for delivery in consumer.deliveries():
+        txn.acked(consumer, delivery)
+    world.hold_reads()
+    consumer.flow(1)
+    consumer.redeliver()
+    world.read_once()  # the first, which is passed over; the second is being read
+    txn.abort()
+    consumer.flow(2)
+    world.release_reads()
+    assert consumer.payloads() == ["a", "b", "c"]
+    world.close()

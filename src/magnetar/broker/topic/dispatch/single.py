@@ -333,6 +333,8 @@ class SingleDispatcher(Dispatcher):
         consumer = self.active
         if consumer is None or self._switch is not None:
             return False
+        if len(self._again) > 0 and not self._plans_again:
+            return True  # an abort gave back what stands before these, while they were read
         now_ms = self.host.now_ms()
         pending = self.subscription.pending
         may_be_held = len(pending) > 0
