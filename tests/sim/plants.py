@@ -585,7 +585,7 @@ PLANTS = [
         "a message comes again while its ack is pending",
         f"{CLIENT}.ack.tracker:AckTracker.unacked_of",
         _shows_all,
-        20,
+        1,
     ),
     Plant(
         "a redelivery drops neighbours from the queue",

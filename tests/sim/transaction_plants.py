@@ -245,6 +245,6 @@ TRANSACTION_PLANTS = [
         "a commit that may be done is called not committed",
         f"{CLIENT}.engine.transaction:EngineTransaction._decide",
         _asks_anew,
-        9,
+        89,
     ),
 ]
