@@ -328,6 +328,22 @@ def test_a_refusal_gives_up_the_message_and_not_its_followers() -> None:
     assert rig.done[1][0] is None
 
 
+def test_a_message_of_which_each_chunk_is_refused_costs_no_connection() -> None:
+    """Seed 11402859: of a transaction that was over each message took a reconnection, for minutes."""
+    rig = Rig({"chunk_max_message_size": 10}).connect()
+    rig.send(b"0123456789" * 3)
+    rig.send(b"behind")
+    for _ in range(3):
+        assert rig.core.send_error(ServerError.NotAllowedError, "no", 0)
+    assert isinstance(rig.done[0][0], NotAllowedError)
+    rig.run()
+    assert rig.stored[-1].payload == b"behind"
+    assert rig.done[1][0] is None
+    # Of nothing that is under way, and nothing that was.
+    assert rig.core.send_error(ServerError.NotAllowedError, "no", 1)
+    assert not rig.core.send_error(ServerError.NotAllowedError, "no", 2)
+
+
 def test_a_checksum_error_is_tried_again() -> None:
     rig = Rig({"chunk_max_message_size": 10}).connect()
     rig.send(b"0123456789" * 2)

@@ -397,6 +397,8 @@ class ProducerCore:
             self.close(error_of(code, reason))
             return True
         oldest = self._queue.oldest
+        if code in _OF_MESSAGE and sequence_id is not None and self._has_left(sequence_id):
+            return True  # another chunk of a message that was given up
         if oldest is None or (sequence_id is not None and sequence_id != oldest.sequence_id):
             return False
         if code in _OF_MESSAGE:
@@ -412,6 +414,12 @@ class ProducerCore:
             self._refused(ChecksumError(f"the message was damaged in memory: {reason}"))
             return True
         return False
+
+    def _has_left(self, sequence_id: i64) -> bool:
+        """Whether the entry with this sequence id is not under way any more."""
+        oldest = self._queue.oldest
+        following: i64 = self._sequence_ids.last + 1 if oldest is None else oldest.sequence_id
+        return sequence_id < following
 
     def _refused(self, error: Exception) -> None:
         problems: list[Exception] = []
