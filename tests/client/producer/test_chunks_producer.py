@@ -329,7 +329,7 @@ def test_a_refusal_gives_up_the_message_and_not_its_followers() -> None:
 
 
 def test_a_message_of_which_each_chunk_is_refused_costs_no_connection() -> None:
-    """Seed 11402859: of a transaction that was over each message took a reconnection, for minutes."""
+    """Seed 11402859: each message of a transaction that was over took a reconnection."""
     rig = Rig({"chunk_max_message_size": 10}).connect()
     rig.send(b"0123456789" * 3)
     rig.send(b"behind")

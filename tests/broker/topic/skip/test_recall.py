@@ -635,6 +635,25 @@ def test_what_was_refused_alone_is_nowhere_any_more(world: World) -> None:
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
+def test_a_copy_that_was_on_its_way_when_its_message_was_acked_is_taken_back(
+    world: World, ours: bool
+) -> None:
+    """Seed 11401956: a message of its batch was refused, and it was acked while the batch came."""
+    first, id = left_behind(world, ours=ours, size=2)
+    first.redeliver(id)
+    first.flow(2)
+    first.ack(id)
+    _, promise = begin(world, id)
+    assert not kept(promise)
+    if ours:
+        answer(first, asked(first), id)
+    else:
+        assert first.closed_by_broker()
+        first.client.subscribe("t", "sub", Shared, consumer_id=first.id).flow(2)
+    assert kept(promise)
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["another client", "ours"])
 def test_who_wants_everything_again_may_have_it_in_its_queue(world: World, ours: bool) -> None:
     first, id = left_behind(world, ours=ours, size=1)
     first.redeliver()

@@ -473,3 +473,28 @@ def test_of_acks_of_one_batch_only_those_that_failed_are_taken_back(world: World
     other.commit()
     transaction.commit()
     assert world.subscription("t", "s").cursor.unacked_messages() == 3
+
+
+@pytest.mark.parametrize("type", MANY)
+def test_what_an_abort_gives_back_while_a_later_one_is_read_comes_before_it(type: int) -> None:
+    """Seeds 11403778 and 11403850: the last chunks of a message came before the others."""
+    with closing(World(transactions=True, cache_bytes=0)) as world:
+        client, other = world.connect(), world.connect()
+        producer = client.producer("t")
+        first = other.subscribe("t", "s", type)
+        for text in "abc":
+            producer.send(text, partition_key="k")
+        first.flow(3)
+        txn = WireTransaction(client)
+        for delivery in first.deliveries():
+            txn.acked(first, delivery)
+        other.drop()
+        world.settle()
+        world.hold_reads()
+        second = client.subscribe("t", "s", type)
+        second.flow(1)
+        world.read_once()  # the first, which is passed over; the second is being read
+        txn.abort()
+        second.flow(2)
+        world.release_reads()
+        assert second.payloads() == ["a", "b", "c"]

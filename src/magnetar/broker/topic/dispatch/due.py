@@ -1,4 +1,8 @@
-"""Delayed messages whose time has come, and the alarm that says so."""
+"""Delayed messages whose time has come, and the alarm that says so.
+
+What an abort gives back waits here too (`free`), to be sent before all else; before what is being
+read at that time, as well.
+"""
 
 from collections.abc import Callable
 from typing import Final, final
@@ -33,12 +37,18 @@ class Due:
         self._keys: Final = Replay()
         self._alarm: Final = Alarm(host, self._rings)
         self._closed: bool = False
+        # Whether an abort gave something back since the last plan was made.
+        self.freed: bool = False
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def add(self, key: int) -> None:
         self._keys.add(key)
+
+    def free(self, key: int) -> None:
+        self._keys.add(key)
+        self.freed = True
 
     def discard(self, key: int) -> None:
         if len(self._keys) > 0:

@@ -12,6 +12,8 @@ application is handed it (I5), so the skip must know whom to ask, or to name.
 |-------------|-----------------------------------------------------------------------|
 | held        | it was sent to a consumer that has not acked it                       |
 | overtaken   | another consumer's ack of it counts                                   |
+| on its way  | it came again to its consumer, which acked it: what it had before,    |
+|             | perhaps, while the copy was on its way                                |
 | left behind | its consumer gave it back, or lost its connection, and its client     |
 |             | does not empty its queue for that                                     |
 | neither     | who has it acks it too, leaves, is asked to give it back or gets it   |

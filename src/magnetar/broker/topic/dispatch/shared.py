@@ -85,12 +85,10 @@ class SharedDispatcher(Dispatcher):
         self._source: int = NEW
         self._turns: Final = ConsumerTurns(subscription.topic.settings)
         self._full: bool = False
-        # Of all consumers together.
-        self._unacked: Final = Tally()
+        self._unacked: Final = Tally()  # of all consumers together
         # Up to here replay was offered to everybody since the last change; nobody took it.
         self._offered: int = 0
-        # Whether there was a change since the last plan was made.
-        self._changed: bool = False
+        self._changed: bool = False  # since the last plan was made
         self.rewind()
 
     # ---- Consumers -----------------------------------------------------------
@@ -234,11 +232,12 @@ class SharedDispatcher(Dispatcher):
 
     def acked(self, keys: list[int], by: Consumer | None) -> None:
         subscription, ledgers = self.subscription, self._ledgers
-        delayed = len(self.delayed)
+        delayed, letting_go = len(self.delayed), subscription.letting_go > 0
         for key in keys:
             remaining = subscription.pending.deliverable(ledgers.position(key))
             if remaining is None:
                 continue
+            came_again = self.redeliveries.count(key) > 0
             if remaining == 0:
                 holder = self._forget(key)
             else:
@@ -247,9 +246,8 @@ class SharedDispatcher(Dispatcher):
                     self._give_back(key, holder)
             if holder is not by:
                 self._overtake(key, holder, by)
-            elif holder is not None and remaining == 0 and self.subscription.letting_go > 0:
-                # It has acked its part of a batch, and a skip that is applied may still want
-                # to know who has the rest.
+            elif holder is not None and remaining == 0 and (came_again or letting_go):
+                # What came again may be on its way still; a skip asks who has the rest of a batch.
                 self.overtaken.add(key, holder)
         if len(self.delayed) < delayed:
             self._due.set_alarm()
@@ -278,7 +276,7 @@ class SharedDispatcher(Dispatcher):
             freed = LOST if holder is None else self._parts.freed(key, holder)
             if holder is None:
                 self._leave_replay(key)
-                self._due.add(key)
+                self._due.free(key)
             elif freed == LOST or (freed == LACKED and not self._keeps_order()):
                 self._give_back(key, holder)
             elif freed == LACKED:
@@ -500,7 +498,7 @@ class SharedDispatcher(Dispatcher):
         entries = self._room(self._entries_max())
         if entries <= 0 or self._full:
             return None
-        self._changed = False
+        self._changed = self._due.freed = False
         self._planned_ms = self.host.now_ms()
         if not self._due.take(self._planned_ms):
             self.pump_later()
@@ -549,6 +547,8 @@ class SharedDispatcher(Dispatcher):
 
     def _deliver(self, entries: list[StoredEntry]) -> bool:
         source = self._source
+        if self._due.freed and source in (NEW, REPLAY):
+            return True
         # Had it read the clock again, a chunk could be due whose beginning was put off before.
         now_ms = self._planned_ms
         for entry in entries:
