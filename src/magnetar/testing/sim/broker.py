@@ -265,8 +265,9 @@ class SimBroker:
         return None if self._server is None or not self.up else self._server.broker
 
     def is_loaded(self, topic: str) -> bool:
-        """Returns whether the broker runs, and somebody has come to the topic since it began."""
-        return any(str(loaded.name) == topic for loaded in self.loaded())
+        """Returns whether the broker runs, and has the topic: somebody has come to it since it
+        began, and it is not being unloaded."""
+        return any(str(loaded.name) == topic and not loaded.closed for loaded in self.loaded())
 
     def loaded(self) -> list[Topic]:
         """Returns the topics that somebody has come to since it began; none if it is down."""
