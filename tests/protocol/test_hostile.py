@@ -22,7 +22,8 @@ from magnetar.protocol import (
     encode_entry,
     split_entry,
 )
-from magnetar.wire.reader import FIELDS_MAX
+from magnetar.protocol.message import MESSAGE_SHAPE, decode_message
+from magnetar.wire.reader import FIELDS_MAX, Reader
 
 MIB = 1024 * 1024
 
@@ -136,3 +137,9 @@ def costing_at_most(peak_max: int, work: Callable[[], object]) -> object:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < peak_max
+
+
+@pytest.mark.parametrize("data", [b"", b"\x08\x01"])
+def test_a_message_without_its_required_fields_is_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="required"):
+        decode_message(Reader(data, 0, len(data), MESSAGE_SHAPE), b"")

@@ -147,6 +147,26 @@ def test_a_range_outside_the_data_is_our_mistake() -> None:
         reader(b"abc").rewind(2, 1)
 
 
+def count_packed(source: Reader) -> int:
+    count = 0
+    while source.more():
+        source.varint()
+        count += 1
+    return count
+
+
+def test_values_of_packed_lists_are_counted_too() -> None:
+    def packed(values: int) -> Reader:
+        source = reader(b"\x1a" + varint(values) + b"\x00" * values)
+        assert source.tag() == 0x1A
+        return source.packed()
+
+    # The tag is a field itself.
+    assert count_packed(packed(FIELDS_MAX - 1)) == FIELDS_MAX - 1
+    with pytest.raises(RemoteProtocolError, match="more than"):
+        count_packed(packed(FIELDS_MAX))
+
+
 def test_missing_required_fields_are_named() -> None:
     with pytest.raises(RemoteProtocolError, match=r"Thing\.size at byte 0: required"):
         reader(b"").require(1 << 1, (1, 2))
