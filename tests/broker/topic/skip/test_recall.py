@@ -587,6 +587,20 @@ def test_a_message_of_a_batch_that_another_acked_is_taken_back_alone(world: Worl
     assert kept(promise)
 
 
+def test_two_messages_of_a_batch_that_another_acked_are_both_taken_back(world: World) -> None:
+    """Seed 11503537: the second skip found nobody, for the first had asked already."""
+    producer = world.connect().producer("t")
+    holder = consumer(world, ours=True, consumer_name="first")
+    id = producer.send("a", "b")
+    second = consumer(world, ours=True, consumer_name="second")
+    holder.flow(10)
+    second.ack(id)
+    parts = [MessageIdData(id.ledger_id, id.entry_id, -1, index) for index in (1, 0)]
+    promises = [begin(world, part)[1] for part in parts]
+    assert [kept(promise) for promise in promises] == [False, False]
+    assert len(holder.client.take(pb.CommandWithdraw)) == 2
+
+
 def test_few_are_remembered_of_those_that_never_ack(world: World) -> None:
     consumer(world, ours=True)
     (holder,) = world.subscription("t", "sub").consumers

@@ -176,6 +176,9 @@ class Dispatcher:
         for it now."""
         return None
 
+    def has_still(self, key: int, holder: Consumer) -> None:
+        """Who was taken for an entry, and is asked for a part of it, has the rest."""
+
     @property
     def has_overtaken(self) -> bool:
         """Whether there is such an entry."""

@@ -12,7 +12,13 @@ from magnetar.broker.topic.delayed import DelayedMessages
 from magnetar.broker.topic.dispatch.alarm import Alarm
 from magnetar.broker.topic.dispatch.replay import Replay
 
-__all__ = ["DUE_MAX", "Due"]
+__all__ = ["DUE", "DUE_MAX", "LACKING", "NEW", "REPLAY", "Due"]
+
+# Where the entries of a plan come from.
+DUE: Final = 0
+REPLAY: Final = 1
+NEW: Final = 2
+LACKING: Final = 3
 
 # How many are taken out of the tracker at once.
 DUE_MAX: Final = 200

@@ -45,9 +45,10 @@ from mypy_extensions import i64
 
 from magnetar.broker.topic.consumer import SLOT_MASK, Consumer
 from magnetar.broker.topic.dispatch.draining import HeldSlots
+from magnetar.broker.topic.dispatch.due import REPLAY
 from magnetar.broker.topic.dispatch.replay import KeyReplay
 from magnetar.broker.topic.dispatch.selector import Selector, StickySelector
-from magnetar.broker.topic.dispatch.shared import REPLAY, SharedDispatcher
+from magnetar.broker.topic.dispatch.shared import SharedDispatcher
 from magnetar.broker.topic.subscribe_request import KeySharedOptions
 from magnetar.model import KeySharedMode
 from magnetar.model.subscription_type import KEY_SHARED, SubscriptionType

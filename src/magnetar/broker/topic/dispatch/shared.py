@@ -34,7 +34,7 @@ from magnetar.broker.topic.chunk.chunk_owners import ChunkOwners
 from magnetar.broker.topic.consumer import SLOT_BITS, Consumer, Tally
 from magnetar.broker.topic.dispatch.consumer_turns import ConsumerTurns
 from magnetar.broker.topic.dispatch.dispatcher import LOOKS_FREE, Dispatcher
-from magnetar.broker.topic.dispatch.due import Due
+from magnetar.broker.topic.dispatch.due import DUE, LACKING, NEW, REPLAY, Due
 from magnetar.broker.topic.dispatch.handover import (
     CLEARANCE,
     LEAVE,
@@ -54,11 +54,6 @@ if TYPE_CHECKING:
     from magnetar.broker.topic.subscription import Subscription
 
 __all__ = ["SharedDispatcher"]
-
-DUE: Final = 0
-REPLAY: Final = 1
-NEW: Final = 2
-LACKING: Final = 3
 
 # What it takes of a round to give an entry back, and to look at one that is to be.
 GIVEN_BACK_BYTES: Final = 256
@@ -307,6 +302,10 @@ class SharedDispatcher(Dispatcher):
 
     def take_overtaken(self, key: int) -> Consumer | None:
         return self.overtaken.take(key, self.host.now_ms())
+
+    def has_still(self, key: int, holder: Consumer) -> None:
+        if self.has(holder) and holder.peer.knows_magnetar:
+            self.overtaken.add(key, holder)
 
     @property
     def has_overtaken(self) -> bool:

@@ -318,13 +318,26 @@ class Recall:
         dispatcher = subscription.dispatcher
         if dispatcher is None or not dispatcher.has_overtaken:
             return
+        found: dict[int, list[Consumer]] = {}
+        whole: set[int] = set()
         for id in ids:
             key = subscription.topic.ledgers.key(id.ledger_id, id.entry_id)
+            holders = found.setdefault(key, [])
             while (holder := dispatcher.take_overtaken(key)) is not None:
-                size = subscription.size_at(id.ledger_id, id.entry_id)
-                index = int(id.batch_index)
-                bits = all_unacked(size) if index < 0 else 1 << index
+                holders.append(holder)
+            index = int(id.batch_index)
+            if index < 0:
+                whole.add(key)
+                bits = all_unacked(subscription.size_at(id.ledger_id, id.entry_id))
+            else:
+                bits = 1 << index
+            for holder in holders:
                 self._gather(subscription, holder, key, bits, part=index >= 0)
+        # Who is asked for a message of a batch has the others still, which the next may skip.
+        for key, holders in found.items():
+            for holder in holders:
+                if key not in whole:
+                    dispatcher.has_still(key, holder)
         while self.ask_next():
             pass
 
